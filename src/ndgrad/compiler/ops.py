@@ -9,6 +9,8 @@
     sweeps      the same, and others that go to and fro through its rounds
     take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
     attention_kept, attention_gradients    attention with what its gradients need besides; and these, on a device
+    muladd      a b + c, rounded once where the processor can
+    interleaved an op of complex numbers, whose arguments and results are pairs of real ones
 
 They are in no table; `op_named` finds them beside those that are.
 """
@@ -169,6 +171,41 @@ def _attention_gradients(g: Any, q: Any, k: Any, v: Any, *kept: Any, is_causal: 
 #: The gradients of attention(q, k, v), without a mask, in q, k and v; from what `attention_kept` gave, if that is there.
 attention_gradients = CompilerOp("attention_gradients", _attention_gradients, 3)
 
+# ----- complex numbers ------------------------------------------------------------------------------------------------
+
+
+#: a b + c. A product of complex numbers has two of them, as NumPy's has: rounded once where the processor can do that.
+muladd = CompilerOp("muladd", lambda a, b, c: a * b + c)
+muladd.elementwise = True
+
+
+def as_pairs(z: Any) -> Any:
+    """A complex array as real and imaginary parts side by side, in a last dimension of two; a view if it is in C order."""
+    z = np.asarray(z, order="C")
+    return z.reshape(*z.shape, 1).view(z.real.dtype)
+
+
+def as_complex(pairs: Any) -> Any:
+    """Pairs as the complex numbers that they are; a view where they lie side by side."""
+    if pairs.strides[-1] != pairs.itemsize or not pairs.flags.aligned:
+        pairs = pairs.copy()
+    return pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
+
+
+def _interleaved(*arguments: Any, op: str, given: tuple[int, ...], made: tuple[int, ...], **settings: Any) -> Any:
+    from ndgrad.compiler.replay import forward_of  # which runs ops, these among them
+
+    known = op_named(op)
+    arrays = [as_complex(a) if i in given else a for i, a in enumerate(arguments)]
+    out = forward_of(known)(*arrays, **settings)
+    results = (out,) if known.outputs == 1 else out
+    return tuple([as_pairs(a) if i in made else a for i, a in enumerate(results)])
+
+
+#: What an op of this name gives for complex arguments, at the places `given`, and with complex results at the places
+#: `made`. Here they are pairs: the last dimension holds real and imaginary parts (see ndgrad.compiler.passes.by_parts).
+interleaved = CompilerOp("interleaved", _interleaved, VARIABLE)
+
 # ----- loop -----------------------------------------------------------------------------------------------------------
 
 
@@ -272,7 +309,9 @@ def _sweeps(
 sweeps = CompilerOp("sweeps", _sweeps, VARIABLE, ("body",))
 
 _SLICES = (take_slices, add_slices, put_slices)
-OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, loop, branch, repeat, sweeps)}
+_ATTENTION = (attention_kept, attention_gradients)
+_CONTROL = (loop, branch, repeat, sweeps)
+OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, *_ATTENTION, muladd, interleaved, *_CONTROL)}
 
 
 @functools.cache

@@ -197,11 +197,11 @@ def split_subscripts(subscripts: str) -> tuple[str, str, str]:
     return x, y, out
 
 
-_plan = functools.lru_cache(maxsize=4096)(_Plan)
+plan_of = functools.lru_cache(maxsize=4096)(_Plan)
 
 
 def _contract(np: Library, x: Payload, y: Payload, *, subscripts: str) -> Payload:
-    plan = _plan(subscripts)
+    plan = plan_of(subscripts)
     if plan.turned is not None:
         return _contract(np, y, x, subscripts=plan.turned)
     x, y = x.transpose(plan.x_order), y.transpose(plan.y_order)

@@ -349,11 +349,28 @@ class _Grouping:
                 kernel.puts.append((place.root, moved))
                 return number
         copied = Value(target.shape, value.dtype)
-        kernel = Kernel(target.shape)
-        self.steps.append(kernel)
-        self._put(len(self.steps) - 1, Item(Instruction(find("clone"), (value,), {}, (copied,)), [place]))
+        item = Item(Instruction(find("clone"), (value,), {}, (copied,)), [place])
+        number = self._beside(target, place, earliest)
+        if number is None:
+            number = len(self.steps)
+            self.steps.append(Kernel(target.shape))
+        self._put(number, item)
+        kernel = self.steps[number]
+        assert isinstance(kernel, Kernel)
         kernel.puts.append((copied, target))
-        return len(self.steps) - 1
+        return number
+
+    def _beside(self, target: Place, place: Place, earliest: int) -> int | None:
+        """The kernel that puts what lies between the elements of a part, which may read a place: both are written as
+        vectors then. So it is with the parts of complex numbers."""
+        if not target.strides or target.strides[-1] != 2:
+            return None
+        for number in range(max(earliest, self._earliest([place])), len(self.steps)):
+            kernel = self.steps[number]
+            if isinstance(kernel, Kernel) and kernel.shape == target.shape and place.root not in kernel.computed:
+                if any(put.root is target.root and put.strides == target.strides for _, put in kernel.puts):
+                    return number
+        return None
 
     # ----- kernels ----------------------------------------------------------------------------------------------------
 

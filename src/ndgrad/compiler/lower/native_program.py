@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,9 @@ from ndgrad.compiler.native.guards import ArrayAt
 from ndgrad.compiler.native.guards import Place as Argument
 from ndgrad.compiler.native.ir import Function, Vector, element_of
 from ndgrad.compiler.native.target import host
+from ndgrad.compiler.ops import as_complex, as_pairs
 from ndgrad.compiler.passes import simplified
+from ndgrad.compiler.passes.by_parts import by_parts
 from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.passes.regions import in_regions
 from ndgrad.compiler.program import Program, Value
@@ -65,7 +68,7 @@ class NativeProgram:
         `writes`: the outputs that may be computed in the memory of inputs."""
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
         self.original = program
-        simple, checks = decompose(program)
+        simple, checks = decompose(by_parts(program))
         self.checks = len(checks)
         # what forward and backward of a composite op have in common is computed once
         simple = simplified(
@@ -217,6 +220,21 @@ class NativeProgram:
         return [*places, self.arena, self.arena + self.assembly.buffer]
 
     @functools.cached_property
+    def _are_complex(self) -> list[bool]:
+        """Of each output, whether it is given as the complex numbers that its pairs are."""
+        return [v.dtype.kind == "c" for v in self.original.outputs] + [False] * self.checks
+
+    @functools.cached_property
+    def _complex_memory(self) -> set[Value]:
+        """The fresh memory that is made as complex numbers: it is one output as it stands, and nothing else."""
+        roots = Counter(p.root for p in self.outputs)
+        return {
+            p.root
+            for p, is_complex in zip(self.outputs, self._are_complex, strict=True)
+            if is_complex and p.is_whole and roots[p.root] == 1 and p.shape[-1] == 2
+        }
+
+    @functools.cached_property
     def scratch(self) -> Scratch:
         """The memory that a call needs for itself."""
         return Scratch(self.arena + self.assembly.buffer + self.assembly.sums + 64)
@@ -229,17 +247,23 @@ class NativeProgram:
                 shapes.setdefault(place.root, place.shape)
         return [shapes.get(v, v.shape) for v in self.fresh]
 
+    def _fresh(self) -> list[Fresh]:
+        """The fresh memory, as it is made."""
+        return [
+            Fresh(np.result_type(v.dtype, np.complex64), shape[:-1]) if v in self._complex_memory else Fresh(v.dtype, shape)
+            for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True)
+        ]
+
     def row(
         self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()
     ) -> Specialisation:
         """How a builtin calls it: guards that give pointers to the inputs, and what it returns
         before the fresh memory."""
-        fresh = [Fresh(v.dtype, shape) for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True)]
         return Specialisation(
             arguments=arguments,
             guards=tuple(guards),
             kernel=self.code.address("enter"),
-            outputs=(*before, *fresh),
+            outputs=(*before, *self._fresh()),
             keywords=tuple(keywords),
             fixed=tuple(
                 a.__array_interface__["data"][0]
@@ -257,7 +281,7 @@ class NativeProgram:
         """What calls it with arrays in C order; None where native code may not look at objects."""
         if layout.problem() is not None:
             return None
-        inputs = enumerate(self.program.inputs)
+        inputs = enumerate(self.original.inputs)
         guards = [ArrayAt(Argument(argument=i), v.dtype, v.shape, scalar=not v.shape) for i, v in inputs]
         entry = NativeEntry(None, self.program.name)
         entry.add(self.row(len(guards), guards))
@@ -267,7 +291,12 @@ class NativeProgram:
     def gives_fresh(self) -> bool:
         """Whether the outputs are the fresh memory, in order, and nothing is to be checked."""
         return (
-            not self.checks and [p.root for p in self.outputs] == self.fresh and all(p.is_whole for p in self.outputs)
+            not self.checks
+            and [p.root for p in self.outputs] == self.fresh
+            and all(
+                p.is_whole and is_complex == (p.root in self._complex_memory)
+                for p, is_complex in zip(self.outputs, self._are_complex, strict=True)
+            )
         )
 
     @functools.cached_property
@@ -288,11 +317,12 @@ class NativeProgram:
     def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
         """The outputs of a native call, from the arrays of its inputs and of its fresh memory:
         each in memory of its own."""
-        arrays = [*inputs, *fresh, *self.constants.values()]
+        arrays = [*[_real(a) for a in (*inputs, *fresh)], *self.constants.values()]
         found = []
-        for number, place, is_own in self._collecting:
+        for (number, place, is_own), is_complex in zip(self._collecting, self._are_complex, strict=True):
             array = arrays[number] if place is None else _shown(arrays[number], place)
-            found.append(array if is_own else array.copy())
+            array = array if is_own else array.copy()
+            found.append(as_complex(array) if is_complex else array)
         return self.checked(inputs, found)
 
     # ----- running ----------------------------------------------------------------------------------------------------
@@ -398,16 +428,17 @@ class _Frame:
     def _outputs(self) -> list[Any]:
         """The outputs, each in memory of its own: never that of an input, of a constant or of another output."""
         own, found = {*self.program.fresh, *self.program.called, *self.program.in_place.inputs}, []
-        for place in self.program.outputs:
+        for place, is_complex in zip(self.program.outputs, self.program._are_complex, strict=True):
             array = self.array(place)
-            found.append(array if place.root in own else array.copy())
+            array = array if place.root in own else array.copy()
+            found.append(as_complex(array) if is_complex else array)
             own.discard(place.root)
         return found
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         program = self.program
         for value, array in zip(program.program.inputs, inputs, strict=True):
-            array = np.asarray(array)  # of a NumPy scalar, which has no memory that stays
+            array = _real(np.asarray(array))  # of a NumPy scalar, which has no memory that stays
             self.put(value, array if array.flags.c_contiguous else array.copy())
         for value, target in program.in_place.inputs.items():
             self.put(value, self.arrays[target])
@@ -420,6 +451,11 @@ class _Frame:
             # only the arena and constants are kept
             for value in (*program.program.inputs, *program.in_place.inputs, *program.fresh, *program.called):
                 self.arrays.pop(value, None)
+
+
+def _real(array: Any) -> Any:
+    """An array as programs have it: complex numbers are pairs."""
+    return as_pairs(array) if array.dtype.kind == "c" else array
 
 
 def _shown(root: Any, place: Place) -> Any:

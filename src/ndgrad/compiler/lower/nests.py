@@ -9,7 +9,8 @@
 
 A kernel without rows has one stage, and dimensions that all reads and writes step through alike are one
 (`_collapsed`), so one over contiguous arrays is a single loop. Along the innermost dimension an argument is read as a
-vector (stride 1), once and in all lanes (stride 0), or lane by lane.
+vector (stride 1), once and in all lanes (stride 0), as every other lane of two vectors (stride 2: a part of complex
+numbers), or lane by lane. Both parts of complex numbers are written as one vector (interleaved.py).
 
 A sum over a row is taken in a register, block by block: sixteen vectors are added up lane by lane, the lanes are
 added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). A term goes through at
@@ -32,6 +33,7 @@ from typing import Any
 
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.group import Item, Kernel
+from ndgrad.compiler.lower.interleaved import every_other, interleave
 from ndgrad.compiler.lower.places import Place, whole
 from ndgrad.compiler.lower.templates import Sizes, varies
 from ndgrad.compiler.native.ir import Carried, Function, Vector, element_of
@@ -465,6 +467,7 @@ class _Turn:
         self.registers: dict[Value, str] = {}
         self.loaded: dict[Any, str] = {}
         self.index, self.lanes = index, lanes
+        parts: list[tuple[Access, str]] = []
         found: dict[Value, str] = {}
         for item in self.items:
             instruction = item.instruction
@@ -488,8 +491,26 @@ class _Turn:
             if result in nest.stores:
                 self._store(nest.stores[result], self.registers[result])
             for access in nest.puts.get(result, ()):
-                self._store(access, self.registers[result])
+                if access.strides and access.strides[-1] == 2 and lanes > 1:
+                    parts.append((access, self.registers[result]))
+                else:
+                    self._store(access, self.registers[result])
+        self._store_parts(parts)
         return found
+
+    def _store_parts(self, parts: list[tuple[Access, str]]) -> None:
+        """Write every other element of an array, together with those in between where they are here, too."""
+        beside = {(a.root, a.offset, tuple(a.strides)): (a, register) for a, register in parts}
+        for (root, offset, strides), (access, register) in sorted(beside.items(), key=lambda part: part[0][1]):
+            other = beside.get((root, offset + 1, strides))
+            if (root, offset - 1, strides) in beside and (offset - 1) % 2 == 0:
+                continue  # written with the one before
+            if other is None or offset % 2:
+                self._store(access, register)
+                continue
+            element = element_of(root.dtype)
+            start = self.f.address(element, self.bases[access], str(_times(self.f, self.index, 2)))
+            interleave(self.f, Vector(element, self.lanes), register, other[1], start)
 
     def _read(self, place: Place) -> str:
         root, nest = place.root, self.nest
@@ -526,6 +547,8 @@ class _Turn:
         start = f.address(element, base, str(_times(f, self.index, step)))
         if step == 1 or lanes == 1:
             return f.load(Vector(element, lanes), start)
+        if step == 2:
+            return every_other(f, Vector(element, lanes), start)
         gathered = "poison"
         for k in range(lanes):
             one = f.load(Vector(element), f.address(element, start, str(k * step)))

@@ -118,7 +118,7 @@ def cost(instruction: Instruction) -> int:
 
 _CHEAP = frozenset(
     "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum "
-    "relu cast expand clone reshape sum sum_all".split()
+    "relu cast expand clone reshape sum sum_all muladd".split()
 )
 
 

@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.compiler.passes.contraction import contractions
 from ndgrad.compiler.passes.expansion import Expansion, is_plain
 from ndgrad.compiler.passes.indexing import added_to_gathered, gathered, indexing
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Instruction, Program, Value
 
-composites = Rules(indexing)
+composites = Rules(indexing, contractions)
 rule = composites.rule
 
 #: A mask for causal attention of more elements than this is no constant of a program.

@@ -69,7 +69,7 @@ class Walk:
         self.constants = dict(program.constants)
         self._defined: dict[Value, Instruction] = {}
         self._replaced: dict[Value, Value] = {}
-        self._where: str | None = None
+        self.where: str | None = None
 
     def run(self, replaced: dict[Value, Value] | None = None) -> Program:
         """The program that has become of it; `replaced` are values for which others stand from the start."""
@@ -77,7 +77,7 @@ class Walk:
             self._replaced.update(replaced)
         replaced = self._replaced
         for instruction in self._program.instructions:
-            self._where = instruction.where
+            self.where = instruction.where
             if replaced:
                 instruction = with_arguments(
                     instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments]
@@ -156,7 +156,7 @@ class Walk:
             op = op_named(op)
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
-        (found,) = self._add(Instruction(op, arguments, settings, results, self._where))
+        (found,) = self._add(Instruction(op, arguments, settings, results, self.where))
         return found
 
     def constant(self, number: Any, dtype: np.dtype[Any]) -> Value:

@@ -61,6 +61,7 @@ FORMULAS: dict[str, Formula] = {
     "rsqrt": Formula(1, power.rsqrt, 1.5, here=True),
     "cbrt": Formula(1, power.cbrt, 0.6),
     "hypot": Formula(2, power.hypot, 0.8),
+    "muladd": Formula(3, values.muladd, 1.0),
     # trigonometric and hyperbolic
     "sin": Formula(1, trigonometric.sin, 0.9),
     "cos": Formula(1, trigonometric.cos, 0.9),
@@ -109,6 +110,8 @@ _PARTS: dict[str, Callable[[Vector, bool], Function]] = {
 }
 _TABLES: dict[str, Callable[[], str]] = {"large_angle": angles.table}
 
+#: A function of so many lines is no longer than a call of it.
+_FEW_LINES = 8
 #: So many lines are worth their time in LLVM (20 us each) to have a function in every place where it is called.
 _MOST_LINES = 120
 
@@ -135,7 +138,8 @@ def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Functi
             continue
         known.add((name, type))
         definition = define(name, type, target.fma, inline=True)
-        if (calls[name, type] - 1) * len(definition.text().splitlines()) > _MOST_LINES:
+        lines = len(definition.text().splitlines())
+        if lines > _FEW_LINES and (calls[name, type] - 1) * lines > _MOST_LINES:
             definition = define(name, type, target.fma, inline=False)
         functions.append(definition)
         waiting += sorted(definition.needed, key=str)
