@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import ndgrad
-from ndgrad import Tensor, nn
+from ndgrad import Tensor, nn, optim
 from ndgrad.compiler.environment import Environment
 from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.native import layout, target
@@ -191,6 +191,8 @@ def cases() -> dict[str, tuple[Any, Callable[[], Any]]]:
     found["queue"] = _function("x * s[0]", s=queue), functools.partial(queue.rotate, 1)
     ordered = collections.OrderedDict(a=1, b=2)
     found["order of an OrderedDict"] = _function("x * next(iter(s))", s=ordered), functools.partial(ordered.move_to_end, "a")
+    made = collections.defaultdict(int, a=1)
+    found["defaultdict that has made an item"] = _function("x * s['b']", s=made), functools.partial(made.__getitem__, "b")
     empty: Any = collections.OrderedDict()
     found["empty OrderedDict filled"] = _function("x * len(s)", s=empty), functools.partial(empty.__setitem__, 1, 1)
     deep = ((1, [2, {"k": [3]}]),)
@@ -268,12 +270,12 @@ def test_tensors_that_are_replaced_and_come_back():
     assert environment.check() is not None
 
 
-def test_a_training_step_whose_environment_is_compared_natively():
-    from ndgrad import optim
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_training_step_is_a_native_call_or_compares_natively_what_it_reaches(draws: bool):
 
     def trained(compiles: bool) -> list[float]:
         ndgrad.manual_seed(0)
-        model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+        model = nn.Sequential(nn.Linear(3, 5), nn.Dropout(0.5 if draws else 0.0), nn.Tanh(), nn.Linear(5, 2))
         optimizer = optim.AdamW(model.parameters(), lr=0.1)
 
         def step(x: Any) -> Any:
@@ -289,11 +291,96 @@ def test_a_training_step_whose_environment_is_compared_natively():
             if i == 7:
                 optimizer.param_groups[0]["lr"] = 0.01
             losses.append(run(ndgrad.tensor(np.random.default_rng(i).normal(size=(4, 3)))).item())
-        if compiles:
+        if compiles and draws:
             assert any(e.made is not None and e.comparisons for e in run.entries)
+        elif compiles:
+            assert sum(run._rows.hits) >= 1
         return losses
 
     np.testing.assert_allclose(trained(True), trained(False), rtol=1e-9)
+
+
+def _updates(optimizer: Any) -> tuple[Any, Any]:
+    """A compiled step of an optimizer that has a row, and a function that says how often that has been taken."""
+    step: Any = CompiledFunction(optimizer.step)
+    for _ in range(4):
+        step()
+    assert step._rows.hits != [0]
+    return step, lambda: sum(step._rows.hits)
+
+
+def _parameters() -> list[Any]:
+    found = [nn.Parameter(ndgrad.tensor(np.random.default_rng(n).normal(size=(n, 3)))) for n in (2, 30)]
+    for p in found:
+        p.grad = ndgrad.tensor(np.random.default_rng(len(p)).normal(size=p.shape))
+    return found
+
+
+def test_an_optimizer_step_is_a_native_call_that_writes_in_place():
+    ours, theirs = _parameters(), _parameters()
+    eager = optim.AdamW(theirs, lr=0.1)
+    step, taken = _updates(optim.AdamW(ours, lr=0.1))
+    memory, versions = [p.data_ptr() for p in ours], [p._version for p in ours]
+    for _ in range(4):
+        eager.step()
+    before = taken()
+    for number in range(5):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad, q.grad = p.grad * number, q.grad * number  # another tensor in each call
+        assert step() is None
+        eager.step()
+    assert taken() == before + 5
+    for p, q, place, version in zip(ours, theirs, memory, versions, strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
+        assert p.data_ptr() == place
+        assert p._version == version + 5
+
+
+def test_memory_that_may_not_be_written_in_place_is_left_to_python():
+    def fresh() -> tuple[list[Any], Any, Any]:
+        parameters = _parameters()
+        return parameters, *_updates(optim.SGD(parameters, lr=0.5))
+
+    parameters, step, taken = fresh()
+    whole, before = ndgrad.zeros(40, 3, dtype=ndgrad.float64), taken()
+    parameters[1].data = whole[5:35]  # a part of other memory
+    step()
+    assert taken() == before
+    np.testing.assert_allclose(whole[5:35].numpy(), -0.5 * parameters[1].grad.numpy())
+    assert not whole[:5].any()
+
+    parameters, step, taken = fresh()
+    before, old = taken(), parameters[0].detach().clone()
+    parameters[0].grad = parameters[0].detach()  # the memory that is written is also read
+    step()
+    assert taken() == before
+    np.testing.assert_allclose(parameters[0].detach().numpy(), 0.5 * old.numpy())
+
+    parameters, step, taken = fresh()
+    before, saved = taken(), (parameters[1] ** 2).sum()
+    step()
+    assert taken() == before + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation|has been written"):
+        saved.backward()
+
+    parameters, step, taken = fresh()
+    before, old = taken(), parameters[0].detach().clone()
+    with ndgrad.autograd.graph.allow_mutation_on_saved_tensors():
+        saved = (parameters[0] ** 2).sum()
+        step()
+        saved.backward()
+    assert taken() == before
+    np.testing.assert_allclose(parameters[0].grad.numpy(), _parameters()[0].grad.numpy() + 2 * old.numpy())
+
+    parameters, step, taken = fresh()
+    before, old = taken(), [p.detach().clone() for p in parameters]
+    parameters[0].grad = None
+    step()  # which is another program
+    assert taken() == before
+    assert (parameters[0] == old[0]).all()
+    np.testing.assert_allclose(
+        parameters[1].detach().numpy(), old[1].numpy() - 0.5 * parameters[1].grad.numpy(), rtol=1e-12
+    )
 
 
 def test_a_tensor_in_the_place_of_another_is_left_to_python():

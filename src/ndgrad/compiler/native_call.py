@@ -6,8 +6,9 @@ function reaches (ndgrad.compiler.snapshot). If they hold, the program runs, and
 tensors that it was given; Python then makes tensors and a node of that (`Specialisation.finished`). If they do not,
 Python looks, as it would without all this: the one meaning of a call is there.
 
-A program writes to nothing but fresh memory, so what Python must still compare (`Snapshot.left_over`) is compared
-afterwards, and what was computed for nothing is thrown away.
+A program that writes to nothing but fresh memory may run before Python compares what is left to it
+(`Snapshot.left_over`): what was computed for nothing is thrown away. One that writes inputs, as an optimizer's step does,
+has a row only if nothing is left, and guards say that they may be written (`Writable`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad.autograd import modes
-from ndgrad.autograd.variable import AccumulateGrad, Variable, wrap
+from ndgrad.autograd.variable import AccumulateGrad, Meta, Variable, wrap
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
@@ -29,7 +30,7 @@ from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
 from ndgrad.compiler.native.leaf_gradients import hand_out
 from ndgrad.compiler.native.target import available
-from ndgrad.compiler.native.tensor_guards import Distinct, Outside
+from ndgrad.compiler.native.tensor_guards import Distinct, Outside, Writable
 from ndgrad.compiler.node import CompiledFunctionBackward, node_of_call
 from ndgrad.compiler.snapshot import Snapshot, tensor_guard
 from ndgrad.compiler.specialise import Specialisation
@@ -54,6 +55,8 @@ class NativeCall:
         program, self.at_once = made.ran
         assert isinstance(program, NativeProgram)
         self.program = program
+        #: whether inputs are written by the program
+        self.is_in_place = bool(program.in_place.inputs)
         #: whether the fresh memory is what the program gives, as it is
         self.is_direct = program.gives_fresh
         #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph
@@ -104,7 +107,7 @@ class NativeCall:
             if not self.is_direct:
                 fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
             is_written = not made.is_plain
-            result = made.finished(inputs, fresh, self.at_once)
+            result = made.finished(inputs, fresh, self.at_once, self.is_in_place)
         except Exception:
             if is_written:
                 raise
@@ -126,18 +129,25 @@ def native_call(
     program = None if made.ran is None else made.ran[0]
     if not can_be_native() or not isinstance(program, NativeProgram) or not program.is_native:
         return None
-    # what is written in place, Python must look at first
-    if made.needs_python or made.tape.draws or program.in_place.inputs:
+    if made.needs_python or made.tape.draws:
         return None
     try:
         arguments = _Arguments(args, kwargs)
     except _NotSimple:
         return None
     call = NativeCall(made)
+    if call.is_in_place and call.snapshot.left_over:
+        return None
     guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]
     inputs = _input_guards(made, arguments)
     if inputs is None:
         return None
+    if call.is_in_place:
+        numbers = {v: n for n, v in enumerate(program.program.inputs)}
+        written = tuple([numbers[v] for v in program.in_place.inputs.values()])
+        idle = Length(Place(object=modes.process).slot(modes.Process, "busy"), 0, set)  # nobody watches writes
+        guards += [idle]
+        inputs.append(Writable(call.inputs, written))
     given: list[Output] = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
     call.row = program.row(len(args), [*guards, *inputs], tuple(kwargs), given)
     CompiledFunctionBackward.hand_out = hand_out(CompiledFunctionBackward)
@@ -216,19 +226,39 @@ def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | 
             guards.append(tensor_guard(Place(object=t), known, False))
     reached = tuple(entry[0] for entry in environment.tensors.values())
     distinct = 0
-    for kind, which in made.sources:
+    tensors: list[tuple[Any, Place]] = []
+    for (kind, which), of_gradient in zip(made.sources, made.gradient_facts, strict=True):
         if kind == "environment":
-            place, known = Place(object=which[0]), which[1]
+            t, place, known = which[0], Place(object=which[0]), which[1]
+        elif kind == "grad":
+            t, known = None, of_gradient
+            found = _gradient(*tensors[which])
+            if found is None:
+                return None
+            place = found
         else:
             (t, place), known = given[which], made.argument_facts[which]  # the call may have changed what it is like
             distinct += 1
             guards.append(Outside(place, reached) if environment.entry(t) is None else Is(place, t))
+        tensors.append((t, place))
         if known is None or not _is_contiguous(known):
             return None  # the program wants a copy
         guards.append(tensor_guard(place, known, True))
     if [kind for kind, _ in made.sources[:distinct]] != ["argument"] * distinct or distinct != len(given):
         return None
+    for number, has_one in made.gradients_asked:
+        found = _gradient(*tensors[number])
+        if found is None:
+            return None
+        guards.append(Is(found, None, wanted=not has_one))
     return [*guards, Distinct(distinct)]
+
+
+def _gradient(t: Any, place: Place) -> Place | None:
+    """Where the gradient of a tensor is, if it has ever had one, and native code can go there."""
+    if t is None or place.path or t._meta is None or "grad" not in t._meta.__dict__:
+        return None
+    return place.slot(type(t), "_meta").attributes(Meta).item("grad")
 
 
 def _is_contiguous(known: tuple[Any, ...]) -> bool:

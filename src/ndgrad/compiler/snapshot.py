@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import types
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def _items(items: Any, then: list[Any]) -> list[MemoryGuard] | None:
 def _entries(entries: Any, then: list[Any]) -> list[MemoryGuard] | None:
     half = len(then) // 2
     # an OrderedDict keeps its order elsewhere, which does not matter while it is empty
-    if type(entries) is not dict and (then or not _is_plain_dict(entries)):
+    if type(entries) not in (dict, defaultdict) and (then or not _is_plain_dict(entries)):
         return None
     return [Entries(entries, tuple(then[:half]), tuple(then[half:]))]
 

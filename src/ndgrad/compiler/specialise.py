@@ -331,7 +331,7 @@ class Specialisation:
         self.writes_itself = (
             bool(self.writes)
             and (not self.outputs or self.is_freed)
-            and (self.needs_python or written > LARGE_WRITE)
+            and (self.needs_python or bool(self.gradients_asked) or written > LARGE_WRITE)
         )
         writes = Writes(
             {first + k: i for k, i in enumerate(self.writes)},
@@ -354,12 +354,8 @@ class Specialisation:
 
     @property
     def needs_python(self) -> bool:
-        """Whether a call looks at gradients, draws numbers or replaces tensors, so that no native code can begin it."""
-        return (
-            bool(self.gradients_asked)
-            or any(effect.held is not None for effect in self.effects)
-            or any(kind in ("grad", "draw") for kind, _ in self.sources)
-        )
+        """Whether a call draws numbers or replaces tensors, so that no native code can begin it."""
+        return any(effect.held is not None for effect in self.effects) or any(kind == "draw" for kind, _ in self.sources)
 
     # ----- calling ----------------------------------------------------------------------------------------------------
 
@@ -453,10 +449,11 @@ class Specialisation:
                 found[i] = moved(found[i], new.place)
         return self._leaves(inputs, found, at_once)
 
-    def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool) -> Any:
-        """What a call returns, from what its program has given, each array in memory of its own."""
+    def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool, are_apart: bool) -> Any:
+        """What a call returns, from what its program has given, each array in memory of its own; `are_apart`: whether
+        no two inputs are known to share memory."""
         if not self.is_plain:
-            if self.writes and _share(list(map(_array_of, inputs)), self.writes):
+            if self.writes and not are_apart and _share(list(map(_array_of, inputs)), self.writes):
                 raise Mispredicted
             return self._returned_by_call(inputs, self._leaves(inputs, found, at_once))
         made = self._made(inputs, found, len(self.results.values), at_once)

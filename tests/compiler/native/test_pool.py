@@ -281,6 +281,7 @@ def test_an_interrupt_reaches_python_and_leaves_the_pool_whole(shared: Work):
         raise KeyboardInterrupt
 
     def run_forever() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
         while True:
             shared.run("slow", a, 50, 2)
 
@@ -288,7 +289,6 @@ def test_an_interrupt_reaches_python_and_leaves_the_pool_whole(shared: Work):
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(5):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
             with pytest.raises(KeyboardInterrupt):
                 run_forever()
     finally:

@@ -135,6 +135,7 @@ class Assembly:
         pieces = sum(nest.pieces for nest in nests.values())
         for nest in nests.values():
             nest.in_fewer_pieces(max(1, nest.pieces * _WAVE_PIECES // max(pieces, _WAVE_PIECES)))
+            nest.in_equal_shares(self.threads)
         between = max([step.buffer_bytes for step in steps if isinstance(step, Product)], default=0)
         tasks: list[_Task] = []
         words, sums = 2, 0
@@ -151,8 +152,7 @@ class Assembly:
                 tasks.append(_Task(piece, nest.pieces, step.cost, own, nest))
         self.sums = max(self.sums, sums)
         table = self._wave_table(f, tasks, slots, words)
-        count, name = sum(task.pieces for task in tasks), self._wave_function(tasks, table != "%table")
-        self._share(f, name, count, table)
+        self._share(f, self._wave_function(tasks, table != "%table"), self._share_of_thread(tasks) * self.threads, table)
         for task in tasks:
             if task.nest is not None and task.nest.piece_bytes:
                 own_table = table if task.table is None else f.address("ptr", table, str(task.table))
@@ -203,20 +203,42 @@ class Assembly:
                 self._pick(f, task.nest, slots, f.address("ptr", memory, str(task.table)))
         return table
 
+    def _share_of_thread(self, tasks: list[_Task]) -> int:
+        """How many pieces of a wave are at home with each thread."""
+        return sum(-(-task.pieces // self.threads) for task in tasks)
+
     def _wave_function(self, tasks: list[_Task], has_own: bool) -> str:
-        """void wave(ptr table, i64 chunk, i64 worker): one piece of all. The long ones come first, so that those who
-        have ended early find something short to do."""
+        """void wave(ptr table, i64 chunk, i64 worker): one piece of all.
+
+        Each thread has its part of each step: the first pieces are at home with one thread, the next with another (Note
+        [Each chunk has a home], in ndgrad.compiler.native.pool), so that it meets what it has had before in other steps
+        and other calls. Which part it has is turned from step to step, so that what cannot be cut evenly is not always
+        the same thread's. The long pieces come first: those who have ended early find something short to do.
+        """
         f = Function(f"wave{self.waves}", "ptr %table, i64 %chunk, i64 %worker")
         self.waves += 1
         main = f.set("load ptr, ptr %table") if has_own else "%table"
+        each = self._share_of_thread(tasks)
+        thread, number = f.set(f"udiv i64 %chunk, {each}"), f.set(f"urem i64 %chunk, {each}")
         first = 0
+        costs = [0] * self.threads
         for task in sorted(tasks, key=lambda task: -task.cost // task.pieces):
-            with f.when(f.compare("slt", "%chunk", first + task.pieces)):
-                table = main if task.table is None else f.address("ptr", "%table", str(task.table))
-                f.call_void(task.work, f"ptr {table}", f"i64 {f.sub('%chunk', first)}", "i64 %worker")
+            part = -(-task.pieces // self.threads)
+            # Those who have least so far get the parts that are whole.
+            turn = costs.index(min(costs)) if task.pieces % self.threads else 0
+            for t in range(self.threads):
+                costs[(turn + t) % self.threads] += task.cost * min(max(task.pieces - t * part, 0), part) // task.pieces
+            with f.when(f.compare("slt", number, first + part)):
+                # No arithmetic is left out where it is idle: the text is to be the same for other sizes.
+                turned = f.set(f"add i64 {thread}, {self.threads - turn}")
+                before = f.set(f"mul i64 {f.set(f'urem i64 {turned}, {self.threads}')}, {part}")
+                piece = f.set(f"add i64 {before}, {f.set(f'sub i64 {number}, {first}')}")
+                with f.when(f.compare("slt", piece, task.pieces)):
+                    table = main if task.table is None else f.address("ptr", "%table", str(task.table))
+                    f.call_void(task.work, f"ptr {table}", f"i64 {piece}", "i64 %worker")
                 f.returns()
                 f.label(f.fresh("never"))
-            first += task.pieces
+            first += part
         f.returns()
         self.functions.append(f)
         return f.name
@@ -232,6 +254,7 @@ class Assembly:
     def _kernel(self, f: Function, kernel: Kernel, slots: Slots) -> None:
         """Run a kernel: at once, or in pieces by the workers."""
         nest = self._nest(kernel, slots)
+        nest.in_equal_shares(self.threads)
         table = "%table"
         if nest.slots is not slots:
             table = self._own_table(f, nest, slots)

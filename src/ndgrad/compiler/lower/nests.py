@@ -154,6 +154,12 @@ class Nest:
         if not self.piece_bytes and self.pieces > count:
             self.grain = self._whole(-(-self.extent // count))
 
+    def in_equal_shares(self, threads: int) -> None:
+        """Cut it so that each thread has as many pieces, if that changes no result: it then has the same part of the
+        memory in all kernels of this shape."""
+        if not self.piece_bytes and self.pieces > 1 and self.pieces % threads:
+            self.grain = self._whole(-(-self.extent // (-(-self.pieces // threads) * threads)))
+
     @property
     def piece_bytes(self) -> int:
         """The memory of a piece for sums of its own."""

@@ -113,6 +113,7 @@ def check() -> Function:
         apart = {
             guards.APART: "apart",
             guards.DISTINCT: "distinct",
+            guards.WRITABLE: "writable",
             **{k: f"at.{name}" for k, name in memory_kinds.items()},
         }
         f.do(f"switch i64 {kind}, label %look [ {' '.join(f'i64 {k}, label %{name}' for k, name in apart.items())} ]")
@@ -121,6 +122,8 @@ def check() -> Function:
             f.branch(f.call("i1", name, f"ptr {row}"), "next", "miss")
         f.label("distinct")
         f.branch(f.call("i1", "distinct", f"ptr {row}", "ptr %found"), "next", "miss")
+        f.label("writable")
+        f.branch(f.call("i1", "writable", f"ptr {row}", "ptr %held", "ptr %found"), "next", "miss")
 
         f.label("apart")
         low, high = (f.word("%pointers", f.word(row, operand[k])) for k in (0, 2))

@@ -37,7 +37,7 @@ from ndgrad.compiler.native import layout
 
 ARRAY, DOUBLE, INTEGER, IS, EQUAL, BITS, LENGTH, APART = range(8)
 #: Kinds of ndgrad.compiler.native.tensor_guards and memory_guards.
-TENSOR, DISTINCT, OUTSIDE, WORDS_AT, BYTES, ITEMS, ENTRIES, NAMES, ATTRIBUTES, KEYS = range(8, 18)
+TENSOR, DISTINCT, OUTSIDE, WORDS_AT, BYTES, ITEMS, ENTRIES, NAMES, ATTRIBUTES, KEYS, WRITABLE = range(8, 19)
 #: Words of a row: kind, root, object, number of steps, two words for each of three steps, and six operands.
 WORDS, STEPS, OPERANDS = 16, 4, 10
 ARGUMENT, OBJECT, CONTEXT = 0, 1, 2

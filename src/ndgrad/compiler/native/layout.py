@@ -26,9 +26,9 @@ import numpy as np
 CLASS = 8
 LENGTH, ITEMS = 16, 24
 FLOAT = SCALAR = CELL = 16
-DATA, NDIM, DIMS, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64
+DATA, NDIM, DIMS, STRIDES, BASE, DTYPE, FLAGS = 16, 24, 32, 40, 48, 56, 64
 #: Bits of an array's flags.
-C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+C_CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400
 
 _ABI = 0x02000000  # of NumPy 2
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in NumPy's table of functions
@@ -167,6 +167,8 @@ def _probes() -> list[tuple[str, bool]]:
             ("the layout of an array", bool(flags & C_CONTIGUOUS) == array.flags.c_contiguous),
             ("the alignment of an array", bool(flags & ALIGNED) == array.flags.aligned),
             ("the permission to write to an array", bool(flags & WRITEABLE) == array.flags.writeable),
+            ("whether an array owns its memory", bool(flags & OWNDATA) == array.flags.owndata),
+            ("the base of an array", _word(at + BASE) == (0 if array.base is None else id(array.base))),
         ]
     frozen = np.zeros(3)
     frozen.flags.writeable = False

@@ -35,7 +35,6 @@ from ndgrad.compiler.native.target import Code
 
 #: The low half of an object's count of references: the upper one has flags on newer Pythons.
 _COUNT = 0
-_BASE = 48  # of an array
 
 _DECLARED = """
 declare void @Py_IncRef(ptr)
@@ -104,7 +103,7 @@ def _fits() -> Function:
     f.is_class("%gradient", f.known(NDARRAY), "no")
     f.is_class(array, f.known(NDARRAY), "no")
     f.held_once("%gradient", "no")
-    f.unless(f.same(f.at("%gradient", _BASE), "null"), "no")
+    f.unless(f.same(f.at("%gradient", layout.BASE), "null"), "no")
     f.unless(f.same(f.at("%gradient", layout.DTYPE), f.slot("%end", AccumulateGrad, "dtype")), "no")
     wanted = layout.C_CONTIGUOUS | layout.WRITEABLE
     for one, flags in (("%gradient", wanted), (array, layout.C_CONTIGUOUS)):
@@ -235,5 +234,5 @@ def _counts_are_found() -> bool:
 
     alone, array = (np.zeros(2),), np.zeros(2)
     view = array[:1]
-    bases = [ctypes.c_ssize_t.from_address(id(a) + _BASE).value for a in (array, view)]
+    bases = [ctypes.c_ssize_t.from_address(id(a) + layout.BASE).value for a in (array, view)]
     return count(alone) == 1 and count((array,)) == 3 and bases == [0, id(array)]

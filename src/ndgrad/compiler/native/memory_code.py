@@ -7,6 +7,7 @@ gives up the interpreter lock, so what is read does not change under the reader.
 from __future__ import annotations
 
 from ndgrad.autograd.variable import BareTensor, Meta
+from ndgrad.autograd.versions import Storage
 from ndgrad.autograd.view import ViewInfo
 from ndgrad.compiler.native import guards, layout
 from ndgrad.compiler.native import tensor_guards as tensors
@@ -223,7 +224,70 @@ def distinct() -> Function:
     return f
 
 
+def is_new() -> Function:
+    """i1 is_new(met, bits, object): put an object into a table of 2^bits words, unless it is there."""
+    f = TableFunction("is_new", "ptr %met, i64 %bits, i64 %object", "i1", linkage="internal")
+    mixed = f.mul("%object", -7046029254386353131)  # the golden ratio: upper bits depend on all below them
+    first = f.set(f"lshr i64 {mixed}, {f.sub('64', '%bits')}")
+    mask = f.sub(f.set("shl i64 1, %bits"), "1")
+    start = f.block
+    f.jump("probe")
+    f.label("probe")
+    at = f.set(f"phi i64 [{first}, %{start}], [%further, %taken]")
+    place = f.address("i64", "%met", at)
+    there = f.set(f"load i64, ptr {place}")
+    f.branch(f.same(there, "0", "i64"), "free", "other")
+    f.label("free")
+    f.do(f"store i64 %object, ptr {place}")
+    f.returns("i1 true")
+    f.label("other")
+    f.unless(f.set(f"icmp ne i64 {there}, %object"), "known")
+    f.jump("taken")
+    f.label("taken")
+    f.do(f"%further = and i64 {f.add(at, '1')}, {mask}")
+    f.jump("probe")
+    f.label("known")
+    f.returns("i1 false")
+    return f
+
+
+def writable() -> Function:
+    """i1 writable(row, arrays, tensors): each array owns its memory, all are different, and some may be written."""
+    f = TableFunction("writable", "ptr %row, ptr %arrays, ptr %tensors", "i1", linkage="internal")
+    count, known = f.word("%row", _FIRST), f.word("%row", _SECOND, "ptr")
+    met, bits = f.word("%row", _THIRD, "ptr"), f.word("%row", _FOURTH)
+    ndarray, none, false = (f.word(known, k, "ptr") for k in (1, 2, 3))
+    size = f.set(f"shl i64 8, {bits}")
+    f.call_void("llvm.memset.p0.i64", f"ptr {met}", "i8 0", f"i64 {size}", "i1 false")
+    with f.loop(count) as i:
+        array = f.word("%arrays", i, "ptr")
+        f.branch(f.same(f.at(array, layout.CLASS), ndarray), "array", "fine")  # a scalar has nobody else's memory
+        f.label("array")
+        own = f.set(f"and i32 {f.at(array, layout.FLAGS, 'i32')}, {layout.OWNDATA}")
+        f.unless(f.same(own, str(layout.OWNDATA), "i32"), "miss")
+        f.unless(f.same(f.at(array, layout.BASE), "null"), "miss")
+        f.unless(f.call("i1", "is_new", f"ptr {met}", f"i64 {bits}", f"i64 {f.word('%arrays', i)}"), "miss")
+        f.jump("fine")
+        f.label("fine")
+    numbers, needed = f.address("i64", known, "4"), layout.C_CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE
+    with f.loop(f.word(known, 0)) as i:
+        number = f.word(numbers, i)
+        array, tensor = f.word("%arrays", number, "ptr"), f.word("%tensors", number, "ptr")
+        f.is_class(array, ndarray, "miss")
+        flags = f.set(f"and i32 {f.at(array, layout.FLAGS, 'i32')}, {needed}")
+        f.unless(f.same(flags, str(needed), "i32"), "miss")
+        storage = f.at(tensor, layout.slot_offset(BareTensor, "_storage"))
+        f.branch(f.same(storage, none), "good", "versions")
+        f.label("versions")
+        f.branch(f.same(f.at(storage, layout.slot_offset(Storage, "keeps")), false), "good", "miss")
+        f.label("good")
+    _endings(f)
+    return f
+
+
 def functions() -> list[Function]:
     """All of them, callees first."""
-    kinds = (words, bytes_, items, entries, keys, names, attributes, recorded, tensor, outside, distinct)
+    kinds = (
+        words, bytes_, items, entries, keys, names, attributes, recorded, tensor, outside, distinct, is_new, writable
+    )  # fmt: skip
     return [make() for make in kinds]

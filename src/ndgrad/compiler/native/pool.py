@@ -19,13 +19,22 @@ The state is a few words, each group in a cache line of its own.
     busy      1 while somebody runs; who finds it so does the chunks alone: a second Python thread, a run inside a run
     epoch     counts runs; a worker spins on it for some 30 us and then sleeps until it changes
     gate      open (bit 32) | places left (bits 16-31) | workers inside (bits 0-15), one atomic word
-    next      the next chunk, taken by an atomic addition
+    ranges    per home: the first chunk that is left (bits 0-31) and the end (bits 32-63), one atomic word
 
 A caller takes `busy`, writes the job, opens the gate with threads - 1 places, raises the epoch, wakes sleepers, and
-takes chunks like everybody else until there are none. Then it shuts the gate and waits for the workers that are
+takes chunks like everybody else until there are none (Note [Each chunk has a home]). Then it shuts the gate and waits for the workers that are
 inside. A worker enters with a compare and exchange, so only while the gate is open and has a place; a late one finds
 it shut and goes back. So nobody waits for a worker that has not begun, and no worker can see a job that is over: the
 job is not written again before those inside have left.
+
+Note [Each chunk has a home]
+Chunks are cut into as many ranges as there are threads: the caller's is the first, and each worker has one for good.
+Everybody goes through the own range from its front, and then helps others from the back of theirs, so a worker that
+comes late, or is slow, costs nothing. What is run again and again on the same memory (parameters and what an
+optimizer remembers, the values between two kernels of a program) finds it in the cache of the core that had it last.
+Where two cores have no cache in common, reading what the other one has written takes three times as long as reading
+what is one's own, so this decides more than anything else how quick a second thread is. Whoever cuts work into chunks
+should therefore cut so that each thread's part of them is the same part of the memory every time.
 
 Sleeping: a worker counts itself among the sleepers, then sleeps if the epoch is still what it saw; a caller raises
 the epoch, then looks for sleepers. Both in one total order, so either the caller sees the sleeper or the sleeper the

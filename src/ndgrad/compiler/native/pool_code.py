@@ -10,10 +10,12 @@ import signal
 
 #: Where things are in the state, in words of 64 bits.
 _LINE = 16  # i64 words: two cache lines, since processors fetch them in pairs
-_EPOCH, GATE, NEXT, SLEEPERS, BUSY, JOB, LIMIT, SIGNALS = (_LINE * i for i in range(8))
-FUNCTION, ARGUMENT, CHUNKS = JOB, JOB + 1, JOB + 2
+_EPOCH, GATE, SLEEPERS, BUSY, JOB, LIMIT, SIGNALS = (_LINE * i for i in range(7))
+FUNCTION, ARGUMENT, HOMES = JOB, JOB + 1, JOB + 2
 WORKERS, HIRED, SPINS, STOP = (LIMIT + i for i in range(1, 5))  # read by all, seldom written
-WORDS = 10 * _LINE  # the mutex and the condition variable of SIGNALS have at most 64 and 48 bytes
+RANGES = SIGNALS + 2 * _LINE  # the mutex and the condition variable of SIGNALS have at most 64 and 48 bytes
+_MOST_HOMES = 64  # workers beyond that share them
+WORDS = RANGES + _MOST_HOMES * _LINE
 
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -182,23 +184,49 @@ done:
   ret void
 }}
 
-define internal void @chunks_of(ptr %state, i64 %worker) {{
+define internal void @chunks_of(ptr %state, i64 %worker, i64 %own) {{
 entry:
-  %next = getelementptr i64, ptr %state, i64 {next}
   %function.at = getelementptr i64, ptr %state, i64 {function}
   %argument.at = getelementptr i64, ptr %state, i64 {argument}
-  %chunks.at = getelementptr i64, ptr %state, i64 {chunks}
+  %homes.at = getelementptr i64, ptr %state, i64 {homes}
+  %ranges = getelementptr i64, ptr %state, i64 {ranges}
   %function = load ptr, ptr %function.at
   %argument = load ptr, ptr %argument.at
-  %chunks = load i64, ptr %chunks.at
-  br label %turn
-turn:
-  %chunk = atomicrmw add ptr %next, i64 1 monotonic
-  %some = icmp slt i64 %chunk, %chunks
-  br i1 %some, label %work, label %done
+  %homes = load i64, ptr %homes.at
+  br label %home
+home:                                      ; the own one first, then those that follow
+  %away = phi i64 [0, %entry], [%away.next, %empty]
+  %moved = add i64 %own, %away
+  %number = urem i64 %moved, %homes
+  %line = mul i64 %number, {line}
+  %range = getelementptr i64, ptr %ranges, i64 %line
+  %is.own = icmp eq i64 %away, 0
+  %first = load atomic i64, ptr %range monotonic, align 8
+  br label %look
+look:
+  %word = phi i64 [%first, %home], [%latest, %take], [%after, %work]
+  %begin = and i64 %word, {low}
+  %end = lshr i64 %word, 32
+  %some = icmp ult i64 %begin, %end
+  br i1 %some, label %take, label %empty
+take:                                      ; from the front at home, elsewhere from the back
+  %longer = add i64 %word, 1
+  %shorter = sub i64 %word, {one_at_end}
+  %less = select i1 %is.own, i64 %longer, i64 %shorter
+  %pair = cmpxchg ptr %range, i64 %word, i64 %less monotonic monotonic
+  %latest = extractvalue {{ i64, i1 }} %pair, 0
+  %taken = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %taken, label %work, label %look
 work:
+  %last = sub i64 %end, 1
+  %chunk = select i1 %is.own, i64 %begin, i64 %last
   call void %function(ptr %argument, i64 %chunk, i64 %worker)
-  br label %turn
+  %after = load atomic i64, ptr %range monotonic, align 8
+  br label %look
+empty:
+  %away.next = add i64 %away, 1
+  %more = icmp ult i64 %away.next, %homes
+  br i1 %more, label %home, label %done
 done:
   ret void
 }}
@@ -227,6 +255,7 @@ entry:
   %spins.at = getelementptr i64, ptr %state, i64 {spins}
   %spins = load i64, ptr %spins.at
   %w = atomicrmw add ptr %workers, i64 1 seq_cst
+  %own = add i64 %w, 1                     ; its home for good, as far as a run has so many
   br label %look                           ; a run that is under way may be joined at once
 wait:
   %seen = phi i32 [%epoch, %leave], [%seen, %spin.on], [%seen, %sleep]
@@ -272,7 +301,7 @@ enter:
   br i1 %entered, label %work, label %try
 work:
   %number = lshr i64 %places, 16           ; the last place that is left is worker 1
-  call void @chunks_of(ptr %state, i64 %number)
+  call void @chunks_of(ptr %state, i64 %number, i64 %own)
   %g = atomicrmw sub ptr %gate, i64 1 release
   br label %leave
 leave:
@@ -286,12 +315,12 @@ define void @ndgrad_run(ptr %function, ptr %argument, i64 %chunks, i64 %threads)
 entry:
   %state = load atomic ptr, ptr @state acquire, align 8
   %gate = getelementptr i64, ptr %state, i64 {gate}
-  %next = getelementptr i64, ptr %state, i64 {next}
   %sleepers = getelementptr i64, ptr %state, i64 {sleepers}
   %busy = getelementptr i64, ptr %state, i64 {busy}
   %function.at = getelementptr i64, ptr %state, i64 {function}
   %argument.at = getelementptr i64, ptr %state, i64 {argument}
-  %chunks.at = getelementptr i64, ptr %state, i64 {chunks}
+  %homes.at = getelementptr i64, ptr %state, i64 {homes}
+  %ranges = getelementptr i64, ptr %state, i64 {ranges}
   %limit.at = getelementptr i64, ptr %state, i64 {limit}
   %workers.at = getelementptr i64, ptr %state, i64 {workers}
   %hired.at = getelementptr i64, ptr %state, i64 {hired}
@@ -302,7 +331,9 @@ entry:
   %most = call i64 @llvm.smin.i64(i64 %useful, i64 {most})
   %others = sub i64 %most, 1
   %several = icmp sgt i64 %others, 0
-  br i1 %several, label %claim, label %serial
+  %counted = icmp ule i64 %chunks, {low}   ; a range is two halves of a word
+  %shared = and i1 %several, %counted
+  br i1 %shared, label %claim, label %serial
 serial:
   tail call void @alone(ptr %function, ptr %argument, i64 %chunks)
   ret void
@@ -321,8 +352,23 @@ hire:                                      ; this run goes on with those that ar
 publish:
   store ptr %function, ptr %function.at
   store ptr %argument, ptr %argument.at
-  store i64 %chunks, ptr %chunks.at
-  store atomic i64 0, ptr %next monotonic, align 8
+  %homes = call i64 @llvm.smin.i64(i64 %most, i64 {most_homes})
+  store i64 %homes, ptr %homes.at
+  br label %range
+range:                                     ; chunks * home / homes to chunks * (home + 1) / homes
+  %home = phi i64 [0, %publish], [%home.next, %range]
+  %begin = phi i64 [0, %publish], [%end, %range]
+  %home.next = add i64 %home, 1
+  %before = mul i64 %chunks, %home.next
+  %end = udiv i64 %before, %homes
+  %upper = shl i64 %end, 32
+  %range.word = or i64 %upper, %begin
+  %line = mul i64 %home, {line}
+  %range.at = getelementptr i64, ptr %ranges, i64 %line
+  store atomic i64 %range.word, ptr %range.at monotonic, align 8
+  %more = icmp ult i64 %home.next, %homes
+  br i1 %more, label %range, label %published
+published:
   %places = shl i64 %others, 16
   %word = or i64 %places, {open}
   store atomic i64 %word, ptr %gate release, align 8
@@ -339,7 +385,7 @@ rouse:
   call void @wake(ptr %state, i64 %short)
   br label %work
 work:
-  call void @chunks_of(ptr %state, i64 0)
+  call void @chunks_of(ptr %state, i64 0, i64 0)
   %shut = atomicrmw and ptr %gate, i64 {inside} acq_rel
   %inside = and i64 %shut, {inside}
   %left = icmp eq i64 %inside, 0
@@ -405,7 +451,8 @@ def source(sleep: str, architecture: str) -> str:
     return "".join(parts).format(
         number=FUTEX.get(architecture, 0), set_mask=int(getattr(signal, "SIG_SETMASK", 0)), signals=SIGNALS,
         condition=SIGNALS + 8, declare_pause=declare_pause, pause=pause, give_way="SwitchToThread" if windows else
-        "sched_yield", gate=GATE, next=NEXT, sleepers=SLEEPERS, busy=BUSY, function=FUNCTION, argument=ARGUMENT,
-        chunks=CHUNKS, limit=LIMIT, workers=WORKERS, hired=HIRED, spins=SPINS, stop=STOP, open=1 << 32, places=0xFFFF <<
-        16, one_place_less=(1 << 16) - 1, inside=0xFFFF, most=0xFFFF,
+        "sched_yield", gate=GATE, sleepers=SLEEPERS, busy=BUSY, function=FUNCTION, argument=ARGUMENT, homes=HOMES,
+        ranges=RANGES, line=_LINE, most_homes=_MOST_HOMES, low=0xFFFFFFFF, one_at_end=1 << 32, limit=LIMIT,
+        workers=WORKERS, hired=HIRED, spins=SPINS, stop=STOP, open=1 << 32, places=0xFFFF << 16,
+        one_place_less=(1 << 16) - 1, inside=0xFFFF, most=0xFFFF,
     )  # fmt: skip

@@ -3,6 +3,7 @@
     TensorAt(place, class, dtype, shape, strides, requires_grad, inference)     with a pointer for the kernel, or without
     Distinct(n)                    the first n tensors that gave a pointer are n tensors
     Outside(place, tensors)        none of these
+    Writable(n, numbers)           the first n pointers lead to memory that has one owner each, and some of it may be written
 
 `requires_grad` is what ndgrad.autograd.variable.requires_grad says; of a view whose history may be out of date, Python
 must say it, unless nothing under it requires grad. The names of dimensions are not looked at: whoever uses these guards
@@ -19,7 +20,7 @@ import numpy as np
 from ndgrad.autograd.variable import BareTensor, Meta, requires_grad
 from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.autograd.view import ViewInfo
-from ndgrad.compiler.native.guards import DISTINCT, OUTSIDE, TENSOR, Found, Place
+from ndgrad.compiler.native.guards import DISTINCT, OUTSIDE, TENSOR, WRITABLE, Found, Place
 
 #: Words of what a row of this kind points at; then come dimensions and strides.
 CLASS, DTYPE, NDIM, SCALAR, RECORDED, INFERENCE, STORAGE, META, VIEW, TRUE, FALSE, NONE, NDARRAY, GIVES = range(14)
@@ -112,3 +113,27 @@ class Outside:
         place, keeps = self.place.words()
         words = np.array([id(t) for t in self.tensors], np.int64)
         return [OUTSIDE, *place, len(words), int(words.__array_interface__["data"][0])], [*keeps, words, self.tensors]
+
+
+@dataclass(frozen=True, eq=False)
+class Writable:
+    """The arrays of the first tensors that gave pointers are so many, and each owns its memory, so that a write to one is
+    none to another; those of some of them may be written, and nobody asks for what was there before."""
+
+    count: int
+    written: tuple[int, ...]
+
+    place: Place = field(default=Place(), repr=False)
+    gives_pointer = False
+
+    def holds(self, arguments: tuple[Any, ...], found: list[Found]) -> bool:
+        raise NotImplementedError("what gives a pointer in Python does not say which tensor it is of [nd-compiler]")
+
+    def row(self) -> tuple[list[int], list[Any]]:
+        place, _ = self.place.words()
+        words = np.array([len(self.written), id(np.ndarray), id(None), id(False), *self.written], np.int64)
+        # where arrays are looked up that were met before, by hashing; at most half full
+        bits = max(self.count, 2).bit_length() + 1
+        met = np.zeros(1 << bits, np.int64)
+        addresses = [int(a.__array_interface__["data"][0]) for a in (words, met)]
+        return [WRITABLE, *place, self.count, addresses[0], addresses[1], bits], [words, met]
