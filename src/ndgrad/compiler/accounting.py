@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
-from ndgrad.compiler.lower.group import Call, Chain, Kernel
+from ndgrad.compiler.lower.group import Call, Chain, Finished, Kernel
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.partition import is_view
@@ -64,9 +64,14 @@ def ops_of(step: Any, defined: Definitions) -> list[str]:
     if isinstance(step, Loop):
         inside = step.body.definitions()
         return [name for inner in step.groups.steps for name in ops_of(inner, inside)]
-    if isinstance(step, Chain):
-        return [name for inner in step.steps for name in ops_of(inner, defined)]
+    if isinstance(step, (Chain, Finished)):
+        return [name for inner in _inside(step) for name in ops_of(inner, defined)]
     return [i.op.name for i in _instructions(step, defined)] or [type(step).__name__.lower()]
+
+
+def _inside(step: Chain | Finished) -> list[Any]:
+    """The steps that a step consists of."""
+    return [step.producer, step.kernel] if isinstance(step, Finished) else list(step.steps)
 
 
 def _instructions(step: Any, defined: Definitions) -> list[Instruction]:
@@ -91,8 +96,8 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
     dtype = _dtype(step.touched())
     if isinstance(step, Loop):
         return _loop(step, dtype)
-    if isinstance(step, Chain):
-        inside = [work_of(inner, known | step.written(), defined) for inner in step.steps]
+    if isinstance(step, (Chain, Finished)):
+        inside = [work_of(inner, known | step.written(), defined) for inner in _inside(step)]
         read = sum(v.nbytes for v in step.touched() - step.written())
         return Work(read, sum(v.nbytes for v in step.written()), sum(w.flops for w in inside), dtype)
     if isinstance(step, Kernel):

@@ -27,7 +27,7 @@ from __future__ import annotations
 from ndgrad.compiler.kernels.depthwise import depthwise_functions
 from ndgrad.compiler.kernels.fields import Fields
 from ndgrad.compiler.kernels.layout import gather_function, transpose_function
-from ndgrad.compiler.kernels.packing import transposed
+from ndgrad.compiler.kernels.packing import pack_along, transposed
 from ndgrad.compiler.kernels.planes import padded_planes_function, planes_function
 from ndgrad.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape
 from ndgrad.compiler.kernels.walk import LEVELS, WALK, call_walk, walk_function
@@ -57,6 +57,7 @@ def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None
         *(tile_kernel(f"{prefix}_tile", tile.type, *s, epilogue=epilogue, levels=LEVELS) for s in sizes),
         transpose_function(f"{prefix}_transpose", tile.type, narrow=(3, tile.rows)),
         gather_function(f"{prefix}_gather", prefix, tile.type),
+        pack_along(f"{prefix}_pack", tile.type, tile.columns, padded=True),
         walk_function(prefix, tile),
         *depthwise_functions(prefix, tile.type, epilogue),
         padded_planes_function(prefix, tile),
@@ -266,7 +267,7 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
                         "a3": f.mul(e["spread_z"], plane),
                         "rows1": t["channels"], "rows2": f.mul(e["taps_x"], t["channels"]),
                         "rows3": f.mul(f.mul(e["taps_y"], e["taps_x"]), t["channels"]),
-                        "column_b": f.mul(e["depth"], size), "row_b": 0, "first_b": k, "image_b": 0,
+                        "column_b": f.mul(e["depth"], size), "first_b": k, "image_b": 0,
                         "row0": row0, "row_z": f.mul(step, positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
                         "row_x": t["out_step_x"], "column0": f.mul(g, t["columns"]), "mode": mode,
                     },

@@ -20,6 +20,7 @@ Interface in native code, for an element type float or double (`f32`, `f64`) and
                   i64 accumulate, ptr context, ptr buffer, i64 begin, i64 end)
     void {prefix}_batch(i64 dims, ptr table, the same arguments)
     i64  {prefix}_chunks(i64 M, i64 N, i64 K)
+    i64  {prefix}_high(i64 M, i64 N, i64 K), {prefix}_wide(...)         rows and columns of a chunk; the rows run fastest
     i64  {prefix}_bytes(i64 M, i64 N, i64 K)
 
 rs and cs are strides of rows and columns in elements, of either sign or zero; C has unit stride along its columns and
@@ -103,6 +104,7 @@ def library(
         _block(prefix, plan, len(names), epilogue is not None),
         _grid(prefix, plan),
         _chunks(prefix, plan),
+        *(_side(prefix, plan, name) for name in ("high", "wide")),
         _bytes(prefix, plan),
         _part(prefix, plan),
         _product(prefix),
@@ -355,6 +357,17 @@ def _chunks(prefix: str, plan: Blocking) -> Function:
         f.label(f.fresh("never"))
     _, _, down, across = _chunk_sizes(f, prefix)
     f.returns(f"i64 {f.mul(down, across)}")
+    return f
+
+
+def _side(prefix: str, plan: Blocking, name: str) -> Function:
+    """The rows or the columns of a chunk; the last one of a product may have fewer."""
+    f = Function(f"{prefix}_{name}", "i64 %M, i64 %N, i64 %K", "i64", attributes="nounwind")
+    with f.when(_is_small(f, plan)):
+        f.returns(f"i64 {'%M' if name == 'high' else '%N'}")
+        f.label(f.fresh("never"))
+    high, wide, _, _ = _chunk_sizes(f, prefix)
+    f.returns(f"i64 {high if name == 'high' else wide}")
     return f
 
 

@@ -53,7 +53,7 @@ def pack_functions(prefix: str, type: Vector, width: int, padded: bool) -> list[
     The last strip may have fewer columns. If `padded`, it is as wide as the whole vectors that hold them (as B needs
     it), and the padding holds anything; otherwise just as wide as its columns (as A needs it).
     """
-    along, across, any_ = (make(prefix, type, width, padded) for make in (_along, _across, _one_by_one))
+    along, across, any_ = (make(prefix, type, width, padded) for make in (pack_along, _across, _one_by_one))
     f = Function(prefix, _PARAMETERS, linkage="internal", attributes="nounwind")
     arguments = [f"{p.split()[0]} {p.split()[-1]}" for p in _PARAMETERS.split(", ")]
     size = SIZES[type.element]
@@ -78,9 +78,9 @@ def _strip_width(f: Function, type: Vector, width: int, padded: bool, left: str)
     return f.least(width, f.mul(vectors, type.lanes))
 
 
-def _along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
-    """X is contiguous along w: a few strips at a time, so that X is read in pieces of some lines, and the places that
-    are written to do not compete for the same lines of the cache."""
+def pack_along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
+    """`{prefix}_along`, for an X that is contiguous along w: a few strips at a time, so that X is read in pieces of some
+    lines, and the places that are written to do not compete for the same lines of the cache."""
     f = Function(f"{prefix}_along", _PARAMETERS, linkage="internal", attributes="nounwind")
     size = SIZES[type.element]
     together = max(1, _PIECE_BYTES // (width * size))

@@ -29,14 +29,13 @@ def walk_function(prefix: str, tile: TileShape) -> Function:
     w = Fields(f, "%walk", WALK)
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     kinds = tile.vectors + 1
-    packed = f.compare("eq", w["row_b"], 0)
     with f.loop(w["N"], step=str(tile.columns)) as j:
         width = f.least(tile.columns, f.sub(w["N"], j))
         vectors = f.div(f.add(width, lanes - 1), lanes)
         rest = f.sub(width, f.mul(f.sub(vectors, 1), lanes))
         kind = f.choose(f.compare("eq", width, tile.columns), 0, vectors)
         b = f.ahead("%B", f.mul(j, w["column_b"]))
-        step_b = f.choose(packed, f.mul(vectors, lanes * size), w["row_b"])
+        step_b = f.mul(vectors, lanes * size)
         b = f.ahead(b, f.mul(w["first_b"], step_b))
         steps = {f"b{level}": f.mul(step_b, w[f"rows{level}"]) for level in range(1, LEVELS)}
         steps["b3"] = f.add(steps["b3"], w["image_b"])

@@ -73,22 +73,27 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
             with f.loop(together) as i:
                 source, target = f.ahead("%X", f.mul(f.add(n, i), image)), f.ahead("%buffer", f.mul(i, held))
                 f.call_void(f"{prefix}_gather", "ptr %table", f"ptr {source}", f"ptr {target}", f"i64 {first}")
-                # g in strips as wide as a tile: [image][group][strip][pixel][column].
-                with (
-                    f.when(f.negated(f.either(last, depthwise))),
-                    f.loop(t["groups"]) as g,
-                    f.loop(t["columns"], step=str(tile.columns)) as j,
-                ):
-                    wide = f.least(tile.columns, f.sub(t["columns"], j))
-                    across = f.mul(f.div(f.add(wide, lanes - 1), lanes), lanes)
-                    place = f.mul(f.add(f.mul(f.add(n, i), columns), f.add(f.mul(g, t["columns"]), j)), channel)
-                    stage = f.mul(f.mul(f.add(f.mul(f.add(f.mul(i, t["groups"]), g), padded), j), pixels), size)
-                    f.call_void(
-                        f"{prefix}_transpose", f"i64 {wide}", f"i64 {pixels}",
-                        f"ptr {f.ahead('%G', f.mul(f.add(place, f.mul(z0, positions)), size))}",
-                        f"i64 {f.mul(channel, size)}",
-                        f"ptr {f.ahead(staging, stage)}", f"i64 {f.mul(across, size)}",
-                    )  # fmt: skip
+                # g in strips as wide as a tile, of this slice: [image][group][strip][pixel][column].
+                with f.loop(f.choose(depthwise, 0, t["groups"])) as g:
+                    stage = f.mul(f.mul(f.mul(f.add(f.mul(i, t["groups"]), g), padded), pixels), size)
+                    here = f.add(f.mul(g, t["columns"]), first_column)
+                    with f.when(last):
+                        place = f.mul(f.add(f.mul(f.add(n, i), channel), f.mul(z0, positions)), columns)
+                        f.call_void(
+                            f"{prefix}_pack_along", f"i64 {pixels}", f"i64 {width}",
+                            f"ptr {f.ahead('%G', f.mul(f.add(place, here), size))}", f"i64 {out_pixel}", f"i64 {size}",
+                            f"ptr {f.ahead(staging, stage)}",
+                        )  # fmt: skip
+                    with f.when(f.negated(last)), f.loop(width, step=str(tile.columns)) as j:
+                        wide = f.least(tile.columns, f.sub(width, j))
+                        across = f.mul(f.div(f.add(wide, lanes - 1), lanes), lanes)
+                        place = f.mul(f.add(f.mul(f.add(n, i), columns), f.add(here, j)), channel)
+                        target = f.ahead(staging, f.add(stage, f.mul(f.mul(j, pixels), size)))
+                        f.call_void(
+                            f"{prefix}_transpose", f"i64 {wide}", f"i64 {pixels}",
+                            f"ptr {f.ahead('%G', f.mul(f.add(place, f.mul(z0, positions)), size))}",
+                            f"i64 {f.mul(channel, size)}", f"ptr {target}", f"i64 {f.mul(across, size)}",
+                        )  # fmt: skip
                 # Of a depthwise convolution, channels last: [image][pixel][channel].
                 with f.when(f.both(depthwise, f.negated(last))):
                     place = f.add(f.mul(f.mul(f.add(n, i), columns), channel), f.mul(z0, positions))
@@ -102,10 +107,8 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                     count = f.mul(pixels, out_pixel)
                     place = f.ahead(staging, f.mul(i, count))
                     f.call_void("llvm.memcpy.p0.p0.i64", f"ptr {place}", f"ptr {source}", f"i64 {count}", "i1 false")
-            g_place = f.ahead("%G", f.mul(f.add(f.mul(n, channel), f.mul(z0, positions)), out_pixel))
-            gradient = f.choose(last, g_place, staging, "ptr")
             mode = f.choose(f.compare("sgt", unit, begin), ACCUMULATE, 0)
-            column_b = f.choose(last, size, f.mul(pixels, size))
+            strips_of_group = f.mul(f.mul(padded, pixels), size)
             with f.when(depthwise):
                 call_walk(
                     f, f"{prefix}_depthwise_gradient", walk,
@@ -138,18 +141,16 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                         "N": width, "K": t["out_x"], "csA": f.mul(t["in_step_x"], pixel),
                         "K1": t["out_y"], "K2": planes, "K3": together,
                         "a1": f.mul(t["in_step_y"], row), "a2": f.mul(t["in_step_z"], plane), "a3": held,
-                        "rows1": t["out_x"], "rows2": positions, "rows3": f.choose(last, pixels, 0),
-                        "column_b": column_b, "row_b": f.choose(last, out_pixel, 0), "first_b": 0,
-                        "image_b": f.choose(last, 0, f.mul(f.mul(f.mul(t["groups"], padded), pixels), size)),
+                        "rows1": t["out_x"], "rows2": positions, "rows3": 0,
+                        "column_b": f.mul(pixels, size), "first_b": 0,
+                        "image_b": f.mul(t["groups"], strips_of_group),
                         "row0": 0, "row_z": 0, "row_y": 0, "row_x": 0, "column0": 0,
                         "mode": mode,
                     },
                     f.ahead(f.ahead(f.ahead("%buffer", f.mul(f.mul(tap_z, e["spread_z"]), plane)),
                             f.mul(f.mul(g, t["channels"]), size)),
                             f.mul(f.div(k, t["strip"]), one_strip)),
-                    f.ahead(gradient, f.add(f.mul(first_column, column_b),
-                                            f.mul(f.mul(g, f.choose(last, t["columns"], f.mul(padded, pixels))),
-                                                size))),
+                    f.ahead(staging, f.mul(g, strips_of_group)),
                     f.ahead(base, f.mul(f.add(f.add(c, f.mul(k, t["columns"])), first_column), size)),
                     "null",
                 )  # fmt: skip

@@ -211,10 +211,14 @@ def table(
     strip = of_weight if 0 < of_weight < c.channels and c.groups == 1 else channels
     held = prod(extents) * -(-channels // strip) * strip
     staged = pixels * c.groups * (-(-c.columns // lanes) * lanes if of_weight else c.columns)
-    # Small images go together, so that a strip of the weight is read for more pixels, or the sum over pixels is longer.
-    together = 1 if planes or blocks > 1 else max(1, min(-(-256 // pixels), -(-c.images // 4)))
-    if not of_weight:
-        together = max(1, min(together, 3 * 2**17 // (held * size)))
+    if planes or blocks > 1:
+        together = 1
+    elif of_weight:
+        # The sum over pixels is longer, and added to memory less often; a strip of channels stays in the nearest cache.
+        together = min(-(-_PIXELS // pixels), -(-c.images // _most_parts(c, size)))
+        together = max(1, min(together, 2**15 // (prod(extents) * strip * size)))
+    else:
+        together = _together(c, pixels, held * size)
     groups_of_images = -(-c.images // together)
     parts, slices, chunks = 1, 1, groups_of_images * blocks
     weight_elements = c.weight[2] * c.groups
@@ -235,7 +239,7 @@ def table(
     words = [header[name] for name in HEADER]
     entries, packed = _entries(c, lows, lanes)
     words += entries
-    scratch = together * (held + (0 if out_last and not c.depthwise else staged)) + 4 * lanes
+    scratch = together * (held + (staged if of_weight or c.depthwise or not out_last else 0)) + 4 * lanes
     if planes:
         return Table(np.array(words, np.int64), chunks, weight_elements, held if padded else 0, 1)
     return Table(
@@ -247,11 +251,28 @@ def table(
     )
 
 
-def _weight_parts(c: Correlation, chunks: int, tile_columns: int, size: int) -> tuple[int, int]:
-    """Into how many parts the images are dealt for the gradient of a weight, and into how many slices its columns.
+def _together(c: Correlation, pixels: int, held: int) -> int:
+    """How many small images, each of so many pixels and bytes, go together: a strip of the weight is then read for more
+    pixels, but the images have to stay in the second-level cache."""
+    most = max(1, min(-(-256 // pixels), -(-c.images // 4), 3 * 2**17 // held))
+    groups = 1 << (-(-c.images // most) - 1).bit_length()  # which threads share evenly
+    return -(-c.images // min(c.images, groups))
 
-    Parts of a large weight would take longer to add up than to compute: then it is cut by columns instead."""
-    parts = max(1, min(16, chunks, 2**22 // (c.weight[2] * c.groups * size)))
+
+#: Pixels over which the gradient of a weight sums before the sums are added to memory, about.
+_PIXELS = 512
+
+
+def _most_parts(c: Correlation, size: int) -> int:
+    """Into how many parts the images may be dealt for the gradient of a weight, a power of two: parts of a large weight
+    would take longer to add up than to compute."""
+    return 1 << (max(1, min(16, 2**22 // (c.weight[2] * c.groups * size))).bit_length() - 1)
+
+
+def _weight_parts(c: Correlation, chunks: int, tile_columns: int, size: int) -> tuple[int, int]:
+    """Into how many parts the images are dealt for the gradient of a weight, and into how many slices its columns, which
+    are cut where there are few parts."""
+    parts = min(_most_parts(c, size), 1 << (chunks.bit_length() - 1))
     return parts, 1 if c.groups > 1 else min(-(-8 // parts), -(-c.columns // tile_columns))
 
 
@@ -292,9 +313,9 @@ def _by_planes(c: Correlation, lanes: int, tile_columns: int) -> bool:
 
 
 def _weight_block(c: Correlation) -> int:
-    """Outputs along z whose pixels are summed before the sums are added to memory: some 512."""
+    """Outputs along z whose pixels are summed before the sums are added to memory."""
     positions = prod(c.out_sizes[1:])
-    pieces = -(-c.out_sizes[0] * positions // 512)
+    pieces = -(-c.out_sizes[0] * positions // _PIXELS)
     return -(-c.out_sizes[0] // min(pieces, c.out_sizes[0]))
 
 

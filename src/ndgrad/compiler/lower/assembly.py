@@ -11,14 +11,22 @@ alone, and those whose text is the same are one function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import arrays, maths
-from ndgrad.compiler.lower.group import Call, Chain, Groups, Kernel, Step
+from ndgrad.compiler.lower.epilogues import (
+    SHARED_COST,
+    SHARED_FLOPS,
+    Block,
+    block_of_images,
+    block_of_product,
+    row_pieces,
+)
+from ndgrad.compiler.lower.group import Call, Chain, Finished, Groups, Kernel, Step
 from ndgrad.compiler.lower.loops import Loop
-from ndgrad.compiler.lower.nests import Nest
+from ndgrad.compiler.lower.nests import Blocks, Nest
 from ndgrad.compiler.lower.products import Product, symbols
 from ndgrad.compiler.lower.routines import Phase, Routine
 from ndgrad.compiler.lower.templates import Sizes
@@ -27,10 +35,6 @@ from ndgrad.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad.compiler.native.target import Target
 from ndgrad.compiler.program import Value
 
-#: The floating-point operations of a matrix product from which on it is shared among threads.
-_SHARED_FLOPS = 500_000
-#: The machine instructions of a phase of a routine from which on it is.
-_SHARED_COST = 100_000
 #: The addresses in a kernel's own table, at most.
 _OWN = 254
 #: Pieces of a wave, if there are many steps in it; the cost from which on it is shared, in instructions on single
@@ -118,6 +122,8 @@ class Assembly:
             self._routine(f, step, slots)
         elif isinstance(step, Chain):
             self._chain(f, step, slots)
+        elif isinstance(step, Finished):
+            self._finished(f, step, slots)
         elif isinstance(step, Loop):
             self._loop(f, step, slots)
         else:
@@ -136,20 +142,24 @@ class Assembly:
         for nest in nests.values():
             nest.in_fewer_pieces(max(1, nest.pieces * _WAVE_PIECES // max(pieces, _WAVE_PIECES)))
             nest.in_equal_shares(self.threads)
-        between = max([step.buffer_bytes for step in steps if isinstance(step, Product)], default=0)
+        products = [step.producer if isinstance(step, Finished) else step for step in steps]
+        between = max([step.buffer_bytes for step in products if isinstance(step, Product)], default=0)
         tasks: list[_Task] = []
         words, sums = 2, 0
         for step in steps:
             if isinstance(step, Product):
                 tasks.append(self._product_task(step, slots, between))
-            elif isinstance(step, Kernel):
-                nest = nests[step]
+            elif isinstance(step, (Kernel, Finished)):
+                nest = nests[step] if isinstance(step, Kernel) else self._blocks(step, slots)
                 nest.sums_at, sums = sums, sums + -(-nest.piece_bytes * nest.pieces // 64) * 64
                 own = None if nest.slots is slots else words
-                words += 0 if own is None else len(nest.slots) + 3
+                words += 0 if own is None else len(nest.slots) + 4
                 self._begin_sums(f, nest, slots)
-                piece = self._piece(nest, self._once(nest.function()))
-                tasks.append(_Task(piece, nest.pieces, step.cost, own, nest))
+                if isinstance(step, Finished):
+                    name, pieces = self._finished_product(step, nest, slots, between), step.producer.chunks
+                else:
+                    name, pieces = self._piece(nest, self._once(nest.function())), nest.pieces
+                tasks.append(_Task(name, pieces, _cost(step), own, nest))
         self.sums = max(self.sums, sums)
         table = self._wave_table(f, tasks, slots, words)
         self._share(f, self._wave_function(tasks, table != "%table"), self._share_of_thread(tasks) * self.threads, table)
@@ -170,7 +180,7 @@ class Assembly:
             nest = self._nest(step, slots)
             nest.in_pieces(chain.extent)
             own = None if nest.slots is slots else words
-            words += 0 if own is None else len(nest.slots) + 3
+            words += 0 if own is None else len(nest.slots) + 4
             piece = self._piece(nest, self._once(nest.function()))
             tasks.append(_Task(piece, nest.pieces, step.cost, own, nest))
         table = self._wave_table(f, tasks, slots, words)
@@ -245,11 +255,14 @@ class Assembly:
 
     def _nest(self, kernel: Kernel, slots: Slots) -> Nest:
         """The loops of a kernel, with a table of its own in a long program."""
-        own = {value: n for n, value in enumerate(kernel.touched())} if self.is_long else slots
-        own = slots if len(own) > _OWN else own
-        nest = Nest(kernel, f"kernel{len(self.kernels)}", self.target, own, self.sizes)
+        nest = Nest(kernel, f"kernel{len(self.kernels)}", self.target, self._own_slots(kernel, slots), self.sizes)
         self.kernels.append(nest)
         return nest
+
+    def _own_slots(self, kernel: Kernel, slots: Slots) -> Slots:
+        """The slots of a kernel's table."""
+        own = {value: n for n, value in enumerate(kernel.touched())} if self.is_long else slots
+        return slots if len(own) > _OWN else own
 
     def _kernel(self, f: Function, kernel: Kernel, slots: Slots) -> None:
         """Run a kernel: at once, or in pieces by the workers."""
@@ -309,7 +322,7 @@ class Assembly:
         """A table with the addresses of a kernel, for a function that a segment calls; it lasts until the next one."""
         memory = self._tables.get(f)
         if memory is None:
-            memory = self._tables[f] = f.set(f"alloca [{_OWN + 3} x ptr], align 16")
+            memory = self._tables[f] = f.set(f"alloca [{_OWN + 4} x ptr], align 16")
         self._pick(f, nest, slots, memory)
         return f.address("ptr", memory, "1")
 
@@ -322,6 +335,75 @@ class Assembly:
         numbers = ", ".join(f"i64 {n}" for n in own)
         self.functions.append(f"@{name} = internal constant [{len(own)} x i64] [{numbers}]")
         f.call_void("pick", "ptr %table", f"ptr @{name}", f"i64 {len(own)}", f"ptr {memory}")
+        f.do(f"store ptr %table, ptr {f.address('ptr', memory, str(1 + len(own)))}")
+
+    # ----- epilogues --------------------------------------------------------------------------------------------------
+
+    def _finished(self, f: Function, step: Finished, slots: Slots) -> None:
+        """Run a product or a convolution whose pieces a kernel finishes."""
+        nest = self._blocks(step, slots)
+        table = "%table" if nest.slots is slots else self._own_table(f, nest, slots)
+        self._begin_sums(f, nest, slots)
+        self.sums = max(self.sums, nest.piece_bytes * nest.pieces)
+        if isinstance(step.producer, Product):
+            name, chunks = self._finished_product(step, nest, slots), step.producer.chunks
+            self._share(f, name, chunks, table)
+        else:
+            self._finished_routine(f, step.producer, nest, slots, table)
+        if nest.piece_bytes:
+            self._last(f, nest, table, pointer(f, len(slots) + 1))
+
+    def _blocks(self, step: Finished, slots: Slots) -> Blocks:
+        """The loops of the kernel of a step."""
+        name, own = f"kernel{len(self.kernels)}", self._own_slots(step.kernel, slots)
+        nest = Blocks(step.kernel, name, self.target, own, self.sizes, row_pieces(step))
+        self.kernels.append(nest)
+        return nest
+
+    def _finished_product(self, step: Finished, nest: Nest, slots: Slots, between: int | None = None) -> str:
+        """void name(ptr table, i64 chunk, i64 worker): a piece of a product, and what follows; the table is the kernel's."""
+        product, kernel = step.producer, self._once(nest.function())
+        assert isinstance(product, Product)
+        name = self._product_functions(product, slots, False, between)
+        work = Function(f"{name}.finished", "ptr %table, i64 %chunk, i64 %worker")
+        program = "%table" if nest.slots is slots else pointer(work, len(nest.slots) + 2)
+        work.call_void(name, f"ptr {program}", "i64 %chunk", "i64 %worker")
+        begin = work.mul("%chunk", product.together)
+        with work.loop(work.add(begin, product.together), start=begin) as chunk:
+            self._finish(work, kernel, nest, block_of_product(work, product, chunk), "%table")
+        work.returns()
+        self.functions.append(work)
+        return work.name
+
+    def _finished_routine(self, f: Function, routine: Routine, nest: Nest, slots: Slots, table: str) -> None:
+        """Run a convolution, of which each chunk of the last phase is finished by a kernel."""
+        kernel = self._once(nest.function())
+        columns = nest.kernel.shape[-1]
+
+        def run(inside: Function, argument: str, phase: Phase) -> None:
+            chunk_of = self._phase_function(phase)
+            if phase is routine.phases[-1]:
+                work = Function(f"{nest.name}.finishing", "ptr %argument, i64 %chunk, i64 %worker")
+                work.call_void(chunk_of, "ptr %argument", "i64 %chunk", "i64 %worker")
+                own = work.set(f"load ptr, ptr {work.ahead('%argument', -8)}")
+                self._finish(work, kernel, nest, block_of_images(work, phase, columns, "%chunk"), own)
+                work.returns()
+                self.functions.append(work)
+                chunk_of = work.name
+            self._run_phase(inside, argument, phase, chunk_of)
+
+        self._routine(f, routine, slots, run, table)
+
+    def _finish(self, f: Function, kernel: str, nest: Nest, block: Block, table: str) -> None:
+        """Run a kernel over a block."""
+        sums = "null"
+        if nest.piece_bytes:
+            sums = f.set(f"load ptr, ptr {f.address('ptr', table, str(len(nest.slots) + 1))}")
+            sums = f.ahead(f.ahead(sums, nest.sums_at), f.mul(block.piece, nest.piece_bytes))
+        ends = [f"i64 {n}" for n in (block.begin, block.end, block.first, block.past)]
+        f.call_void(kernel, f"ptr {table}", *ends, f"ptr {sums}")
+
+    # ----- products and routines --------------------------------------------------------------------------------------
 
     def _product(self, f: Function, step: Product, slots: Slots) -> None:
         task = self._product_task(step, slots)
@@ -335,33 +417,56 @@ class Assembly:
     ) -> _Task:
         """A product as work; `between`: bytes between the buffers of workers that do other products, too; `parts`: the
         pieces that a batch is cut into."""
+        alone = parts is None and (step.chunks == 1 or step.flops < SHARED_FLOPS or self.threads == 1)
+        name = self._product_functions(step, slots, alone, between, parts)
+        return _Task(name, 1 if alone else step.chunks, _cost(step))
+
+    def _product_functions(
+        self, step: Product, slots: Slots, at_once: bool, between: int | None = None, parts: int | None = None
+    ) -> str:
+        """The name of the function of a product."""
         name = f"product{len(self.products)}"
         self.products.append(step)
         self.outside.update(symbols(step.element))
-        alone = parts is None and (step.chunks == 1 or step.flops < _SHARED_FLOPS or self.threads == 1)
-        self.functions += step.functions(name, slots, alone, between, parts)
+        self.functions += step.functions(name, slots, at_once, between, parts)
         self.buffer = max(self.buffer, (between or step.buffer_bytes) * self.threads)
-        return _Task(name, 1 if alone else step.chunks, _cost(step))
+        return name
 
-    def _routine(self, f: Function, step: Routine, slots: Slots) -> None:
+    def _routine(
+        self,
+        f: Function,
+        step: Routine,
+        slots: Slots,
+        run: Callable[[Function, str, Phase], None] | None = None,
+        own: str = "null",
+    ) -> None:
+        """Run a routine; `own` is an address that the functions of its phases find before their arguments."""
         name = f"routine{len(self.routines)}"
         self.routines.append(step)
         self.buffer = max(self.buffer, step.buffer_bytes * self.threads)
-        self.functions += step.functions(name, slots, self._phase)
-        f.call_void(name, "ptr %table")
+        self.functions += step.functions(name, slots, run or self._phase)
+        f.call_void(name, "ptr %table", f"ptr {own}")
 
     def _phase(self, f: Function, argument: str, phase: Phase) -> None:
-        """Run a phase of a routine, whose words stand at an address: at once, or chunk by chunk by the workers."""
+        """Run a phase of a routine, whose words stand at an address."""
+        self._run_phase(f, argument, phase, self._phase_function(phase))
+
+    def _phase_function(self, phase: Phase) -> str:
+        """The name of a function of this module, whose address can be taken, for a chunk of a phase."""
         outside = f"{phase.function}_{phase.element}"
         self.outside[outside] = arrays.code(phase.kind, phase.element).address(f"{phase.function}_work")
         work = f"{outside}.chunk"
-        if work not in self.phases:  # a function of this module, whose address can be taken
+        if work not in self.phases:
             self.phases.add(work)
             chunk = Function(work, "ptr %argument, i64 %chunk, i64 %worker")
             chunk.call_outside(outside, "ptr %argument", "i64 %chunk", "i64 %worker")
             chunk.returns()
             self.functions.append(chunk)
-        if phase.chunks == 1 or phase.cost < _SHARED_COST:
+        return work
+
+    def _run_phase(self, f: Function, argument: str, phase: Phase, work: str) -> None:
+        """Run a phase by a function: at once, or chunk by chunk by the workers."""
+        if phase.chunks == 1 or phase.cost < SHARED_COST:
             with f.loop(str(phase.chunks)) as i:
                 f.call_void(work, f"ptr {argument}", f"i64 {i}", "i64 0")
         else:
@@ -400,6 +505,8 @@ class Assembly:
 
 def _cost(step: Step) -> int:
     """About how many instructions on single elements a step is."""
+    if isinstance(step, Finished):
+        return _cost(step.producer) + step.kernel.cost
     if isinstance(step, Product):
         return int(step.flops * _COST_OF_FLOP)
     return step.cost if isinstance(step, Kernel) else 0

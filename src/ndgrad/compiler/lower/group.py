@@ -135,7 +135,24 @@ class Chain:
         return sum(step.flops for step in self.steps if isinstance(step, Product))
 
 
-Step = Kernel | Product | Loop | Routine | Call | Chain
+@dataclass(eq=False, slots=True)
+class Finished:
+    """A product or a convolution, and the kernel that goes over each piece of its result while that is in the cache; its
+    space is that of the result's rows and columns (epilogues.py)."""
+
+    producer: Product | Routine
+    kernel: Kernel
+
+    def touched(self) -> AbstractSet[Value]:
+        """The values whose memory it reads or writes."""
+        return dict.fromkeys([*self.producer.touched(), *self.kernel.touched()]).keys()
+
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return dict.fromkeys([*self.producer.written(), *self.kernel.written()]).keys()
+
+
+Step = Kernel | Product | Loop | Routine | Call | Chain | Finished
 
 
 @dataclass(eq=False, slots=True)

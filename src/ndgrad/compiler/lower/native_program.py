@@ -19,6 +19,7 @@ import numpy as np
 from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly, threads_of
 from ndgrad.compiler.lower.chains import chained
+from ndgrad.compiler.lower.epilogues import finished
 from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
 from ndgrad.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad.compiler.lower.loops import Loop, Pieces
@@ -81,6 +82,11 @@ class NativeProgram:
                 self.program.constants.update(step.body.constants)
         groups.steps = chained(groups.steps, host())
         self.in_place = InPlace() if writes is None else written_in_place(self.program, groups, writes, self.checks)
+        # what is written in place comes after all that can fail, and stays as it is
+        before = len(groups.steps) if self.in_place.first < 0 else self.in_place.first
+        count = len(groups.steps)
+        groups.steps = finished(groups.steps, before)
+        self.in_place.first -= (count - len(groups.steps)) if self.in_place.first >= 0 else 0
         #: the steps, those together that run at once
         self.waves: list[list[Step]] = [[step] for step in groups.steps]
         if not self.apart and threads_of(threads) > 1:

@@ -73,6 +73,9 @@ class Access:
 class Nest:
     """The loops of one kernel, and its text."""
 
+    #: whether it is run on a part of its innermost loop
+    cuts_rows = False
+
     def __init__(
         self, kernel: Kernel, name: str, target: Target, slots: dict[Value, int], sizes: Sizes = frozenset()
     ) -> None:
@@ -93,7 +96,7 @@ class Nest:
         self.every = [*self.loads.values(), *self.stores.values(), *self.targets.values(), *puts]
         self.shape = self._collapsed()
         #: whether its innermost loop, or the outermost, may be of any length
-        self.any_row = bool(self.shape) and varies(self.shape[-1], sizes)
+        self.any_row = self.cuts_rows or (bool(self.shape) and varies(self.shape[-1], sizes))
         self.any_extent = bool(self.shape) and varies(self.shape[0], sizes)
         self.lanes = self._lanes(target)
         #: vectors that go through the body side by side, so that the processor need not wait for one to end
@@ -346,8 +349,7 @@ class Nest:
     def _row(self, bases: dict[Access, str]) -> None:
         """The stages of a row, or the one loop of a kernel without rows."""
         kernel = self.kernel
-        chunked = len(self.shape) == 1 and (kernel.rows is None or self.splits_row)
-        start, stop = ("%begin", "%end") if chunked else ("0", str(self.shape[-1] if self.shape else 1))
+        start, stop = self._ends_of_row()
         self.row = {}
         for stage in range(kernel.stages):
             turn = _Turn(self, bases, [i for i in kernel.items if i.stage == stage and not i.per_row])
@@ -367,6 +369,12 @@ class Nest:
                 return
             self._row_numbers(stage, bases)
         self._store_row(bases)
+
+    def _ends_of_row(self) -> tuple[str, str]:
+        """Where the innermost loop begins and ends."""
+        if len(self.shape) == 1 and (self.kernel.rows is None or self.splits_row):
+            return "%begin", "%end"
+        return "0", str(self.shape[-1] if self.shape else 1)
 
     def _row_numbers(self, stage: int, bases: dict[Access, str]) -> None:
         """The numbers per row that a stage makes known."""
@@ -456,6 +464,60 @@ class Nest:
         for a, states in carried.items():
             for state, new in zip(states, a.added([s.name for s in states], terms[a]), strict=True):
                 state.next = new
+
+
+class Blocks(Nest):
+    """The loops of a kernel over rows and columns, of which it does any block: void name(ptr table, i64 begin, i64 end,
+    i64 first, i64 past, ptr sums) for rows from `begin` to `end` and columns from `first` to `past`.
+
+    Its sums are sums of columns. Blocks of the same rows are one piece (Note [Sums of pieces]); they write different
+    parts of its sums.
+    """
+
+    cuts_rows = True
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        target: Target,
+        slots: dict[Value, int],
+        sizes: Sizes,
+        row_pieces: int,
+    ) -> None:
+        """`row_pieces`: into how many pieces the rows are cut by those who finish blocks."""
+        super().__init__(kernel, name, target, slots, sizes)
+        self.row_pieces = row_pieces
+        self.splits_sums = bool(self.shared) and row_pieces > 1
+
+    @property
+    def pieces(self) -> int:
+        return self.row_pieces
+
+    def _collapsed(self) -> list[int]:
+        return list(self.kernel.shape)
+
+    def _ends_of_row(self) -> tuple[str, str]:
+        return "%first", "%past"
+
+    def function(self) -> Function:
+        f = self.f = Function(self.name, "ptr %table, i64 %begin, i64 %end, i64 %first, i64 %past, ptr %sums")
+        bases = self._bases()
+        if self.splits_sums:
+            offset = 0
+            for value in self.shared:
+                access, own = self.targets[value], f.ahead("%sums", offset)
+                reduction, element, start = self.reduction(f, value), element_of(value.dtype), "%first"
+                for width in dict.fromkeys([self.lanes, 1]):
+                    end = _whole_vectors(f, start, "%past", width)
+                    with f.loop(end, start, str(width)) as i:
+                        f.store(Vector(element, width), reduction.identity(width), f.address(element, own, i))
+                    start = end
+                bases[access] = own
+                offset += _aligned(value.nbytes)
+        self._loops(0, bases)
+        f.returns()
+        return f
 
 
 class _Turn:

@@ -100,6 +100,12 @@ class Product:
         return max(1, _measured(self.element, "chunks", self.m, self.n, self.k))
 
     @property
+    def chunk_sides(self) -> tuple[int, int]:
+        """The rows and the columns of the result that one of those computes."""
+        high, wide = (_measured(self.element, what, self.m, self.n, self.k) for what in ("high", "wide"))
+        return high, wide
+
+    @property
     def together(self) -> int:
         """How many of those make a piece of work here: cutting a product costs packing its operands again."""
         return self.of_each if prod(self.batch) >= _MANY else 1

@@ -70,6 +70,10 @@ class Routine:
         """The values whose memory it reads or writes."""
         return dict.fromkeys([*self.reads, *self.results, *([] if self.workspace is None else [self.workspace])]).keys()
 
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return self.touched() - dict.fromkeys(self.reads).keys()
+
     @property
     def buffer_bytes(self) -> int:
         """The memory that each worker needs."""
@@ -78,9 +82,9 @@ class Routine:
     def functions(
         self, name: str, slots: dict[Value, int], run: Callable[[Function, str, Phase], None]
     ) -> list[Function | str]:
-        """void name(ptr table), which hands its phases to `run(f, argument, phase)`, and the
-        tables that it refers to."""
-        f = Function(name, "ptr %table")
+        """void name(ptr table, ptr own), which hands its phases to `run(f, argument, phase)`, and the tables that it
+        refers to. The word before a phase's argument is `own`."""
+        f = Function(name, "ptr %table, ptr %own")
         tables: list[Function | str] = []
 
         def loaded(slot: int) -> str:
@@ -103,7 +107,9 @@ class Routine:
                     words.append(f.set(f"ptrtoint ptr @{table} to i64"))
             if phase.buffer >= 0:
                 words += [loaded(len(slots)), str(_rounded(phase.buffer))]
-            argument = f.set(f"alloca [{len(words)} x i64], align 16")
+            memory = f.set(f"alloca [{len(words) + 1} x i64], align 16")
+            f.do(f"store ptr %own, ptr {memory}")
+            argument = f.ahead(memory, 8)
             for n, text in enumerate(words):
                 f.do(f"store i64 {text}, ptr {f.ahead(argument, 8 * n)}")
             run(f, argument, phase)

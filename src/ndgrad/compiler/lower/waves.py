@@ -15,8 +15,9 @@ The memory plan knows waves, not steps: what the steps of a wave need, it needs 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
-from ndgrad.compiler.lower.group import Kernel, Step
+from ndgrad.compiler.lower.group import Finished, Kernel, Step
 from ndgrad.compiler.lower.products import Product
 from ndgrad.compiler.program import Value
 
@@ -34,17 +35,22 @@ def waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1)
     touched: set[Value] = set()
     written: set[Value] = set()
     for number, step in enumerate(steps):
-        joins = isinstance(step, (Kernel, Product)) and number != first and bool(found) and len(found[-1]) < _MOST
-        if joins and isinstance(step, (Kernel, Product)):
-            reads = {memory.get(v, v) for v in step.touched()}
-            writes = {memory.get(v, v) for v in step.written()}
-            if isinstance(found[-1][0], (Kernel, Product)) and not reads & written and not writes & touched:
-                found[-1].append(step)
-                touched |= reads
-                written |= writes
-                continue
-        found.append([step])
-        if isinstance(step, (Kernel, Product)):
-            touched = {memory.get(v, v) for v in step.touched()}
-            written = {memory.get(v, v) for v in step.written()}
+        if not _can_join(step):
+            found.append([step])
+            continue
+        reads = {memory.get(v, v) for v in step.touched()}
+        writes = {memory.get(v, v) for v in step.written()}
+        joins = number != first and bool(found) and len(found[-1]) < _MOST and _can_join(found[-1][0])
+        if joins and not reads & written and not writes & touched:
+            found[-1].append(step)
+            touched |= reads
+            written |= writes
+        else:
+            found.append([step])
+            touched, written = reads, writes
     return found
+
+
+def _can_join(step: Step) -> TypeGuard[Kernel | Product | Finished]:
+    """Whether a step is pieces of work without an order."""
+    return isinstance(step, (Kernel, Product)) or (isinstance(step, Finished) and isinstance(step.producer, Product))
