@@ -1,15 +1,18 @@
 """Programs on a GPU, through torch and ndgrad in one process: `python -m benchmarks.gpu`.
 
 Each row is one step, forward and backward (and an optimizer where the row says so), written once in the dialect that
-both libraries speak. A sample is some steps between two waits for the device; the fastest of several counts. Both
-libraries get the same numbers, and their losses are compared. With `--compiled`, the same steps by `torch.compile` and
-`ndgrad.compile` stand beside them.
+both libraries speak. A sample is some steps between two waits for the device; samples of the libraries alternate, and
+the fastest of several counts. Both get the same numbers, and their losses are compared. With `--compiled`, the same
+steps by `torch.compile` and `ndgrad.compile` stand beside them, with `--memory` the peaks of memory of the eager ones.
+What is printed is a table in markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -269,6 +272,24 @@ def language(torch: Any, capturable: bool = False) -> Step:
 
 # ----- timing ---------------------------------------------------------------------------------------------------------
 
+#: Samples of each way to run a step, and seconds of one; steps before the first.
+SAMPLES, SECONDS, BEFORE = 7, 0.15, 4
+LIBRARIES = ("torch", "ndgrad")
+
+
+@dataclass
+class Way:
+    """One way to run a row's step: a library, compiled or not."""
+
+    library: str
+    is_compiled: bool
+    #: seconds of the fastest sample per step, the loss of the first step, or why there are none
+    seconds: float = float("inf")
+    loss: float = float("nan")
+    problem: str = ""
+    #: bytes in use at most during an eager step, beyond what was in use before there was a model
+    peak: int = 0
+
 
 def waiting_for(name: str) -> Callable[[], None]:
     """What waits until the device has done what a library asked of it."""
@@ -279,65 +300,130 @@ def waiting_for(name: str) -> Callable[[], None]:
     return lambda: cupy.cuda.get_current_stream().synchronize()
 
 
-def timed(step: Step, wait: Callable[[], None], seconds: float = 0.15, samples: int = 7) -> float:
-    """Seconds per step, the fastest of some samples."""
-    for _ in range(3):
-        step()
-    wait()
-    start = time.perf_counter()
-    step()
-    wait()
-    count = max(1, min(300, int(seconds / (time.perf_counter() - start))))
-    fastest = float("inf")
-    for _ in range(samples):
-        start = time.perf_counter()
-        for _ in range(count):
+def ready(wanted: Row, way: Way) -> tuple[Step, int] | None:
+    """A step that has been run, and how many of them make a sample; None if there is a problem, which is noted."""
+    torch = importlib.import_module(way.library)
+    wait = waiting_for(way.library)
+    try:
+        step = wanted.make(torch)
+        step = torch.compile(step) if way.is_compiled else step
+        way.loss = float(step().detach().float().sum())
+        for _ in range(BEFORE):
             step()
         wait()
-        fastest = min(fastest, (time.perf_counter() - start) / count)
-    return fastest
+        start = time.perf_counter()
+        step()
+        wait()
+        return step, max(1, min(300, int(SECONDS / (time.perf_counter() - start))))
+    except Exception as error:  # the other rows are of interest all the same
+        way.problem = f"{type(error).__name__}: {str(error)[:160]}"
+        return None
 
 
-def measured(wanted: Row, names: list[str], compiled: bool = False) -> dict[str, float | str]:
-    """Seconds per step by library, or why there are none."""
-    found: dict[str, float | str] = {}
-    losses: list[float] = []
-    for name in names:
-        torch = importlib.import_module(name)
-        try:
-            step, wait = wanted.make(torch), waiting_for(name)
-            step = torch.compile(step) if compiled else step
-            losses.append(float(step().detach().float().sum()))
-            found[name] = timed(step, wait)
-        except Exception as error:  # the other rows are of interest all the same
-            found[name] = f"{type(error).__name__}: {str(error)[:160]}"
-    if len(losses) == 2 and abs(losses[0] - losses[1]) > wanted.tolerance * max(1.0, abs(losses[0])):
-        found[names[-1]] = f"other loss: {losses[1]} for {losses[0]}"
+def sample(way: Way, step: Step, count: int) -> None:
+    """Time some steps between two waits."""
+    wait = waiting_for(way.library)
+    start = time.perf_counter()
+    for _ in range(count):
+        step()
+    wait()
+    way.seconds = min(way.seconds, (time.perf_counter() - start) / count)
+
+
+def measured(wanted: Row, compiled: bool) -> list[Way]:
+    """All ways to run a row. Samples of two libraries alternate, so that what slows the machine down slows both."""
+    found: list[Way] = []
+    for is_compiled in (False, True) if compiled and not wanted.is_recorded else (False,):
+        ways = [Way(name, is_compiled) for name in LIBRARIES]
+        steps = [(way, made) for way in ways if (made := ready(wanted, way)) is not None]
+        for _ in range(SAMPLES):
+            for way, (step, count) in steps:
+                sample(way, step, count)
+        first, second = ways
+        if not (first.problem or second.problem):
+            if not abs(first.loss - second.loss) <= wanted.tolerance * max(1.0, abs(first.loss)):
+                second.problem = f"other loss: {second.loss} for {first.loss}"
+        found += ways
+        del steps
+        for name in LIBRARIES:
+            # what was compiled for a row is not met again, and torch keeps eight of a function at most
+            importlib.import_module(name)._dynamo.reset()
+        release()
     return found
 
 
-def cells_of(found: dict[str, float | str]) -> list[str]:
-    """What the table says: times, and the ratio of two."""
-    cells = [f"{v * 1e3:.3f} ms" if isinstance(v, float) else v for v in found.values()]
-    values = list(found.values())
-    if len(values) == 2 and all(isinstance(v, float) for v in values):
-        cells.append(f"{values[1] / values[0]:.2f}")  # type: ignore[operator]
-    return cells
+def release() -> None:
+    """Give back what a row has used."""
+    gc.collect()
+    for name in LIBRARIES:
+        importlib.import_module(name).cuda.empty_cache()
+
+
+def measure_memory(wanted: Row, ways: list[Way]) -> None:
+    """Note the peaks of eager steps, when all is timed: from then on allocations are counted one by one."""
+    for way in ways:
+        if way.is_compiled or way.problem:
+            continue
+        cuda = importlib.import_module(way.library).cuda
+        before = cuda.memory_allocated()
+        step = wanted.make(importlib.import_module(way.library))
+        step()
+        waiting_for(way.library)()
+        cuda.reset_peak_memory_stats()
+        for _ in range(2):
+            step()
+        way.peak = cuda.max_memory_allocated() - before
+        del step
+        release()
+
+
+# ----- the table ------------------------------------------------------------------------------------------------------
+
+
+def cells_of(ways: list[Way]) -> list[str]:
+    """Milliseconds of two libraries, and their ratio."""
+    cells = [way.problem or f"{way.seconds * 1e3:.3f}" for way in ways]
+    if len(ways) < 2:
+        return ["", "", ""]
+    return [*cells, "" if any(way.problem for way in ways) else f"{ways[1].seconds / ways[0].seconds:.2f}"]
+
+
+def line_of(wanted: Row, ways: list[Way], compiled: bool, memory: bool) -> str:
+    eager, rest = ways[:2], ways[2:]
+    cells = [wanted.title, *cells_of(eager)]
+    if compiled:
+        cells += cells_of(rest)
+    if memory:
+        cells += [f"{way.peak / 2**20:.1f}" for way in eager]
+    return f"| {' | '.join(cells)} |"
+
+
+def head_of(compiled: bool, memory: bool) -> str:
+    titles = ["step", "torch, ms", "ndgrad, ms", "ratio"]
+    if compiled:
+        titles += ["torch.compile, ms", "ndgrad.compile, ms", "ratio"]
+    if memory:
+        titles += ["torch, peak MiB", "ndgrad, peak MiB"]
+    return f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="names of rows")
-    parser.add_argument("--libraries", nargs="*", default=["torch", "ndgrad"])
     parser.add_argument("--compiled", action="store_true", help="the steps by compile, too")
+    parser.add_argument("--memory", action="store_true", help="the peaks of memory, too")
     arguments = parser.parse_args()
-    for wanted in ROWS:
-        if arguments.only and wanted.name not in arguments.only:
-            continue
-        cells = cells_of(measured(wanted, arguments.libraries))
-        if arguments.compiled and not wanted.is_recorded:
-            cells += ["compiled:", *cells_of(measured(wanted, arguments.libraries, True))]
-        print(f"| {wanted.title} | " + " | ".join(cells) + " |", flush=True)
+    rows = [row for row in ROWS if not arguments.only or row.name in arguments.only]
+    found = []
+    for wanted in rows:
+        found.append(measured(wanted, arguments.compiled))
+        print(line_of(wanted, found[-1], arguments.compiled, False), file=sys.stderr, flush=True)
+    if arguments.memory:
+        for wanted, ways in zip(rows, found, strict=True):
+            measure_memory(wanted, ways)
+    print(head_of(arguments.compiled, arguments.memory))
+    for wanted, ways in zip(rows, found, strict=True):
+        print(line_of(wanted, ways, arguments.compiled, arguments.memory))
 
 
 if __name__ == "__main__":

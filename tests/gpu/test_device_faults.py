@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -82,6 +85,48 @@ def test_a_driver_that_is_missing(monkeypatch):
         with pytest.raises(RuntimeError, match="CuPy finds none"):
             call()
     assert ndgrad.ones(2).sum().item() == 2.0
+
+
+def test_a_device_that_is_not_there():
+    """One GPU or several: the next number is refused by name, and what is there works on."""
+    count = cuda.device_count()
+    absent = f"cuda:{count}"
+    x = ndgrad.ones(3, device="cuda", requires_grad=True)
+    told = rf"there is no device '{absent}': this process sees .*GPU"
+    for call in (
+        lambda: x.to(absent), lambda: ndgrad.zeros(2, device=absent), lambda: ndgrad.ones(2).cuda(count),
+        lambda: ndgrad.nn.Linear(2, 2).to(absent), lambda: cuda.set_device(count), lambda: cuda.Stream(absent),
+        lambda: cuda.get_device_properties(count), lambda: cuda.can_device_access_peer(0, count),
+        lambda: cuda.memory_allocated(count), lambda: cuda.synchronize(count), lambda: ndgrad.randn(2, device=absent),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=told):
+            call()
+    assert cuda.current_device() == 0
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0] * 3
+
+
+def test_without_cupy():
+    """In a process that cannot import it: no GPU, an error that says what to install, and a CPU that works."""
+    program = """
+import sys
+sys.modules["cupy"] = None
+import ndgrad
+assert not ndgrad.cuda.is_available() and ndgrad.cuda.device_count() == 0
+for call in (lambda: ndgrad.ones(1, device="cuda"), lambda: ndgrad.ones(1).cuda(), ndgrad.cuda.current_device):
+    try:
+        call()
+    except RuntimeError as error:
+        assert "pip install ndgrad[cuda]" in str(error), error
+    else:
+        raise AssertionError("no error")
+x = ndgrad.ones(2, requires_grad=True)
+(x * 3).sum().backward()
+assert x.grad.tolist() == [3.0, 3.0]
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "NDGRAD_STAND_IN"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_pinned_memory_and_copies_that_do_not_wait():

@@ -102,10 +102,8 @@ NARROW = {
     "float16": (np.dtype(np.float16), None, 3e-2),
     "bfloat16": (ndgrad.bfloat16.numpy, None, 1e-1),
 }
-#: Of numbers that rounding has made equal, any may come first.
+#: Of numbers that rounding has made equal, any may come first: what must hold all the same is tested below.
 TIES = {("topk", "bfloat16")}
-#: Ops whose second derivatives have no digits left in single precision, on either device: distances by products of matrices.
-FIRST_ORDER = {"cdist"}
 
 
 def narrowed(value, real, complex_):
@@ -122,7 +120,7 @@ def test_op_in_other_dtypes_on_the_gpu(name, dtype):
     if (name, dtype) in TIES:
         pytest.skip("equal numbers in any order")
     real, complex_, tolerance = NARROW[dtype]
-    second = dtype == "float32" and name not in FIRST_ORDER
+    second = dtype == "float32"
     tried = 0
     for number, sample in enumerate(SAMPLES[name]):
         chars = {a.dtype.char for a in sample.args if isinstance(a, (np.ndarray, np.generic))}
@@ -146,3 +144,43 @@ def test_op_in_other_dtypes_on_the_gpu(name, dtype):
             np.testing.assert_allclose(host[finite], expected[finite], rtol=tolerance, atol=tolerance * scale, err_msg=f"sample {number}")
     if not tried:
         pytest.skip("no sample in this dtype")
+
+
+# ----- what the comparison leaves out, by what must hold of it --------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("size", [40, 3000])
+@pytest.mark.parametrize("largest", [True, False])
+def test_topk_among_equal_numbers_picks_the_right_ones_each_once(dtype, size, largest):
+    """Values are those of a sort, indices say where they stand, no element is picked twice, and gradients go back there."""
+    values = np.random.default_rng(size).integers(0, 9, (5, size)).astype(np.float32)
+    weights = np.arange(1.0, 13, dtype=np.float32)
+    x = ndgrad.tensor(values, device="cuda", dtype=getattr(ndgrad, dtype), requires_grad=True)
+    found, index = x.topk(12, dim=1, largest=largest)
+    (found.float() * ndgrad.tensor(weights, device="cuda")).sum().backward()
+    expected = np.sort(values, axis=1)
+    expected = expected[:, ::-1][:, :12] if largest else expected[:, :12]
+    there = index.cpu().numpy()
+    np.testing.assert_array_equal(found.detach().float().cpu().numpy(), expected)
+    np.testing.assert_array_equal(np.take_along_axis(values, there, 1), expected)
+    assert all(len({*row}) == 12 for row in there.tolist())
+    gradient = np.zeros_like(values)
+    np.put_along_axis(gradient, there, np.broadcast_to(weights, there.shape), 1)
+    np.testing.assert_array_equal(x.grad.float().cpu().numpy(), gradient)
+
+
+def test_second_derivatives_of_distances_are_those_of_the_closed_form():
+    """The Hessian of |x - y| in x is (1 - u u') / d, u the direction from y to x."""
+    random = np.random.default_rng(5)
+    x, y, t = random.standard_normal((6, 4)), random.standard_normal((7, 4)) + 3, random.standard_normal((6, 4))
+    apart = x[:, None] - y
+    length = np.sqrt((apart**2).sum(-1, keepdims=True))
+    u = apart / length
+    expected = ((t[:, None] - u * (u * t[:, None]).sum(-1, keepdims=True)) / length).sum(1)
+    for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-12)):
+        a, b, v = (ndgrad.tensor(z, device="cuda", dtype=getattr(ndgrad, dtype)) for z in (x, y, t))
+        a.requires_grad_()
+        (slope,) = ndgrad.autograd.grad(ndgrad.cdist(a, b).sum(), a, create_graph=True)
+        (found,) = ndgrad.autograd.grad((slope * v).sum(), a)
+        np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=tolerance, atol=tolerance * 4)

@@ -64,6 +64,13 @@ def copy_to(to: Any, given: Any) -> None:
         to[...] = given
 
 
+def in_dtype(x: Any, dtype: Any) -> Any:
+    """An array in another dtype."""
+    found = kernels() if is_on_device(x) else None
+    out = None if found is None else found.cast((x,), {"dtype": dtype})
+    return x.astype(dtype) if out is None else out
+
+
 def add_into(to: Any, given: Any) -> None:
     """to += given."""
     found = kernels()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from ndgrad import devices
@@ -44,6 +45,18 @@ def current(what: str) -> int:
     return int(cupy_with_devices(what).cuda.runtime.getDevice())
 
 
+@functools.lru_cache(maxsize=64)  # what is there stays
+def require_number(number: int) -> None:
+    """Refuse the number of a GPU that is not there, where there are others."""
+    count = devices_or_none()[1]
+    if count and number >= count:
+        there = "one GPU, cuda:0" if count == 1 else f"{count} GPUs, cuda:0 to cuda:{count - 1}"
+        raise RuntimeError(
+            f"there is no device 'cuda:{number}': this process sees {there}. Use one of those, or ask "
+            "ndgrad.cuda.device_count() first. [nd-gpu]"
+        )
+
+
 def device_number(what: str, device: Device) -> int:
     """The number of a GPU that was named in one of torch's ways; the one in use if none was."""
     if device is None:
@@ -53,4 +66,7 @@ def device_number(what: str, device: Device) -> int:
         raise ValueError(
             f"{what}: expected a cuda device, but got {named}. Give 'cuda:0', its number, or nothing. [nd-device]"
         )
-    return current(what) if named.index is None else named.index
+    if named.index is None:
+        return current(what)
+    require_number(named.index)
+    return named.index

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import faults, library, meta, recording
-from ndgrad.arrays.gpus import cupy_with_devices
+from ndgrad.arrays.gpus import cupy_with_devices, require_number
 from ndgrad.arrays.library import second_library
 from ndgrad.arrays.pinned import is_pinned, sent
 from ndgrad.devices import device
@@ -45,6 +45,8 @@ def library_for(where: device) -> Any:
         ) from error
     if library.device_library is None:  # asked once
         cupy_with_devices(f"a tensor on device {str(where)!r}")
+    if where.index:
+        require_number(where.index)
     second_library()
     return cupy
 

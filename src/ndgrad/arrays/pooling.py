@@ -99,6 +99,21 @@ def _regular(
 
 
 @lru_cache(maxsize=1024)
+def _regular_axes(
+    shape: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+    dilation: tuple[int, ...], ceil_mode: bool,
+) -> tuple[Axis, ...]:  # fmt: skip
+    """The spatial axes of a pooling, checked."""
+    return tuple([_axis(w) for w in _regular(shape, kernel, stride, padding, dilation, ceil_mode)])
+
+
+@lru_cache(maxsize=1024)
+def _planes(sizes: tuple[int, ...], out: tuple[int, ...]) -> tuple[Axis, ...]:
+    """Axes of which only the sizes matter."""
+    return tuple([Axis(n, 1, 1, 1, 0, count) for n, count in zip(sizes, out, strict=True)])
+
+
+@lru_cache(maxsize=1024)
 def regular_axis(
     size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool
 ) -> Windows | None:
@@ -172,6 +187,11 @@ def max_pool(
     >>> values, indices
     (array([[[5., 2.]]]), array([[[1, 2]]]))
     """
+    on_device = native.window_kernels(x)
+    if on_device is not None:
+        axes = _regular_axes(x.shape, tuple(kernel), tuple(stride), tuple(padding), tuple(dilation), ceil_mode)
+        values, places = on_device.max_pool(native.dense(x), axes)
+        return values, places
     return _max(x, _regular(x.shape, kernel, stride, padding, dilation, ceil_mode))
 
 
@@ -226,16 +246,16 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
     """
     if not g.size:
         return library_of(g).zeros(tuple(x_shape), g.dtype)
+    on_device = native.window_kernels(g)
+    if on_device is not None:
+        axes = _planes(tuple(x_shape[2:]), g.shape[2:])
+        return on_device.max_pool_grad(native.dense(g), native.dense(indices), axes)
     planes, size = prod(x_shape[:2]), prod(x_shape[2:])
     library = library_of(g)
-    if is_on_device(g) and native.window_kernels(g) is not None:
-        axes = [Axis(n, 1, 1, 1, 0, out) for n, out in zip(x_shape[2:], g.shape[2:], strict=True)]
-        return native.window_kernels(g).max_pool_grad(native.dense(g), native.dense(indices), axes)
     kernels = native.kernels_for(g) if indices.__class__ is np.ndarray and indices.flags.c_contiguous else None
     kernels = None if kernels is None or indices.dtype != np.int64 else kernels.pooling(g.dtype)
     if kernels is not None and len(x_shape) <= 5 and indices.min() >= 0 and indices.max() < size:
-        axes = [Axis(n, 1, 1, 1, 0, out) for n, out in zip(x_shape[2:], g.shape[2:], strict=True)]
-        return kernels.max_pool_grad(g, indices, axes)
+        return kernels.max_pool_grad(g, indices, _planes(tuple(x_shape[2:]), g.shape[2:]))
     grad = library.zeros((planes, size), g.dtype)
     g_flat = g.reshape(planes, -1)
     index_flat = indices.reshape(planes, -1)

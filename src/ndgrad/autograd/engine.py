@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndgrad.arrays.device_kernels import add_into
+from ndgrad.arrays.device_kernels import add_into, in_dtype
 from ndgrad.arrays.leading_sums import sum_leading, sum_over
 from ndgrad.arrays.library import is_on_device, library_of
 from ndgrad.arrays.precision import is_half
@@ -650,7 +650,7 @@ def validate(g: Any, node: Any, number: int) -> Any:
     elif g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
             g = g.real
-        g = g.astype(dtype)
+        g = in_dtype(g, dtype)
     return g
 
 

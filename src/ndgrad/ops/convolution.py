@@ -68,8 +68,7 @@ def _convolution(
     if np.__name__ == "numpy":
         out = blocked.conv(x, w, stride, padding, dilation, groups)
     elif kernels is not None:
-        axes = blocked.axes_of(x.shape, w.shape, stride, padding, dilation, groups)
-        out = kernels.conv(native.dense(x), native.dense(w), axes, groups)
+        out = kernels.conv(x, w, stride, padding, dilation, groups)
     elif is_half(x.dtype):
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return in_single(partial(_convolution, np), (x, w, b), how)
@@ -96,8 +95,7 @@ def _convolution_input(
         return blocked.conv_input_grad(y, w, x_shape, stride, padding, dilation, groups)
     kernels = native.window_kernels(y, w)
     if kernels is not None:
-        axes = blocked.axes_of(x_shape, w.shape, stride, padding, dilation, groups)
-        return kernels.conv_input_grad(native.dense(y), native.dense(w), x_shape, axes, groups)
+        return kernels.conv_input_grad(y, w, x_shape, stride, padding, dilation, groups)
     if is_half(y.dtype):
         how = {"x_shape": x_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return in_single(partial(_convolution_input, np), (y, w), how)
@@ -118,8 +116,7 @@ def _convolution_weight(
         return blocked.conv_weight_grad(y, x, w_shape, stride, padding, dilation, groups)
     kernels = native.window_kernels(y, x)
     if kernels is not None:
-        axes = blocked.axes_of(x.shape, w_shape, stride, padding, dilation, groups)
-        return kernels.conv_weight_grad(native.dense(y), native.dense(x), w_shape, axes, groups)
+        return kernels.conv_weight_grad(y, x, w_shape, stride, padding, dilation, groups)
     if is_half(y.dtype):
         how = {"w_shape": w_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return in_single(partial(_convolution_weight, np), (y, x), how)

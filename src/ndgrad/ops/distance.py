@@ -7,7 +7,7 @@ and computed again from their differences.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _FEW = 1 << 15
 #: Squared distances below this part of |x|^2 + |y|^2 have lost digits to cancellation.
 _CLOSE = 0.05
+_SINGLE, _DOUBLE = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 
 
 def _square(np: Library, x: Payload) -> Payload:
@@ -58,33 +59,43 @@ def _weights(g: Payload, out: Payload, ops: Vocabulary) -> Payload:
 
 
 # d_ij = |x_i - y_j|, so the gradient of x_i is the sum over j of w_ij (x_i - y_j) with w = g / d: a row sum times x
-# less one product. The origin may be anywhere; in the middle of y the two terms cancel least.
+# less one product. The origin may be anywhere; in the middle of y the two terms cancel least. Of points that are close
+# together they cancel all the same, and w is large: single precision would have no digits left, so both are taken in
+# double.
 
 
 def _center(y: Payload, ops: Vocabulary) -> Payload:
     return ops.detach(ops.sum(y, dim=(len(y.shape) - 2,), keepdim=True)) * (1 / max(y.shape[-2], 1))
 
 
-def _side(w: Payload, x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+def _in_double(dtype: Any, values: tuple[Payload, ...], ops: Vocabulary) -> tuple[Payload, ...]:
+    return tuple([ops.cast(v, dtype=_DOUBLE) for v in values]) if dtype == _SINGLE else values
+
+
+def _side(w: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Payload:
+    w, x, y = _in_double(dtype, (w, x, y), ops)
     center = _center(y, ops)
     total = ops.sum(w, dim=(len(w.shape) - 1,), keepdim=True)
-    return total * (x - center) - ops.matmul(w, y - center)
+    out = total * (x - center) - ops.matmul(w, y - center)
+    return ops.cast(out, dtype=dtype) if dtype == _SINGLE else out
 
 
-def _cdist_x(g: Payload, x: Payload, y: Payload, out: Payload, ops: Vocabulary) -> Payload:
-    return _side(_weights(g, out, ops), x, y, ops)
+def _cdist_x(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
+    return _side(_weights(g, out, ops), x, y, x_dtype, ops)
 
 
-def _cdist_y(g: Payload, x: Payload, y: Payload, out: Payload, ops: Vocabulary) -> Payload:
-    return _side(transpose(_weights(g, out, ops), ops), y, x, ops)
+def _cdist_y(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
+    return _side(transpose(_weights(g, out, ops), ops), y, x, x_dtype, ops)
 
 
-def _push(t: Payload, x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+def _push(t: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Payload:
     """The change of half the squared distance when x moves by t: t_i . (x_i - y_j)."""
+    t, x, y = _in_double(dtype, (t, x, y), ops)
     center = _center(y, ops)
     along = t * (x - center)
     own = ops.sum(along, dim=(len(along.shape) - 1,), keepdim=True)
-    return own - ops.matmul(t, transpose(y - center, ops))
+    out = own - ops.matmul(t, transpose(y - center, ops))
+    return ops.cast(out, dtype=dtype) if dtype == _SINGLE else out
 
 
 def _cdist_batch(x: Payload, y: Payload, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
@@ -97,8 +108,8 @@ cdist = op(
     _cdist,
     vjp={"x": _cdist_x, "y": _cdist_y},
     jvp={
-        "x": lambda t, x, y, out, ops: _weights(_push(t, x, y, ops), out, ops),
-        "y": lambda t, x, y, out, ops: _weights(transpose(_push(t, y, x, ops), ops), out, ops),
+        "x": lambda t, x, y, out, x_dtype, ops: _weights(_push(t, x, y, x_dtype, ops), out, ops),
+        "y": lambda t, x, y, out, x_dtype, ops: _weights(transpose(_push(t, y, x, x_dtype, ops), ops), out, ops),
     },
     batch=_cdist_batch,
     saved_names={"x": "x1", "y": "x2"},

@@ -125,6 +125,24 @@ inline void transposed(unsigned int* b, const S* at) {
 }
 """
 
+_TENSOR_CORES_OF_SINGLES = r"""
+static float operands[1024][6];
+inline float eleven_bits(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000) & ~0x1fffu); }
+inline float power_of_two(float x) { return std::exp2(x); }
+inline void mma(float* c, const float* a, const float* b) {
+    for (int i = 0; i < 4; ++i) operands[threadIdx.x][i] = eleven_bits(a[i]);
+    for (int i = 0; i < 2; ++i) operands[threadIdx.x][4 + i] = eleven_bits(b[i]);
+    __syncthreads();
+    const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+    for (int e = 0; e < 4; ++e) {
+        const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        for (int k = 0; k < 8; ++k)
+            c[e] += operands[warp + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2] * operands[warp + column * 4 + k % 4][4 + k / 4];
+    }
+    __syncthreads();
+}
+"""
+
 
 def _on_processor(code: str) -> str:
     """The source with what a processor has in the place of a device's instructions."""
@@ -135,7 +153,8 @@ def _on_processor(code: str) -> str:
         elif 'asm("cvt.rn.f16.f32' in line:
             line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
         elif 'asm volatile("' in line or 'asm("' in line:
-            line = _TENSOR_CORES if "mma.sync" in line else ""
+            cores = _TENSOR_CORES_OF_SINGLES if "tf32" in line else _TENSOR_CORES
+            line = cores if "mma.sync" in line else ""
         elif line.startswith('extern "C" __global__'):
             name, kind = re.search(r" (\w+)\(const (.*) a\) \{", line).groups()
             line = (

@@ -1,5 +1,5 @@
-"""Attention on a device: by cuDNN, where that has a plan for it, or by kernels of our own (tiled_attention.py) for halves. Otherwise
-products by cuBLAS around one kernel for the weights and one for their derivative.
+"""Attention on a device: by cuDNN, where that has a plan for it, or by kernels of our own for halves (tiled_attention.py) and for
+single precision (single_attention.py). Otherwise products by cuBLAS around one kernel for the weights and one for their derivative.
 
 Scores are kept in single precision (those of doubles in double), weights in the dtype of the operands. Heads are taken so
 many at a time that both have bounded room, and in reverse mode the weights are computed again.
@@ -11,7 +11,7 @@ import sys
 from math import prod
 from typing import Any
 
-from ndgrad.compiler.cuda import cudnn, launch, tiled_attention
+from ndgrad.compiler.cuda import cudnn, launch, single_attention, tiled_attention
 from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.products import multiply, takes
 from ndgrad.compiler.cuda.rows import run_rows
@@ -36,8 +36,9 @@ def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
         made = cudnn.attention(q, k, v, is_causal, scale)
         if made is not None:
             return made
-    if tiled_attention.takes(q, k, v, scale):
-        return tiled_attention.attention(q, k, v, is_causal, scale)[0].reshape(*q.shape[:-1], v.shape[-1])
+    tiles = _tiles_for(q, k, v, scale)
+    if tiles is not None:
+        return tiles.attention(q, k, v, is_causal, scale)[0].reshape(*q.shape[:-1], v.shape[-1])
     out = launch.new((*q.shape[:-1], v.shape[-1]), q.dtype)
     q, k, v = _stack(q), _stack(k), _stack(v)
     results = launch.shaped(out, (len(q), q.shape[1], v.shape[2]))
@@ -55,9 +56,9 @@ def attention_gradients(
         found = cudnn.attention_gradients(g, q, k, v, is_causal, scale)
         if found is not None:
             return (*found, None)
-    if tiled_attention.takes(q, k, v, scale):
-        out, logs = tiled_attention.attention(q, k, v, is_causal, scale)
-        return (*_by_tiles(g, q, k, v, is_causal, scale, out, logs), None)
+    tiles = _tiles_for(q, k, v, scale)
+    if tiles is not None:
+        return (*_by_tiles(tiles, g, q, k, v, is_causal, scale, *tiles.attention(q, k, v, is_causal, scale)), None)
     made = [launch.new(a.shape, a.dtype) if needed else None for a, needed in zip((q, k, v), needs[:3], strict=True)]
     g, q, k, v = _stack(g), _stack(q), _stack(k), _stack(v)
     grads = [None if a is None else launch.shaped(a, b.shape) for a, b in zip(made, (q, k, v), strict=True)]
@@ -85,8 +86,9 @@ def _taken(part: slice | None, *arrays: Any) -> tuple[Any, ...]:
 
 def attention_kept(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
     """The same result, and what its gradients are quicker with."""
-    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v, scale):
-        out, logs = tiled_attention.attention(q, k, v, is_causal, scale)
+    tiles = None if cudnn.takes_attention(q, v) else _tiles_for(q, k, v, scale)
+    if tiles is not None:
+        out, logs = tiles.attention(q, k, v, is_causal, scale)
         return out.reshape(*q.shape[:-1], v.shape[-1]), logs.reshape(q.shape[:-1])
     return attention(q, k, v, is_causal, scale), launch.new(q.shape[:-1], launch.SINGLE)
 
@@ -95,16 +97,25 @@ def gradients_of_kept(
     g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, is_causal: bool, scale: float
 ) -> tuple[Any, ...]:
     """The gradients in q, k and v, from what `attention_kept` gave."""
-    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v, scale):
-        return _by_tiles(g, q, k, v, is_causal, scale, out, logs)
+    tiles = None if cudnn.takes_attention(q, v) else _tiles_for(q, k, v, scale)
+    if tiles is not None:
+        return _by_tiles(tiles, g, q, k, v, is_causal, scale, out, logs)
     return attention_gradients(g, q, k, v, is_causal, scale, (True, True, True))[:3]
 
 
+def _tiles_for(q: Any, k: Any, v: Any, scale: float) -> Any:
+    """The kernels by tiles that take such arrays; None if there are none."""
+    for kernels in (tiled_attention, single_attention):
+        if kernels.takes(q, k, v, scale):
+            return kernels
+    return None
+
+
 def _by_tiles(
-    g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, out: Any, logs: Any
+    tiles: Any, g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, out: Any, logs: Any
 ) -> tuple[Any, ...]:
     g = g if g.dtype == q.dtype else g.astype(q.dtype)
-    found = tiled_attention.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
+    found = tiles.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
     return tuple([made.reshape(a.shape) for made, a in zip(found, (q, k, v), strict=True)])
 
 

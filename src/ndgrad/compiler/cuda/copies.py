@@ -10,13 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays import library, recording
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.elementwise import BYTES, LARGEST, MOST_DIMS, THREADS, walk
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
-#: The driver's number of copies from the device to itself.
-_ON_DEVICE = 3
 #: Types that are moved as they are, by their sizes in bytes.
 _OPAQUE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
@@ -120,18 +117,23 @@ def _width(sizes: list[int], strides: list[list[int]], alignments: tuple[int, in
 
 
 def scalar_one(dtype: np.dtype[Any], device: int) -> Any:
-    """A new array without dimensions that holds 1: a copy of one that is kept, which takes less than to fill it."""
-    if recording.active is not None:  # what is made while a graph is recorded is the graph's
-        return library.device_library.ones((), dtype)
-    kept, out = _one(dtype, device), launch.new((), dtype)
-    cuda = library.device_library.cuda
-    cuda.runtime.memcpyAsync(out.data.ptr, kept.data.ptr, dtype.itemsize, _ON_DEVICE, cuda.get_current_stream().ptr)
+    """A new array without dimensions that holds 1; None if it is for CuPy."""
+    if dtype.char not in COMPUTED:
+        return None
+    out = launch.new((), dtype)
+    _one(dtype.char, device)(1, 1, out.data.ptr)
     return out
 
 
 @functools.lru_cache(maxsize=64)
-def _one(dtype: np.dtype[Any], device: int) -> Any:
-    return library.device_library.ones((), dtype)
+def _one(char: str, device: int) -> launch.Kernel:
+    return launch.Kernel(
+        f"""{PRELUDE}
+struct Arguments {{ {STORED[char]}* out; }};
+extern "C" __global__ void kernel(const Arguments a) {{ put(*a.out, ({COMPUTED[char]})1); }}
+""",
+        "q",
+    )
 
 
 # ----- ops ------------------------------------------------------------------------------------------------------------

@@ -39,10 +39,11 @@ def front_end() -> Any:
     return cudnn
 
 
+@functools.lru_cache(maxsize=1)
 def _switches() -> Any:
     from ndgrad.backends import cudnn  # which is for users, and imports much
 
-    return cudnn
+    return cudnn._switches
 
 
 def _is_wanted() -> bool:
@@ -176,17 +177,21 @@ def _convolution(
     return plan.build(exactly)
 
 
-def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axis]) -> Any:
+def convolution_switches() -> tuple[bool, bool, bool]:
+    """What plans of convolutions depend on besides arrays: whether cuDNN may be used, whether single precision may be
+    rounded for tensor cores, whether each run must have the same result."""
+    switches = _switches()
+    return switches.enabled, switches.allow_tf32, repeatable.demand != "no"
+
+
+def convolution(
+    kind: str, like: Any, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], axes: tuple[Axis, ...]
+) -> Any:
     """A plan for a convolution ("forward": y from x and w) or one of its adjoints ("input": x from y and w; "weight":
     w from x and y) of contiguous arrays of these shapes, which is run on (x, w, y); None if there is none."""
-    switches = _switches()
-    if not switches.enabled:
-        return None
-    char = like.dtype.char
-    exactly = char == "f" and not switches.allow_tf32
-    return _found(
-        kind, char, like.data.device_id, tuple(x), tuple(w), tuple(y), tuple(axes), exactly, repeatable.demand != "no"
-    )
+    enabled, allow_tf32, repeatably = convolution_switches()
+    char, device = like.dtype.char, like.data.device_id
+    return _found(kind, char, device, x, w, y, axes, char == "f" and not allow_tf32, repeatably) if enabled else None
 
 
 @functools.lru_cache(maxsize=_MOST)

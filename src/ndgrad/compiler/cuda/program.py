@@ -25,7 +25,9 @@ from ndgrad.arrays.library import is_on_device
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.captured import Capturing
 from ndgrad.compiler.cuda.expanding import expanded
-from ndgrad.compiler.cuda.fused import FLAG, HEAD, THREADS, Affine, Fused, Line, as_line, entries_of, fused
+from ndgrad.compiler.cuda.fused import fused
+from ndgrad.compiler.cuda.fused_flat import Line, as_line, entries_of
+from ndgrad.compiler.cuda.fused_form import FLAG, HEAD, THREADS, Affine, Fused
 from ndgrad.compiler.cuda.fusing import DEVICE
 from ndgrad.compiler.cuda.parting import parted
 from ndgrad.compiler.lower.abilities import Abilities

@@ -12,19 +12,22 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ndgrad.arrays import library
+from ndgrad.arrays.convolution import axes_of
 from ndgrad.arrays.correlation import Axis
 from ndgrad.compiler.cuda import cudnn, launch
+from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.products import multiply
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
 #: Bytes of the columns that are made at a time, and threads of a block.
 _ROOM = 1 << 29
 _THREADS = 256
+_PLACES = np.dtype(np.int64)
 
 #: Of each axis: its size, taps, stride, dilation, padding and outputs.
 _GEOMETRY = """
@@ -130,66 +133,113 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const Arguments 
 
 def _run(name: str, like: Any, count: int, axes: Sequence[Axis], *arrays: Any) -> None:
     """Start a kernel with a thread for each of `count` elements."""
-    words = [n for axis in axes for n in (axis.size, axis.taps, axis.stride, axis.dilation, axis.before, axis.out)]
     kernel = _kernel(name, like.dtype.char, like.data.device_id)
-    kernel(-(-count // _THREADS), _THREADS, count, *[a.data.ptr for a in arrays], *words)
+    kernel(-(-count // _THREADS), _THREADS, count, *[a.data.ptr for a in arrays], *_words(tuple(axes)))
 
 
-def _three(axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    """Three axes, of which the first may be of size one."""
-    return (*[Axis(1, 1, 1, 1, 0, 1)] * (3 - len(axes)), *axes)
+@functools.lru_cache(maxsize=1024)
+def _words(axes: tuple[Axis, ...]) -> tuple[int, ...]:
+    """Axes as kernels are told of them: three, of which the first may be of size one."""
+    three = (*[Axis(1, 1, 1, 1, 0, 1)] * (3 - len(axes)), *axes)
+    return tuple([n for a in three for n in (a.size, a.taps, a.stride, a.dilation, a.before, a.out)])
 
 
 def windows_for(x: Any, *others: Any) -> Any:
     """This module, if its kernels take these arrays: of one floating dtype, in up to three spatial dimensions."""
-    if x.dtype.char not in COMPUTED or not 3 <= x.ndim <= 5 or not x.size or prod(x.shape) >= 1 << 31:
+    if x.dtype.char not in COMPUTED or not 3 <= x.ndim <= 5 or not 0 < x.size < 1 << 31:
         return None
     return None if any(y.dtype != x.dtype or not y.size for y in others) else sys.modules[__name__]
 
 
 # ----- convolution ----------------------------------------------------------------------------------------------------
 
+#: Kinds of convolutions that are remembered.
+_MOST = 512
 
-def conv(x: Any, w: Any, axes: Sequence[Axis], groups: int) -> Any:
+
+class _Asked(NamedTuple):
+    """How a kind of convolution is asked for."""
+
+    shape: tuple[int, ...]
+    bytes: int
+    axes: tuple[Axis, ...]
+    #: cuDNN's; None if it has none
+    plan: Any
+
+
+_asked: dict[Any, _Asked] = {}
+
+
+def _ask(
+    kind: str, like: Any, x: tuple[int, ...], w: tuple[int, ...], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], groups: int,
+) -> _Asked:  # fmt: skip
+    """What there is for a convolution ("forward"), or one of its adjoints (in "input" or "weight"), of such shapes."""
+    key = (
+        kind, x, w, stride, padding, dilation, groups, like.dtype.char, like.data.device_id, cudnn.convolution_switches()
+    )  # fmt: skip
+    found = _asked.get(key)
+    if found is None:
+        if len(_asked) >= _MOST:
+            _asked.clear()
+        axes = axes_of(x, w, stride, padding, dilation, groups)
+        y = (x[0], w[0], *[a.out for a in axes])
+        shape = {"forward": y, "input": x, "weight": w}[kind]
+        plan = cudnn.convolution(kind, like, x, w, y, axes)
+        found = _asked[key] = _Asked(shape, prod(shape) * like.dtype.itemsize, axes, plan)
+    return found
+
+
+def conv(x: Any, w: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
     """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
-    n, m, outs = len(x), len(w), prod(a.out for a in axes)
-    out = launch.new((n, m, *(a.out for a in axes)), x.dtype)
-    plan = cudnn.convolution("forward", x, x.shape, w.shape, out.shape, axes)
-    if plan is not None:
-        plan(_aligned(x), _aligned(w), out)
+    x, w = in_order(x), in_order(w)
+    asked = _ask("forward", x, x.shape, w.shape, stride, padding, dilation, groups)
+    out = launch.array(asked.shape, x.dtype, launch.room(asked.bytes))
+    if asked.plan is not None:
+        asked.plan(_aligned(x), _aligned(w), out)
         return out
-    weights = w.reshape(groups, m // groups, -1)
+    axes, m = asked.axes, len(w)
+    weights, outs = w.reshape(groups, m // groups, -1), prod(asked.shape[2:])
     for part, columns in _in_parts(x, axes, groups):
         _multiply(weights, columns, out[part].reshape(-1, groups, m // groups, outs))
     return out
 
 
-def conv_input_grad(g: Any, w: Any, x_shape: Sequence[int], axes: Sequence[Axis], groups: int) -> Any:
+def conv_input_grad(
+    g: Any, w: Any, x_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+    groups: int,
+) -> Any:  # fmt: skip
     """The adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S)."""
-    n, m, outs = len(g), len(w), prod(a.out for a in axes)
-    out, three = launch.new(tuple(x_shape), g.dtype), _three(axes)
-    plan = cudnn.convolution("input", g, x_shape, w.shape, g.shape, axes)
-    if plan is not None:
-        plan(out, _aligned(w), _aligned(g))
+    g, w = in_order(g), in_order(w)
+    asked = _ask("input", g, tuple(x_shape), w.shape, stride, padding, dilation, groups)
+    out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
+    if asked.plan is not None:
+        asked.plan(out, _aligned(w), _aligned(g))
         return out
+    n, m, axes = len(g), len(w), asked.axes
+    outs = prod(a.out for a in axes)
     weights = w.reshape(groups, m // groups, -1).swapaxes(1, 2)
     for part in _parts(n, x_shape[1], axes, g.dtype.itemsize):
         grads = g[part].reshape(-1, groups, m // groups, outs)
         columns = launch.new((len(grads), groups, weights.shape[1], outs), g.dtype)
         _multiply(weights, grads, columns)
-        _run("gathered", g, prod(out[part].shape), three, out[part], columns)
+        _run("gathered", g, prod(out[part].shape), axes, out[part], columns)
     return out
 
 
-def conv_weight_grad(g: Any, x: Any, w_shape: Sequence[int], axes: Sequence[Axis], groups: int) -> Any:
+def conv_weight_grad(
+    g: Any, x: Any, w_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+    groups: int,
+) -> Any:  # fmt: skip
     """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
-    plan = cudnn.convolution("weight", g, x.shape, w_shape, g.shape, axes)
-    if plan is not None:
-        out = launch.new(tuple(w_shape), g.dtype)
-        plan(_aligned(x), out, _aligned(g))
+    g, x = in_order(g), in_order(x)
+    asked = _ask("weight", g, x.shape, tuple(w_shape), stride, padding, dilation, groups)
+    if asked.plan is not None:
+        out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
+        asked.plan(_aligned(x), out, _aligned(g))
         return out
-    m, outs = w_shape[0], prod(a.out for a in axes)
-    computed = launch.summed_in(g.dtype)
+    axes, m = asked.axes, w_shape[0]
+    outs, computed = prod(a.out for a in axes), launch.summed_in(g.dtype)
     total = library.device_library.zeros((groups, m // groups, prod(w_shape[1:])), computed)
     for part, columns in _in_parts(x, axes, groups):
         grads = g[part].reshape(-1, groups, m // groups, outs)
@@ -206,11 +256,11 @@ def _aligned(a: Any) -> Any:
 
 def _in_parts(x: Any, axes: Sequence[Axis], groups: int) -> Any:
     """Some samples at a time with the columns of their inputs, (N, groups, C / groups * taps, outputs)."""
-    outs, taps, three = prod(a.out for a in axes), prod(a.taps for a in axes), _three(axes)
+    outs, taps = prod(a.out for a in axes), prod(a.taps for a in axes)
     for part in _parts(len(x), x.shape[1], axes, x.dtype.itemsize):
         inputs = x[part]
         columns = launch.new((len(inputs), groups, x.shape[1] // groups * taps, outs), x.dtype)
-        _run("columns", x, len(inputs) * x.shape[1] * outs, three, columns, inputs)
+        _run("columns", x, len(inputs) * x.shape[1] * outs, axes, columns, inputs)
         yield part, columns
 
 
@@ -237,32 +287,32 @@ def _multiply(a: Any, b: Any, out: Any) -> None:
 
 def max_pool(x: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
     """The maxima of x (N, C, *S) over windows, and their places in the planes."""
-    shape = (*x.shape[:2], *(a.out for a in axes))
-    out, places = launch.new(shape, x.dtype), launch.new(shape, np.dtype(np.int64))
-    _run("max_pool", x, prod(shape), _three(axes), out, places, x)
+    shape = (*x.shape[:2], *[a.out for a in axes])
+    out, places = launch.new(shape, x.dtype), launch.new(shape, _PLACES)
+    _run("max_pool", x, out.size, axes, out, places, x)
     return out, places
 
 
 def max_pool_grad(g: Any, places: Any, axes: Sequence[Axis]) -> Any:
     """Add each g (N, C, *O) at its place, giving (N, C, *S)."""
     computed = launch.summed_in(g.dtype)
-    out = launch.new((*g.shape[:2], *(a.size for a in axes)), computed)
+    out = launch.new((*g.shape[:2], *[a.size for a in axes]), computed)
     out.data.memset_async(0, out.nbytes)
-    _run("max_pool_grad", g, g.size, _three(axes), out, g, places)
+    _run("max_pool_grad", g, g.size, axes, out, g, places)
     return out if computed is g.dtype or computed == g.dtype else out.astype(g.dtype)
 
 
 def avg_pool(x: Any, axes: Sequence[Axis], counts: Any) -> Any:
     """The means of x (N, C, *S) over windows, with the divisors of `pooling_counts`."""
     out = launch.new((*x.shape[:2], *(a.out for a in axes)), x.dtype)
-    _run("avg_pool", x, out.size, _three(axes), out, x, counts)
+    _run("avg_pool", x, out.size, axes, out, x, counts)
     return out
 
 
 def avg_pool_grad(g: Any, axes: Sequence[Axis], counts: Any) -> Any:
     """The adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
     out = launch.new((*g.shape[:2], *(a.size for a in axes)), g.dtype)
-    _run("avg_pool_grad", g, out.size, _three(axes), out, g, counts)
+    _run("avg_pool_grad", g, out.size, axes, out, g, counts)
     return out
 
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ndgrad.api.reduce import deliver
+from ndgrad.nn.functional.spatial import sizes_of
 from ndgrad.ops import linear as linear_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
@@ -26,7 +27,7 @@ def linear(
     tensor([121.])
     """
     try:
-        shape, w_shape = tuple(input.shape), tuple(weight.shape)
+        shape, w_shape = sizes_of(input), sizes_of(weight)
     except AttributeError:
         kinds = f"{type(input).__name__} and {type(weight).__name__}"
         raise TypeError(
@@ -44,7 +45,7 @@ def linear(
     if len(w_shape) == 1:
         product = ops.matmul(input, weight)
         return product if bias is None else product + bias
-    if bias is not None and tuple(bias.shape) != w_shape[:1]:
+    if bias is not None and sizes_of(bias) != w_shape[:1]:
         if len(bias.shape) > 1 or (bias.shape and bias.shape[0] != 1):
             raise RuntimeError(
                 f"linear: a bias of shape {tuple(bias.shape)} for {w_shape[0]} outputs. Give one number per output. "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
+from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
 from ndgrad.ops import convolution as convolution_ops
 from ndgrad.ops import patches
 from ndgrad.ops.vocabulary import tensor_ops as ops
@@ -27,7 +28,7 @@ def _refuse(name: str, problem: str) -> NoReturn:
 def _check(
     name: str,
     shape: Sizes,
-    bias: Tensor | None,
+    bias: Sizes | None,
     outputs: int,
     groups: int,
     stride: Sizes,
@@ -45,14 +46,11 @@ def _check(
         _refuse(name, f"groups {groups} is not positive. Use 1 for an ordinary convolution.")
     if shape[0] % groups:
         _refuse(name, f"the first dimension of a weight of shape {shape} cannot be divided into {groups} groups.")
-    if bias is not None and tuple(bias.shape) != (outputs,):
-        _refuse(
-            name, f"a weight of shape {shape} wants a bias of shape {(outputs,)}, and this one has {tuple(bias.shape)}."
-        )
+    if bias is not None and bias != (outputs,):
+        _refuse(name, f"a weight of shape {shape} wants a bias of shape {(outputs,)}, and this one has {bias}.")
 
 
-def _weight_shape(name: str, weight: Tensor, axes: int) -> Sizes:
-    shape = tuple(weight.shape)
+def _weight_shape(name: str, shape: Sizes, axes: int) -> Sizes:
     if len(shape) != axes + 2:
         _refuse(name, f"a weight of shape {shape} is not {axes + 2}-dimensional: its kernel has one size per axis.")
     if 0 in shape[2:]:
@@ -72,34 +70,45 @@ def _conv(
 ) -> Tensor:
     """Cross-correlation of (N, C, *spatial) or (C, *spatial) with a weight (M, C / groups, *K)."""
     name = f"conv{axes}d"
-    outputs, depth, *kernel = shape = _weight_shape(name, weight, axes)
     steps, spread = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
     x, batched = with_batch(name, input, axes)
     if isinstance(padding, str):
+        kernel = _weight_shape(name, sizes_of(weight), axes)[2:]
         x, pads = _named_padding(name, padding, x, kernel, steps, spread)
     else:
         pads = per_axis(name, "padding", padding, axes)
-    _check(name, shape, bias, outputs, groups, steps, pads, spread)
-    _, channels, *sizes = tuple(x.shape)
+    of_bias = None if bias is None else sizes_of(bias)
+    _require_fit(name, axes, sizes_of(x), sizes_of(weight), of_bias, steps, pads, spread, groups)
+    out = convolution_ops.convolution.strict(
+        x, weight, bias, stride=steps, padding=pads, dilation=spread, groups=groups
+    )
+    return without_batch(out, batched)
+
+
+@functools.lru_cache(maxsize=1024)  # a model asks the same again at every step
+def _require_fit(
+    name: str, axes: int, x: Sizes, weight: Sizes, bias: Sizes | None, stride: Sizes, padding: Sizes, dilation: Sizes,
+    groups: int,
+) -> None:  # fmt: skip
+    """Refuse shapes and settings that make no convolution."""
+    outputs, depth, *kernel = _weight_shape(name, weight, axes)
+    _check(name, weight, bias, outputs, groups, stride, padding, dilation)
+    _, channels, *sizes = x
     if channels != depth * groups:
         _refuse(
             name,
             (
-                f"an input of shape {tuple(x.shape)} has {channels} channels; weight {shape} in {groups} groups "
+                f"an input of shape {x} has {channels} channels; weight {weight} in {groups} groups "
                 f"takes {depth * groups}."
             ),
         )
-    spans = [(n + 2 * p, d * (k - 1) + 1) for n, p, d, k in zip(sizes, pads, spread, kernel, strict=True)]
+    spans = [(n + 2 * p, d * (k - 1) + 1) for n, p, d, k in zip(sizes, padding, dilation, kernel, strict=True)]
     if any(size < reach for size, reach in spans):
         padded, reaches = zip(*spans, strict=True)
         _refuse(
             name,
             f"a kernel that reaches over {reaches} does not fit into a padded input of {padded}. Use more padding.",
         )
-    out = convolution_ops.convolution.strict(
-        x, weight, bias, stride=steps, padding=pads, dilation=spread, groups=groups
-    )
-    return without_batch(out, batched)
 
 
 def _named_padding(
@@ -197,11 +206,11 @@ def _conv_transpose(
 ) -> Tensor:
     """Transposed convolution of (N, C, *spatial) or (C, *spatial) with a weight (C, M / groups, *K)."""
     name = f"conv_transpose{axes}d"
-    inputs, depth, *kernel = shape = _weight_shape(name, weight, axes)
+    inputs, depth, *kernel = shape = _weight_shape(name, sizes_of(weight), axes)
     steps, spread = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
     pads, extra = per_axis(name, "padding", padding, axes), per_axis(name, "output_padding", output_padding, axes)
     outputs = depth * groups
-    _check(name, shape, bias, outputs, groups, steps, pads, spread)
+    _check(name, shape, None if bias is None else sizes_of(bias), outputs, groups, steps, pads, spread)
     x, batched = with_batch(name, input, axes)
     batch, channels, *sizes = tuple(x.shape)
     if channels != inputs:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ndgrad.api.reduce import deliver
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
+from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
 from ndgrad.ops import gather as gather_ops
 from ndgrad.ops import pooling as pooling_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
@@ -50,6 +51,15 @@ def _window(
         stride = kernel
     steps = per_axis(name, "stride", stride, axes)
     pads, spread = per_axis(name, "padding", padding, axes), per_axis(name, "dilation", dilation, axes)
+    _require_windows(name, sizes_of(x), kernel, steps, pads, spread, bool(ceil_mode))
+    return {"kernel": kernel, "stride": steps, "padding": pads, "dilation": spread, "ceil_mode": bool(ceil_mode)}
+
+
+@functools.lru_cache(maxsize=1024)  # a model asks the same again at every step
+def _require_windows(
+    name: str, shape: Sizes, kernel: Sizes, steps: Sizes, pads: Sizes, spread: Sizes, ceil_mode: bool
+) -> None:
+    """Refuse shapes and settings that make no pooling."""
     if min(*steps, *kernel, *spread) < 1:
         raise RuntimeError(
             f"{name}: kernel_size, stride and dilation must be positive, and are {kernel}, {steps} and {spread}. "
@@ -61,7 +71,6 @@ def _window(
                 f"{name}: padding {pad} is negative or more than half a kernel of size {taps} and dilation {step}. "
                 "[nd-window]"
             )
-    shape = tuple(x.shape)
     if 0 in shape[1:]:
         raise RuntimeError(_empty(name, shape))
     sizes = pooling_ops.positions(shape[2:], kernel, steps, pads, spread, ceil_mode)
@@ -70,7 +79,6 @@ def _window(
             f"{name}: no window of size {kernel} fits into {shape[2:]}. Use a smaller kernel or more padding. "
             "[nd-window]"
         )
-    return {"kernel": kernel, "stride": steps, "padding": pads, "dilation": spread, "ceil_mode": bool(ceil_mode)}
 
 
 # ----- maxima --------------------------------------------------------------------------------------------------------

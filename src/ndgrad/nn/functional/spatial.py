@@ -6,16 +6,28 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
+from ndgrad.autograd.generate import FACES
+from ndgrad.autograd.variable import shape_of
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor
 
 
+_INTS = {int}
+
+
+def sizes_of(t: Tensor) -> Sizes:
+    """The shape of a tensor as a plain tuple."""
+    return shape_of(t) if t.__class__ in FACES else tuple(t.shape)
+
+
 def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:
     """A setting as one int per spatial axis; one int stands for all."""
     if type(value) is int:  # nearly always, and quick
         return (value,) * axes
+    if type(value) is tuple and len(value) == axes and {*map(type, value)} == _INTS:  # what modules have
+        return value
     try:
         given: Sizes = (operator.index(value),)  # type: ignore[arg-type]  # a sequence raises
     except TypeError:
@@ -35,7 +47,7 @@ def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:
 
 def with_batch(name: str, input: Tensor, axes: int) -> tuple[Tensor, bool]:
     """The input as (N, C, *spatial), and whether it came with a batch dimension."""
-    ndim = len(input.shape)
+    ndim = len(sizes_of(input))
     if ndim == axes + 2:
         return input, True
     if ndim == axes + 1:
