@@ -406,7 +406,7 @@ _LAYOUT = "16q6q5qd"
 
 
 #: What a warp holds of its rows in registers, how many columns it takes at a time, and blocks of a processor, by kernel.
-CHOICES = {"FORWARD_LEFT": "Held", "FORWARD_BLOCKS": 2, "QUERIES_LEFT": "Held", "QUERIES_BLOCKS": 2, "QUERIES_PART": 32,
+CHOICES = {"FORWARD_LEFT": "Held", "FORWARD_BLOCKS": 2, "QUERIES_LEFT": "Shared", "QUERIES_BLOCKS": 3, "QUERIES_PART": 32,
            "KEYS_LEFT": "Shared", "KEYS_BLOCKS": 2, "KEYS_PART": 32}
 
 
