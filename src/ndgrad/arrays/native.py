@@ -136,6 +136,12 @@ def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return None if on_device is None else on_device.attention_for(q, k, v)
 
 
+def class_loss_kernels(x: Any, target: Any, weight: Any) -> Any:
+    """Cross entropy of class numbers on a device, if it takes these arrays; None for those elsewhere."""
+    on_device = device_kernels.kernels() if is_on_device(x) else None
+    return None if on_device is None else on_device.class_loss_for(x, target, weight)
+
+
 def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the
     arrays are large and of one shape; others may be numbers."""

@@ -40,7 +40,7 @@ template <typename T> T normcdf(T x) { return T(0.5) * std::erfc(-x * T(0.707106
 struct alignas(16) uint4 { unsigned int x, y, z, w; };
 static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 struct Index { unsigned int x; };
-static Index threadIdx, blockIdx, blockDim;
+static Index threadIdx, blockIdx, blockDim, gridDim;
 static ucontext_t scheduler;
 static std::vector<ucontext_t> threads;
 static std::vector<bool> done;
@@ -68,11 +68,15 @@ template <typename T> T __shfl_xor_sync(unsigned int, T x, int d) {
     __syncwarp();
     return y;
 }
+static void __threadfence() {}
+static void __threadfence_system() {}
+template <typename T> T atomicAdd(T* at, T x) { const T before = *at; *at += x; return before; }
+template <typename T> T atomicExch(T* at, T x) { const T before = *at; *at = x; return before; }
 static void (*body)(const void*);
 static const void* argument;
 static void enter() { body(argument); done[running] = true; of_block.leave(); of_warps[running / 32].leave(); }
 static void run(void (*f)(const void*), unsigned int blocks, unsigned int count, const void* a) {
-    body = f; argument = a; blockDim.x = count;
+    body = f; argument = a; blockDim.x = count; gridDim.x = blocks;
     static std::vector<std::vector<char>> stacks;
     if (stacks.size() < count) stacks.resize(count, std::vector<char>(1 << 16));
     for (unsigned int b = 0; b < blocks; ++b) {

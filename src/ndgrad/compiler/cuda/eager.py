@@ -19,6 +19,7 @@ from ndgrad.arrays import library
 from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, launch, products, totals
 from ndgrad.compiler.cuda.attention import attention_for
+from ndgrad.compiler.cuda.class_loss import class_loss_for
 from ndgrad.compiler.cuda.columns import add_along
 from ndgrad.compiler.cuda.copies import copy_into, in_order, scalar_one
 from ndgrad.compiler.cuda.drawing import drawn
@@ -42,7 +43,7 @@ from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
-    "add_along", "attention_for", "check", "copy_into", "device_kernels", "drawn", "formula_in_place", "formula_memory", "forward_of",
+    "add_along", "attention_for", "check", "class_loss_for", "copy_into", "device_kernels", "drawn", "formula_in_place", "formula_memory", "forward_of",
     "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rows", "rows_for", "scalar_one",
     "summed_product", "targets",
     "windows_for",
