@@ -131,6 +131,7 @@ class Pointer:
 
     def __init__(self, array, offset=0):
         self.array, self.offset, self.ptr = array, offset, pointer(array._bare) + offset
+        self.device_id = 0
 
     def __add__(self, offset):
         return Pointer(self.array, self.offset + offset)
@@ -191,6 +192,10 @@ class ndarray:
         return types.SimpleNamespace(
             c_contiguous=found.c_contiguous, f_contiguous=found.f_contiguous, fnc=found.fnc, owndata=self.base is None
         )
+
+    @property
+    def _c_contiguous(self):
+        return self._bare.flags.c_contiguous
 
     @property
     def real(self):

@@ -226,6 +226,23 @@ def test_random_numbers_are_those_of_the_seed():
         np.testing.assert_array_equal(host(compiled(x)), expected)
 
 
+def test_random_numbers_of_a_gpu_are_drawn_there():
+    def function(x):
+        return (F.dropout(x, 0.5) * ndgrad.rand(50, device="cuda", dtype=x.dtype)).sum()
+
+    compiled, x = ndgrad.compile(function, fullgraph=True), tensor(50)
+    for seed in range(5):
+        ndgrad.manual_seed(seed)
+        (want,) = ndgrad.autograd.grad(function(x), x)
+        after = ndgrad.cuda.get_rng_state()
+        ndgrad.manual_seed(seed)
+        (got,) = ndgrad.autograd.grad(compiled(x), x)
+        np.testing.assert_array_equal(host(got), host(want))
+        assert ndgrad.equal(ndgrad.cuda.get_rng_state(), after)
+    program = program_of(compiled)
+    assert not any(program.on_host) and not program.parts.crossing
+
+
 def test_strict_functions_run_op_by_op():
     x = tensor(40, 30, grad=False)
     compiled = ndgrad.compile(lambda x: F.softmax(x, -1).sum(0), strict=True)

@@ -1,4 +1,5 @@
-"""Random numbers of a program: they are drawn before it runs, and are inputs of it.
+"""Random numbers of a program: they are drawn before it runs, and are inputs of it. Those of a GPU's generator are drawn
+there.
 
 Note [Random numbers as inputs]
 A program computes what its inputs say and nothing else; passes drop, move and repeat its instructions. Numbers that are
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import ndgrad
+from ndgrad.arrays import library
 from ndgrad.arrays.device_draws import DRAWS, Source
 from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import wrap
@@ -48,12 +50,14 @@ class Draw(NamedTuple):
 
     def take(self) -> Any:
         """Draw them."""
-        settings = dict(self.settings)
-        if self.generator.device.type == "cpu":
+        settings, where = dict(self.settings), self.generator.device
+        if where.type == "cpu":
             drawn = random.SHAPE_ONLY[self.name](self.generator.numpy, self.shape, self.dtype, **settings)
-        else:  # those that the GPU itself would draw
-            drawn = DRAWS[self.name](Source(np, self.generator), self.shape, self.dtype, **settings)
-        return np.asarray(drawn).astype(self.dtype, copy=False)
+            return np.asarray(drawn).astype(self.dtype, copy=False)
+        found = library.device_library
+        with found.cuda.Device(where.index or 0):  # on the device itself, by the kernels of eager draws
+            drawn = DRAWS[self.name](Source(found, self.generator), self.shape, self.dtype, **settings)
+        return drawn.astype(self.dtype, copy=False)
 
 
 class Tape:

@@ -6,6 +6,7 @@ the input's size is kept beside the input itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -17,8 +18,8 @@ from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
-from ndgrad.ops.matrix import align
 from ndgrad.ops.table import elementwise, op
+from ndgrad.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -114,40 +115,139 @@ softmax_cross_entropy = op(
 )  # fmt: skip
 
 
-# ----- the mean of what counts --------------------------------------------------------------------------------------
+# ----- the whole loss of a classifier ----------------------------------------------------------------------------------
 
 
-def _mean_of_kept(np: Library, x: Payload, mask: Payload) -> Payload:
-    computed = computing_dtype(x.dtype)
-    with numpy.errstate(invalid="ignore"):  # the mean of nothing is NaN
-        return (np.where(mask, x, x.dtype.type(0)).sum(dtype=computed) / mask.sum(dtype=computed)).astype(x.dtype)
+def wrong_class(name: str, classes: int, ignore_index: int) -> Callable[[int], Exception]:
+    """What is raised for a target that is no class, as a function of it."""
+
+    def error(found: int) -> Exception:
+        return IndexError(
+            f"{name}: Target {found} is out of bounds for {classes} classes. Targets run from 0 to {classes - 1}; "
+            f"ignore_index is {ignore_index}. [nd-target]"
+        )
+
+    return error
 
 
-def _mean_of_kept_x(g: Payload, mask: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
-    if ops.raw:
-        made = native.spread_over_kept(g, mask)
-        if made is not None:
-            return made
-    share = g / ops.sum_all(ops.cast(mask, dtype=g.dtype))
-    return ops.keep(ops.expand(share, shape=x_shape), mask)
+def _shares(
+    x: Payload, target: Payload, weight: Payload, ignore_index: int, ops: Vocabulary
+) -> tuple[Payload, Payload, Payload]:
+    """Of each row: which class it is, 0 where it does not count; whether it counts; and the weight of its class."""
+    counts = target != ignore_index
+    there = ops.where(counts, target, 0)
+    if weight is None:
+        return there, counts, ops.cast(counts, dtype=getattr(x.dtype, "numpy", x.dtype))
+    return there, counts, ops.keep(ops.gather(weight, there, dim=len(weight.shape) - 1), counts)
 
 
-def _mean_of_kept_batch(x: Payload, mask: Payload, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
-    rank = max(len(x.shape) - batched[0], len(mask.shape) - batched[1])
-    x, mask = align(x, batched[0], rank, ops), align(mask, batched[1], rank, ops)
-    kept, counted = ops.keep(x, mask), ops.cast(mask, dtype=x.dtype)
-    dims = tuple(range(1, rank + 1))
-    return ops.sum(kept, dim=dims) / (ops.sum(counted, dim=dims) if batched[1] else ops.sum_all(counted))
+def _pick(x: Payload, there: Payload, ops: Vocabulary) -> Payload:
+    last = len(x.shape) - 1
+    return ops.reshape(ops.gather(x, _with_one(there, last, ops), dim=last), shape=tuple(there.shape))
 
 
-# The mean of the elements of x where the mask is true. On a GPU it is one kernel, and its derivative is one.
-mean_of_kept = op(
-    "mean_of_kept", "x mask",
-    _mean_of_kept,
-    vjp={"x": _mean_of_kept_x},
-    jvp={"x": lambda t, mask, ops: ops.mean_of_kept(t, mask)},
-    batch=_mean_of_kept_batch,
-    backward_name="MeanBackward0",
+def _reduced(rows: Payload, total: Payload, reduction: str, ops: Vocabulary) -> Payload:
+    if reduction == "none":
+        return rows
+    found = ops.sum(rows, dim=(len(rows.shape) - 1,), keepdim=False)
+    return found / total if reduction == "mean" else found
+
+
+def _class_formula(
+    x: Payload, target: Payload, weight: Payload, ignore_index: int, label_smoothing: float, reduction: str, ops: Vocabulary
+) -> tuple[Payload, Payload]:
+    """The loss and the weights of all rows that count, along the last dimensions, whatever stands before them."""
+    last = len(x.shape) - 1
+    there, counts, share = _shares(x, target, weight, ignore_index, ops)
+    log_p = ops.log_softmax(x, dim=last)
+    rows = ops.keep(_pick(log_p, there, ops) * share, counts) * (label_smoothing - 1.0)
+    if label_smoothing:
+        every = log_p if weight is None else log_p * _with_one(weight, last - 1, ops)
+        spread = ops.keep(ops.sum(every, dim=(last,), keepdim=False), counts)
+        rows = rows - spread * (label_smoothing / x.shape[last])
+    total = ops.sum(share, dim=(last - 1,), keepdim=False)
+    return _reduced(rows, total, reduction, ops), total
+
+
+def _class_loss(
+    np: Library, x: Payload, target: Payload, weight: Payload, *, ignore_index: int, label_smoothing: float, reduction: str
+) -> tuple[Payload, Payload]:
+    refuse_complex("cross_entropy", x)
+    kernels = native.class_loss_kernels(x, target, weight)
+    error = wrong_class("cross_entropy", x.shape[1], ignore_index)
+    if kernels is not None:
+        found: tuple[Payload, Payload] = kernels.class_loss(x, target, weight, ignore_index, label_smoothing, reduction, error)
+        return found
+    wrong = ((target < 0) | (target >= x.shape[1])) & (target != ignore_index)
+    if np is numpy and wrong.any():
+        raise error(int(target[wrong][0]))
+    return _class_formula(x, target, weight, ignore_index, label_smoothing, reduction, raw_ops(np))
+
+
+def _class_loss_vjp(
+    g0: Payload,
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    out1: Payload,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    ops: Vocabulary,
+) -> Payload:
+    """w[t] (softmax - one hot), and a share of that of all classes for smoothed labels."""
+    kernels = native.class_loss_kernels(x, target, weight) if ops.raw else None
+    if kernels is not None:
+        g0 = native.dense(g0, x.dtype)
+        return kernels.class_loss_gradient(g0, x, target, weight, out1, ignore_index, label_smoothing, reduction)
+    there, counts, share = _shares(x, target, weight, ignore_index, ops)
+    g = g0 / out1 if reduction == "mean" else g0
+    one = _with_one(ops.keep(g * share, counts) * (1.0 - label_smoothing), 1, ops)
+    scale, spread = one, None
+    if label_smoothing:
+        each = _with_one(g * ops.cast(counts, dtype=getattr(x.dtype, "numpy", x.dtype)), 1, ops) * (label_smoothing / x.shape[1])
+        scale = one + each * (x.shape[1] if weight is None else ops.sum(weight, dim=(0,), keepdim=False))
+        spread = each if weight is None else each * weight
+    at = ops.gather_backward(one, _with_one(there, 1, ops), dim=1, shape=tuple(x.shape), distinct=True)
+    grad = ops.softmax(x, dim=1) * scale - at
+    return grad if spread is None else grad - spread
+
+
+def _class_loss_jvp(
+    t: Payload,
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    out1: Payload,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    ops: Vocabulary,
+) -> tuple[Payload, None]:
+    there, counts, share = _shares(x, target, weight, ignore_index, ops)
+    along = ops.sum(ops.softmax(x, dim=1) * t, dim=(1,), keepdim=False)
+    rows = ops.keep((along - _pick(t, there, ops)) * share, counts) * (1.0 - label_smoothing)
+    if label_smoothing:
+        every = x.shape[1] if weight is None else ops.sum(weight, dim=(0,), keepdim=False)
+        spread = along * every - ops.sum(t if weight is None else t * weight, dim=(1,), keepdim=False)
+        rows = rows + ops.keep(spread, counts) * (label_smoothing / x.shape[1])
+    return _reduced(rows, out1, reduction, ops), None
+
+
+# Cross entropy of scores (rows, classes) with the number of a class for each row, and the weights of the rows that count: what is
+# divided by for the mean. One kernel each way on a GPU.
+class_loss = op(
+    "class_loss", "x target weight",
+    _class_loss,
+    settings={"ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean"},
+    vjp={"x": _class_loss_vjp},
+    jvp={"x": _class_loss_jvp},
+    batch=_class_formula,
+    outputs=2,
+    discrete_outputs=(1,),
+    optional="weight",
+    backward_name="NllLossBackward0",
+    halves_on_device=True,
 )  # fmt: skip
 
 

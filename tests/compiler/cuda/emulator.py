@@ -1,8 +1,10 @@
 """Fused kernels on the processor: their CUDA C++ compiled by the C++ compiler, the threads of a block one after another.
 
 A thread is a context of its own that runs to its next barrier, then the next one does; blocks run one after another.
-Shuffles are exchanges through memory between two barriers. So what is tested is the text that a device would compile,
-with its indices, packs, stages and joined parts; not its speed, nor the conversions that are a device's instructions.
+Shuffles are exchanges through memory between two barriers of a warp. Asynchronous copies are made when a thread waits for
+them, so that what reads too early reads what was there before. So what is tested is the text that a device would
+compile, with its indices, packs, stages and joined parts; not its speed, nor the conversions that are a device's
+instructions.
 """
 
 from __future__ import annotations
@@ -38,30 +40,50 @@ template <typename T> T normcdf(T x) { return T(0.5) * std::erfc(-x * T(0.707106
 struct alignas(16) uint4 { unsigned int x, y, z, w; };
 static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 struct Index { unsigned int x; };
-static Index threadIdx, blockIdx, blockDim;
+static Index threadIdx, blockIdx, blockDim, gridDim;
 static ucontext_t scheduler;
 static std::vector<ucontext_t> threads;
 static std::vector<bool> done;
 static unsigned int running;
-static void __syncthreads() { swapcontext(&threads[running], &scheduler); }
+/* Who of a number of threads has come; those that have ended need not. */
+struct Barrier {
+    unsigned int expected, come, turn;
+    void pass_if_all() { if (come == expected) { come = 0; ++turn; } }
+    void wait() {
+        const unsigned int before = turn;
+        ++come;
+        pass_if_all();
+        while (turn == before) swapcontext(&threads[running], &scheduler);
+    }
+    void leave() { --expected; if (expected) pass_if_all(); }
+};
+static Barrier of_block, of_warps[32];
+static void __syncthreads() { of_block.wait(); }
+static void __syncwarp() { of_warps[threadIdx.x / 32].wait(); }
 static uint64_t slots[1024];
 template <typename T> T __shfl_xor_sync(unsigned int, T x, int d) {
     slots[threadIdx.x] = 0; memcpy(&slots[threadIdx.x], &x, sizeof(T));
-    __syncthreads();
+    __syncwarp();
     T y; memcpy(&y, &slots[threadIdx.x ^ d], sizeof(T));
-    __syncthreads();
+    __syncwarp();
     return y;
 }
+static void __threadfence() {}
+static void __threadfence_system() {}
+template <typename T> T atomicAdd(T* at, T x) { const T before = *at; *at += x; return before; }
+template <typename T> T atomicExch(T* at, T x) { const T before = *at; *at = x; return before; }
 static void (*body)(const void*);
 static const void* argument;
-static void enter() { body(argument); done[running] = true; }
+static void enter() { body(argument); done[running] = true; of_block.leave(); of_warps[running / 32].leave(); }
 static void run(void (*f)(const void*), unsigned int blocks, unsigned int count, const void* a) {
-    body = f; argument = a; blockDim.x = count;
+    body = f; argument = a; blockDim.x = count; gridDim.x = blocks;
     static std::vector<std::vector<char>> stacks;
     if (stacks.size() < count) stacks.resize(count, std::vector<char>(1 << 16));
     for (unsigned int b = 0; b < blocks; ++b) {
         blockIdx.x = b;
         threads.assign(count, ucontext_t()); done.assign(count, false);
+        of_block = {count, 0, 0};
+        for (unsigned int w = 0; w * 32 < count; ++w) of_warps[w] = {count - w * 32 < 32 ? count - w * 32 : 32, 0, 0};
         for (unsigned int t = 0; t < count; ++t) {
             getcontext(&threads[t]);
             threads[t].uc_stack.ss_sp = stacks[t].data(); threads[t].uc_stack.ss_size = stacks[t].size();
@@ -72,7 +94,8 @@ static void run(void (*f)(const void*), unsigned int blocks, unsigned int count,
             left = false;
             for (unsigned int t = 0; t < count; ++t) {
                 if (done[t]) continue;
-                threadIdx.x = running = t;
+                running = t;
+                threadIdx.x = t;
                 swapcontext(&scheduler, &threads[t]);
                 left = left || !done[t];
             }
@@ -89,7 +112,7 @@ static float number(unsigned int both, int k) { S s; s.bits = both >> (k % 2 * 1
 inline void mma(float* c, const unsigned int* a, unsigned int b0, unsigned int b1) {
     const unsigned int own[6] = {a[0], a[1], a[2], a[3], b0, b1};
     memcpy(operands[threadIdx.x], own, sizeof own);
-    __syncthreads();
+    __syncwarp();
     const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
     for (int e = 0; e < 4; ++e) {
         const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
@@ -97,14 +120,14 @@ inline void mma(float* c, const unsigned int* a, unsigned int b0, unsigned int b
             c[e] += number(operands[warp + row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k)
                   * number(operands[warp + column * 4 + k % 8 / 2][4 + k / 8], k);
     }
-    __syncthreads();
+    __syncwarp();
 }
 inline void as_they_lie(unsigned int* b, const S* at) {
     addresses[threadIdx.x] = at;
-    __syncthreads();
+    __syncwarp();
     const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
     for (int i = 0; i < 4; ++i) memcpy(&b[i], addresses[warp + i * 8 + lane / 4] + lane % 4 * 2, 4);
-    __syncthreads();
+    __syncwarp();
 }
 inline unsigned int pair(float x, float y) {
     S low, high;
@@ -115,13 +138,31 @@ inline unsigned int pair(float x, float y) {
 inline float power_of_two(float x) { return std::exp2(x); }
 inline void transposed(unsigned int* b, const S* at) {
     addresses[threadIdx.x] = at;
-    __syncthreads();
+    __syncwarp();
     const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
     for (int i = 0; i < 4; ++i) {
         const int first = warp + i * 8 + lane % 4 * 2;
         b[i] = addresses[first][lane / 4].bits | (unsigned int)addresses[first + 1][lane / 4].bits << 16;
     }
-    __syncthreads();
+    __syncwarp();
+}
+struct Copied { void* to; const void* from; int bytes; bool inside; };
+static std::vector<std::vector<Copied>> copies[1024];  // the last group is not closed
+template <int BYTES> void copy(void* to, const void* from, bool inside) {
+    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
+    copies[threadIdx.x].back().push_back({to, from, BYTES, inside});
+}
+inline void end_of_copies() {
+    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
+    copies[threadIdx.x].emplace_back();
+}
+template <int LATER> void wait_for_copies() {
+    auto& own = copies[threadIdx.x];
+    while (own.size() > LATER + 1) {
+        for (const Copied& c : own.front())
+            if (c.inside) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
+        own.erase(own.begin());
+    }
 }
 """
 
@@ -155,6 +196,10 @@ def _on_processor(code: str) -> str:
         elif 'asm volatile("' in line or 'asm("' in line:
             cores = _TENSOR_CORES_OF_SINGLES if "tf32" in line else _TENSOR_CORES
             line = cores if "mma.sync" in line else ""
+        elif "extern __shared__" in line:
+            line = re.sub(r"extern __shared__ (.*)\[\];", r"static             cores = _TENSOR_CORES_OF_SINGLES if "tf32" in line else _TENSOR_CORES
+            line = cores if "mma.sync" in line else ""
+[1 << 17];", line)
         elif line.startswith('extern "C" __global__'):
             name, kind = re.search(r" (\w+)\(const (.*) a\) \{", line).groups()
             line = (
@@ -213,7 +258,7 @@ class Functions:
 class Kernel:
     """In the place of ndgrad.compiler.cuda.launch.Kernel."""
 
-    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel") -> None:
+    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0) -> None:
         self._functions, self._layout, self._name = Functions(code), layout, name
 
     def __call__(self, blocks: int, threads: int, *words: object) -> None:

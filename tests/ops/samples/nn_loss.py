@@ -32,18 +32,37 @@ def smooth_l1(x, y, beta):
     return np.where(d < beta, d**2 / beta / 2, d - beta / 2)
 
 
+def class_loss(x, target, weight, ignore_index=-100, label_smoothing=0.0, reduction="mean"):
+    """Row by row: the cross entropy with a distribution that is one hot, or smoothed."""
+    weight = np.ones(x.shape[1]) if weight is None else weight
+    log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
+    rows, shares = np.zeros(len(x)), np.zeros(len(x))
+    for i, t in enumerate(target):
+        if t != ignore_index:
+            wanted = np.full(x.shape[1], label_smoothing / x.shape[1])
+            wanted[t] += 1 - label_smoothing
+            rows[i], shares[i] = -(wanted * weight * log_p[i]).sum(), weight[t]
+    return {"none": rows, "sum": rows.sum(), "mean": rows.sum() / shares.sum()}[reduction], shares.sum()
+
+
+W = r.uniform(0.5, 2.0, 5)
+LOSSES = [
+    {},
+    {"reduction": "sum", "ignore_index": 2},
+    {"reduction": "none", "label_smoothing": 0.2},
+    {"label_smoothing": 0.1, "ignore_index": int(T2[0])},
+]
+
 LINES = [(X2, T2, 1), (X3, T3, 1), (X1, T1, 0), (X2[:0], T2[:0], 1), (X2.T.copy(), T2, 0)]
 
 SAMPLES = {
+    "class_loss": [
+        Sample((X2, T2, w), settings, reference=class_loss) for w, settings in product((None, W), LOSSES)
+    ],
     "softmax_cross_entropy": [Sample((x, t), {"dim": dim}, reference=cross_entropy) for x, t, dim in LINES]
     + [
         Sample((X2 + 1000, T2), {"dim": 1}, reference=lambda x, t, dim: cross_entropy(x - 1000, t, dim)),
         Sample((np.zeros((2, 1), np.float32), np.zeros(2, int)), {"dim": 1}, reference=cross_entropy, **SINGLE),
-    ],
-    "mean_of_kept": [
-        Sample((X2, X2 > 0), reference=lambda x, m: x[m].mean()),
-        Sample((X2[0], np.ones(X2[0].shape, bool)), reference=lambda x, m: x.mean()),
-        Sample((np.arange(4, dtype=np.float32), np.array([True, False, True, True])), reference=lambda x, m: x[m].mean(), **SINGLE),
     ],
     "binary_cross_entropy": [
         Sample((P, Q), reference=bce),

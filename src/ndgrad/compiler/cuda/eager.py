@@ -19,6 +19,7 @@ from ndgrad.arrays import library
 from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, launch, products, totals
 from ndgrad.compiler.cuda.attention import attention_for
+from ndgrad.compiler.cuda.class_loss import class_loss_for
 from ndgrad.compiler.cuda.columns import add_along
 from ndgrad.compiler.cuda.copies import cast, copy_into, in_order, scalar_one
 from ndgrad.compiler.cuda.drawing import drawn
@@ -38,15 +39,14 @@ from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_
 from ndgrad.compiler.cuda.products import summed_product
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.starts import ARRAY, NUMBER, starter
-from ndgrad.compiler.cuda.totals import spread_over_kept
 from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
-    "add_along", "attention_for", "cast", "check", "copy_into", "device_kernels", "drawn", "formula_in_place", "formula_memory",
-    "forward_of",
+    "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "device_kernels", "drawn", "formula_in_place",
+    "formula_memory", "forward_of",
     "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rows", "rows_for", "scalar_one",
-    "spread_over_kept", "summed_product", "targets",
+    "summed_product", "targets",
     "windows_for",
 ]  # fmt: skip
 
@@ -80,7 +80,6 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
     "matmul": products.matmul, "sum": columns.sum_over, "sum_all": totals.sum_all, "mean_all": totals.mean_all,
-    "mean_of_kept": totals.mean_of_kept,
     "keep": lambda operands, settings: keep(operands, settings),
 }  # fmt: skip
 

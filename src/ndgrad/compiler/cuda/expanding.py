@@ -24,8 +24,8 @@ from ndgrad.compiler.program import Instruction, Program, Value
 _ALONG_DIMS = ("mean", "native_layer_norm", "rms_norm", "logsumexp", "var")
 _ALONG_ONE = ("softmax", "log_softmax", "softmax_cross_entropy", "gather", "gather_backward", "line_dot")
 _OTHERS = ("mean_all",)
-#: Products with something added, which whatever comes next does in passing.
-_PRODUCTS = ("linear", "addmm", "baddbmm")
+#: Products with a matrix added, which whatever comes next does in passing. A bias is added by the product itself (`linear`).
+_PRODUCTS = ("addmm", "baddbmm")
 _SINGLE = np.dtype(np.float32)
 
 _rules = Rules()
@@ -61,17 +61,10 @@ def _along_rows(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @_rules.rule(*_PRODUCTS)
 def _product(walk: Walk, instruction: Instruction) -> Rewritten:
-    name, values = instruction.op.name, list(instruction.values())
+    values = list(instruction.values())
     if len({v.dtype for v in values}) != 1 or instruction.result.dtype != values[0].dtype or not values[0].size:
         return None
-    if name != "linear":
-        return None if is_half(values[0]) else composites.by_name[name][-1](walk, instruction)
-    x, w, b = instruction.arguments
-    if b is None:
-        return None
-    rows = walk.reshaped(x, (x.size // x.shape[-1], x.shape[-1]))
-    out = walk.emit("matmul", rows, walk.emit("permute", w, dims=(1, 0)))
-    return walk.reshaped(walk.emit("add", out, b), instruction.result.shape)
+    return None if is_half(values[0]) else composites.by_name[instruction.op.name][-1](walk, instruction)
 
 
 def _in_single(walk: Walk, instruction: Instruction) -> Rewritten:

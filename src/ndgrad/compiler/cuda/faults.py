@@ -22,14 +22,14 @@ from ndgrad.compiler.cuda.values import PRELUDE
 from ndgrad.debug.source_lines import innermost, user_frames
 
 #: The C types of indices, by the characters of their dtypes.
-_INTEGERS = {
+INTEGERS = {
     "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long",
 }  # fmt: skip
 
 #: The same with what else may be looked at.
-_NUMBERS = {**_INTEGERS, "?": "bool", "f": "float", "d": "double"}
+_NUMBERS = {**INTEGERS, "?": "bool", "f": "float", "d": "double"}
 
-_NOTE = """
+NOTE = """
 struct Note { long long* host; unsigned long long* flag; long long call; };
 __device__ inline void leave(Note note, long long index) {
     if (atomicExch(note.flag, 1ull)) return;  // the first one is enough
@@ -147,12 +147,12 @@ def notes(device: int) -> Notes:
 def _kernel(name: str, char: str, device: int, width: int = 1) -> launch.Kernel:
     body, more = _SOURCES[name]
     types = f"typedef {_NUMBERS[char]} I; typedef {_WIDTHS[width]} Some;"
-    return launch.Kernel(PRELUDE + types + _NOTE + body, f"7q{more}")
+    return launch.Kernel(PRELUDE + types + NOTE + body, f"7q{more}")
 
 
 def takes(index: Any) -> bool:
     """Whether the device can look at an array of indices."""
-    return index.dtype.char in _INTEGERS and index._c_contiguous and index.size > 0
+    return index.dtype.char in INTEGERS and index._c_contiguous and index.size > 0
 
 
 def check(index: Any, low: int, high: int, error: Callable[[int], Exception]) -> bool:

@@ -20,6 +20,8 @@ from ndgrad.arrays import device_kernels, library
 #: Where the contents of a bytes object lie behind its address.
 _CONTENTS = bytes.__basicsize__ - 1
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+#: Bytes of shared memory that a block may have without being asked for.
+_SHARED = 48 << 10
 _pointer = struct.Struct("q").pack
 
 
@@ -30,16 +32,20 @@ class KernelError(RuntimeError):
 class Kernel:
     """A function on one device. The module that holds its code lives as long."""
 
-    __slots__ = ("_launch", "_module", "_stream", "address", "grain", "pack")
+    __slots__ = ("_launch", "_module", "_shared", "_stream", "address", "grain", "pack")
 
-    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel") -> None:
-        """`layout`: the words of its argument, for struct; `grain`: the elements of a block."""
+    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0) -> None:
+        """`layout`: the words of its argument, for struct; `grain`: the elements of a block; `shared`: the bytes of shared
+        memory that a block has besides what its text declares."""
         from cupy_backends.cuda.api import driver  # only where CuPy is
 
         found = library.device_library
         self._module = found.RawModule(code=code, options=("-std=c++17",))
         try:
-            self.address: int = self._module.get_function(name).kernel.ptr
+            function = self._module.get_function(name)
+            if shared > _SHARED:
+                function.max_dynamic_shared_size_bytes = shared
+            self.address: int = function.kernel.ptr
         except MemoryError:
             raise
         except Exception as error:  # of several classes: of NVRTC, of the driver
@@ -49,15 +55,16 @@ class Kernel:
             ) from error
         self.pack = struct.Struct(layout).pack
         self.grain = grain
+        self._shared = shared
         self._launch = driver.launchKernel
         self._stream = found.cuda.get_current_stream
 
-    def __call__(self, blocks: int, threads: int, *words: Any, shared: int = 0) -> None:
+    def __call__(self, blocks: int, threads: int, *words: Any) -> None:
         """Start it, on the current stream."""
         argument = self.pack(*words)
         table = _pointer(id(argument) + _CONTENTS)  # the driver copies the argument before it returns
         self._launch(
-            self.address, blocks, 1, 1, threads, 1, 1, shared, self._stream().ptr, id(table) + _CONTENTS, 0
+            self.address, blocks, 1, 1, threads, 1, 1, self._shared, self._stream().ptr, id(table) + _CONTENTS, 0
         )
 
 

@@ -1,6 +1,6 @@
 """What a program computes on the host, and what on a device.
 
-Inputs lie on either side: steps of an optimizer are counted, and random numbers are drawn, on the host. An instruction
+Inputs lie on either side: steps of an optimizer are counted on the host, and so are random numbers of its generators drawn. An instruction
 runs on the device if one of its arguments is there, and on the host if it reads nothing but what is there; so the host
 never waits for the device. What the device reads of the host's values is brought to it before it begins.
 """

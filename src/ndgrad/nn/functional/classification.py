@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.device_kernels import targets_later
+from ndgrad.arrays.native import class_loss_kernels
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.stake import as_number
@@ -38,38 +39,39 @@ def _unsqueezed(t: Tensor, dim: int) -> Tensor:
 # ----- classes by number ---------------------------------------------------------------------------------------------
 
 
+def _class_dim(name: str, input: Tensor, target: Tensor, weight: Tensor | None) -> int:
+    """The dimension of the classes, after a check that shapes and dtypes fit."""
+    shape = shape_of(input)
+    dim = 0 if len(shape) == 1 else 1
+    if not shape or shape_of(target) != (*shape[:dim], *shape[dim + 1 :]):
+        raise _wrong_target(name, shape, shape_of(target))
+    if np_dtype(target).kind not in "iu":
+        raise RuntimeError(
+            f"{name}: expected target dtype to be Long or Byte, but got {np_dtype(target)}. Class numbers are "
+            "integers: convert them with .long(); class probabilities have the shape of the input. [nd-target]"
+        )
+    if weight is not None and tuple(weight.shape) != (shape[dim],):
+        raise RuntimeError(
+            f"{name}: weight tensor should be defined either for all {shape[dim]} classes or no classes but got "
+            f"weight tensor of shape: {list(weight.shape)}. Give one weight per class. [nd-shape]"
+        )
+    return dim
+
+
 class _Targets:
     """Class numbers, checked against the scores, with those to be ignored set aside."""
 
-    def __init__(self, name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> None:
-        shape = shape_of(input)
-        self.dim = 0 if len(shape) == 1 else 1
-        if not shape or shape_of(target) != (*shape[: self.dim], *shape[self.dim + 1 :]):
-            raise _wrong_target(name, shape, shape_of(target))
-        self.classes = shape[self.dim]
-        if np_dtype(target).kind not in "iu":
-            raise RuntimeError(
-                f"{name}: expected target dtype to be Long or Byte, but got {np_dtype(target)}. Class numbers are "
-                "integers: convert them with .long(); class probabilities have the shape of the input. [nd-target]"
-            )
-        if weight is not None and tuple(weight.shape) != (self.classes,):
-            raise RuntimeError(
-                f"{name}: weight tensor should be defined either for all {self.classes} classes or no classes but got "
-                f"weight tensor of shape: {list(weight.shape)}. Give one weight per class. [nd-shape]"
-            )
+    def __init__(
+        self, name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, dim: int
+    ) -> None:
+        self.dim = dim
+        self.classes = shape_of(input)[dim]
         #: which samples count; None for all
         self.counted: Tensor | None = None
         numbers = checkable(target)
-
-        def wrong(found: int) -> Exception:
-            return IndexError(
-                f"{name}: Target {found} is out of bounds for {self.classes} classes. Targets run from 0 to "
-                f"{self.classes - 1}; ignore_index is {ignore_index}. [nd-target]"
-            )
-
+        wrong = loss_ops.wrong_class(name, self.classes, ignore_index)
         plain = target.__class__ in FACES and numbers is target._array
-        self.is_traced = getattr(numbers, "later_targets", None) is not None
-        if self.is_traced:
+        if getattr(numbers, "later_targets", None) is not None:  # while it is traced
             later = numbers.later_targets(self.classes, ignore_index, wrong)
         else:
             later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
@@ -93,13 +95,6 @@ class _Targets:
         return ops.reshape(
             ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape)
         )
-
-    def total(self, per_sample: Tensor, reduction: str) -> Tensor:
-        """The losses of samples, weighed and reduced."""
-        if reduction == "mean" and self.weights is None and self.is_on_device and not self.is_traced:
-            # one kernel, where a compiler joins the steps by itself
-            return loss_ops.mean_of_kept.eager(per_sample, self.counted)
-        return self.reduced(self.weighed(per_sample), reduction)
 
     def weighed(self, per_sample: Tensor) -> Tensor:
         return self.masked(per_sample) if self.weights is None else per_sample * self.weights
@@ -174,8 +169,9 @@ def nll_loss(
     tensor(0.2877)
     """
     reduction = read_reduction(reduction, size_average, reduce)
-    targets = _Targets("nll_loss", input, target, weight, ignore_index)
-    return -targets.total(targets.pick(input), reduction)
+    dim = _class_dim("nll_loss", input, target, weight)
+    targets = _Targets("nll_loss", input, target, weight, ignore_index, dim)
+    return targets.reduced(-targets.weighed(targets.pick(input)), reduction)
 
 
 def cross_entropy(
@@ -205,10 +201,16 @@ def cross_entropy(
         )
     if is_inexact(np_dtype(target)) and shape_of(input) == shape_of(target):
         return _cross_entropy_of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
-    targets = _Targets("cross_entropy", input, target, weight, ignore_index)
+    dim = _class_dim("cross_entropy", input, target, weight)
+    if _is_one_kernel(input, target, weight):
+        loss: Tensor = loss_ops.class_loss.eager(
+            input, target, weight, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction=reduction
+        )[0]
+        return loss
+    targets = _Targets("cross_entropy", input, target, weight, ignore_index, dim)
     if not label_smoothing:
         per_sample = loss_ops.softmax_cross_entropy.eager(input, targets.target, dim=targets.dim)
-        return targets.total(per_sample, reduction)
+        return targets.reduced(targets.weighed(per_sample), reduction)
     # A share of the target goes to all classes alike. Both parts are divided by the same total,
     # so they can be added first.
     log_p = ops.log_softmax(input, dim=targets.dim)
@@ -216,6 +218,16 @@ def cross_entropy(
     spread = targets.masked(ops.sum(every, dim=(targets.dim,), keepdim=False))
     chosen = targets.weighed(targets.pick(log_p))
     return targets.reduced(chosen * (label_smoothing - 1.0) - spread * (label_smoothing / targets.classes), reduction)
+
+
+def _is_one_kernel(input: Tensor, target: Tensor, weight: Tensor | None) -> bool:
+    """Whether a device has a kernel for the whole loss: of tensors that are nothing but arrays, and weights that are
+    given."""
+    if input.__class__ not in FACES or target.__class__ not in FACES:
+        return False
+    if weight is not None and (weight.__class__ not in FACES or weight.requires_grad):
+        return False
+    return class_loss_kernels(input._array, target._array, None if weight is None else weight._array) is not None
 
 
 def linear_cross_entropy(
