@@ -105,10 +105,38 @@ static void run(void (*f)(const void*), unsigned int blocks, unsigned int count,
 """
 
 
+#: What stands for the functions of ndgrad.compiler.cuda.tile_products that are a device's instructions.
 _TENSOR_CORES = r"""
-static unsigned int operands[1024][6];
-static const S* addresses[1024];
+inline unsigned int pair(float x, float y) {
+    S low, high;
+    put(low, x);
+    put(high, y);
+    return low.bits | (unsigned int)high.bits << 16;
+}
+inline float power_of_two(float x) { return std::exp2(x); }
+struct Copied { void* to; const void* from; int bytes; bool inside; };
+static std::vector<std::vector<Copied>> copies[1024];  // the last group is not closed
+template <int BYTES> void copy(void* to, const void* from, bool inside) {
+    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
+    copies[threadIdx.x].back().push_back({to, from, BYTES, inside});
+}
+inline void end_of_copies() {
+    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
+    copies[threadIdx.x].emplace_back();
+}
+template <int LATER> void wait_for_copies() {
+    auto& own = copies[threadIdx.x];
+    while (own.size() > LATER + 1) {
+        for (const Copied& c : own.front())
+            if (c.inside) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
+        own.erase(own.begin());
+    }
+}
 static float number(unsigned int both, int k) { S s; s.bits = both >> (k % 2 * 16); return wide(s); }
+static unsigned int operands[1024][6];
+"""
+_OF_WARPS = r"""
+static const S* addresses[1024];
 inline void mma(float* c, const unsigned int* a, unsigned int b0, unsigned int b1) {
     const unsigned int own[6] = {a[0], a[1], a[2], a[3], b0, b1};
     memcpy(operands[threadIdx.x], own, sizeof own);
@@ -129,13 +157,6 @@ inline void as_they_lie(unsigned int* b, const S* at) {
     for (int i = 0; i < 4; ++i) memcpy(&b[i], addresses[warp + i * 8 + lane / 4] + lane % 4 * 2, 4);
     __syncwarp();
 }
-inline unsigned int pair(float x, float y) {
-    S low, high;
-    put(low, x);
-    put(high, y);
-    return low.bits | (unsigned int)high.bits << 16;
-}
-inline float power_of_two(float x) { return std::exp2(x); }
 inline void transposed(unsigned int* b, const S* at) {
     addresses[threadIdx.x] = at;
     __syncwarp();
@@ -146,23 +167,38 @@ inline void transposed(unsigned int* b, const S* at) {
     }
     __syncwarp();
 }
-struct Copied { void* to; const void* from; int bytes; bool inside; };
-static std::vector<std::vector<Copied>> copies[1024];  // the last group is not closed
-template <int BYTES> void copy(void* to, const void* from, bool inside) {
-    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
-    copies[threadIdx.x].back().push_back({to, from, BYTES, inside});
+"""
+_OF_GROUPS = r"""
+typedef unsigned long long Tile;
+inline Tile tile_at(const S* at) { return (Tile)at; }
+/* Element j of row i of a tile: units of 1024 bytes begin at multiples of that, and 16 bytes are exchanged in them. */
+static float element(Tile tile, int i, int j) {
+    const Tile at = tile + i * 128 + j * 2;
+    return wide(*(const S*)(at ^ (at >> 7 & 7) << 4));
 }
-inline void end_of_copies() {
-    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
-    copies[threadIdx.x].emplace_back();
-}
-template <int LATER> void wait_for_copies() {
-    auto& own = copies[threadIdx.x];
-    while (own.size() > LATER + 1) {
-        for (const Copied& c : own.front())
-            if (c.inside) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
-        own.erase(own.begin());
+inline void begin_products(float (*c)[4]) { __syncwarp(); }
+inline void given(unsigned int* a) {}
+inline void end_products() {}
+inline void wait_for_products(float (*c)[4]) { __syncwarp(); }
+inline void show_copies() {}
+inline void from_memory(float (*c)[4], Tile a, Tile b, int adds) {
+    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16 + lane / 4;
+    for (int i = 0; i < 32; ++i) {
+        const int row = first + i % 4 / 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (!adds) c[i / 4][i % 4] = 0;
+        for (int k = 0; k < 16; ++k) c[i / 4][i % 4] += element(a, row, k) * element(b, column, k);
     }
+}
+inline void from_registers(float (*c)[4], const unsigned int* a, Tile b) {
+    memcpy(operands[threadIdx.x], a, 16);
+    __syncwarp();
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 * 32;
+    for (int i = 0; i < 32; ++i) {
+        const int upper = i % 4 / 2, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        for (int k = 0; k < 16; ++k)
+            c[i / 4][i % 4] += number(operands[warp + lane / 4 * 4 + k % 8 / 2][upper + k / 8 * 2], k) * element(b, k, column);
+    }
+    __syncwarp();
 }
 """
 
@@ -193,13 +229,16 @@ def _on_processor(code: str) -> str:
             line = "inline float wide(Half x) { _Float16 h; memcpy(&h, &x.bits, 2); return (float)h; }"
         elif 'asm("cvt.rn.f16.f32' in line:
             line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
-        elif 'asm volatile("' in line or 'asm("' in line:
-            cores = _TENSOR_CORES_OF_SINGLES if "tf32" in line else _TENSOR_CORES
-            line = cores if "mma.sync" in line else ""
+        elif "float power_of_two(float x)" in line:
+            line = _TENSOR_CORES
+        elif "mma.sync" in line and "tf32" in line:
+            line = _TENSOR_CORES_OF_SINGLES
+        elif "mma.sync" in line or "wgmma.mma_async" in line and "setp.ne.b32 p, %34" in line:
+            line = _OF_WARPS if "mma.sync" in line and "wgmma" not in line else _OF_GROUPS
+        elif 'asm volatile("' in line or 'asm("' in line or "Tile tile_at(" in line:
+            line = ""
         elif "extern __shared__" in line:
-            line = re.sub(r"extern __shared__ (.*)\[\];", r"static             cores = _TENSOR_CORES_OF_SINGLES if "tf32" in line else _TENSOR_CORES
-            line = cores if "mma.sync" in line else ""
-[1 << 17];", line)
+            line = re.sub(r"extern __shared__ (.*)\[\];", r"static \1[1 << 17];", line)
         elif line.startswith('extern "C" __global__'):
             name, kind = re.search(r" (\w+)\(const (.*) a\) \{", line).groups()
             line = (
@@ -258,7 +297,7 @@ class Functions:
 class Kernel:
     """In the place of ndgrad.compiler.cuda.launch.Kernel."""
 
-    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0) -> None:
+    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0, exactly: str = "") -> None:
         self._functions, self._layout, self._name = Functions(code), layout, name
 
     def __call__(self, blocks: int, threads: int, *words: object) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from ndgrad.arrays import library, recording
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.faults import INTEGERS, NOTE, notes
-from ndgrad.compiler.cuda.fused import HEAD
+from ndgrad.compiler.cuda.fused_form import HEAD
 from ndgrad.compiler.cuda.values import COMPUTED, STORED
 
 _THREADS = 256

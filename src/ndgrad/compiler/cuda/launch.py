@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays import device_kernels, library
+from ndgrad.compiler.native import cache
 
 #: Where the contents of a bytes object lie behind its address.
 _CONTENTS = bytes.__basicsize__ - 1
@@ -34,18 +35,22 @@ class Kernel:
 
     __slots__ = ("_launch", "_module", "_shared", "_stream", "address", "grain", "pack")
 
-    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0) -> None:
+    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0, exactly: str = "") -> None:
         """`layout`: the words of its argument, for struct; `grain`: the elements of a block; `shared`: the bytes of shared
-        memory that a block has besides what its text declares."""
+        memory that a block has besides what its text declares; `exactly`: the kind of device that it uses instructions of
+        which others have not ("90a")."""
         from cupy_backends.cuda.api import driver  # only where CuPy is
 
         found = library.device_library
-        self._module = found.RawModule(code=code, options=("-std=c++17",))
         try:
-            function = self._module.get_function(name)
+            if exactly:
+                self._module = _module_for(exactly, code)
+                self.address: int = self._module.get_function(name).ptr
+            else:
+                self._module = found.RawModule(code=code, options=("-std=c++17",))
+                self.address = self._module.get_function(name).kernel.ptr
             if shared > _SHARED:
-                function.max_dynamic_shared_size_bytes = shared
-            self.address: int = function.kernel.ptr
+                driver.funcSetAttribute(self.address, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         except MemoryError:
             raise
         except Exception as error:  # of several classes: of NVRTC, of the driver
@@ -66,6 +71,28 @@ class Kernel:
         self._launch(
             self.address, blocks, 1, 1, threads, 1, 1, self._shared, self._stream().ptr, id(table) + _CONTENTS, 0
         )
+
+
+def _module_for(kind: str, code: str) -> Any:
+    """A module for one kind of devices, which CuPy cannot be asked for; kept on disk as native code is."""
+    from cupy_backends.cuda.libs import nvrtc  # only where CuPy is
+
+    options = ("-std=c++17", "-ftz=true", f"-arch=sm_{kind}")
+    key = cache.key("cuda", str(nvrtc.getVersion()), *options, code)
+    made = cache.load(key)
+    if made is None:
+        program = nvrtc.createProgram(code, "kernel.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, options)
+            made = nvrtc.getCUBIN(program)
+        except nvrtc.NVRTCError as error:
+            raise KernelError(nvrtc.getProgramLog(program)) from error
+        finally:
+            nvrtc.destroyProgram(program)
+        cache.store(key, made)
+    module = library.device_library.cuda.function.Module()
+    module.load(made)
+    return module
 
 
 @functools.lru_cache(maxsize=1)
