@@ -24,7 +24,7 @@ def kernels(monkeypatch):
     if not ON_GPU:
         monkeypatch.setattr(single_attention.launch, "Kernel", emulator.Kernel)
         monkeypatch.setattr(single_attention.launch, "new", lambda shape, dtype: cupy.empty(shape, dtype))
-        monkeypatch.setattr(tiled_attention, "_has_tensor_cores", lambda device: True)
+        monkeypatch.setattr(tiled_attention, "capability", lambda device: 80)
         single_attention._kernel.cache_clear()
     yield
     if not ON_GPU:

@@ -343,7 +343,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
         and size % 8 == 0
         and size <= _LARGEST
         and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and tiled_attention._has_tensor_cores(q.device.id)
+        and tiled_attention.capability(q.device.id) >= 80  # which has the instructions
     )
 
 

@@ -388,7 +388,7 @@ def _shared(name: str, size: int, cut: Form) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _kernel(name: str, char: str, size: int, device: int) -> tuple[launch.Kernel, Form]:
-    cut = form(name, size, _capability(device) == 90)
+    cut = form(name, size, capability(device) == 90)
     made = launch.Kernel(
         source(name, char, size, cut), _LAYOUT, name=name, shared=_shared(name, size, cut), exactly="90a" if cut.by_groups else ""
     )
@@ -396,7 +396,7 @@ def _kernel(name: str, char: str, size: int, device: int) -> tuple[launch.Kernel
 
 
 @functools.lru_cache(maxsize=16)
-def _capability(device: int) -> int:
+def capability(device: int) -> int:
     return int(library.device_library.cuda.Device(device).compute_capability)
 
 
@@ -415,7 +415,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
         and size % 8 == 0
         and size <= _LARGEST
         and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and _capability(q.device.id) >= 80  # which has the instructions
+        and capability(q.device.id) >= 80  # which has the instructions
     )
 
 
