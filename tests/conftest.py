@@ -36,6 +36,7 @@ gc.disable()  # while thousands of tests are collected, of which nothing is garb
 def pytest_collection_finish() -> None:
     """Modules, torch among them, and thousands of tests stay to the end: `gc.collect()` in a test need not walk over them each time."""
     gc.enable()
+    gc.set_threshold(20_000, 50, 100)  # a twentieth of the time of all tests is spent looking for garbage otherwise
     gc.collect()
     gc.freeze()
 

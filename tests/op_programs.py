@@ -26,6 +26,12 @@ for _module in pkgutil.iter_modules(samples.__path__):
         SAMPLES.setdefault(_name, []).extend(_found)
 
 
+def various(samples: list[Sample]) -> list[Sample]:
+    """The samples of an op in another order: one of each combination of dtypes first, so that the first few differ."""
+    first = {tuple(a.dtype.char for a in s.args if isinstance(a, (np.ndarray, np.generic))): s for s in reversed(samples)}
+    return sorted(samples, key=lambda s: all(s is not f for f in first.values()))
+
+
 def differentiable(op: Op, sample: Sample) -> list[int]:
     """The positions of the arguments that can be differentiated."""
     chosen = op.differentiable_positions(len(sample.args))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import in_a_long_run
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -22,7 +24,7 @@ def test_the_tests_of_gpus_pass_over_the_stand_in(the_table):
     run = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"),
-            *("-m", "not slow", *files),
+            *("-m", "not slow", f"--hypothesis-profile={'long' if in_a_long_run() else 'short'}", *files),
         ],
         cwd=HERE.parents[1],
         env={**os.environ, "NDGRAD_STAND_IN": "1"},

@@ -13,7 +13,8 @@ from ndgrad.arrays.library import library_of
 from ndgrad.autograd.variable import wrap
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
 from ndgrad.testing.op_checks import as_tuple
-from tests.op_programs import SAMPLES
+from tests.examples import few
+from tests.op_programs import SAMPLES, various
 
 cupy = pytest.importorskip("cupy")
 
@@ -71,7 +72,9 @@ def weighted(outs):
 @pytest.mark.parametrize("name", [name for name, op in table.items() if op.batch is not RANDOM and SAMPLES.get(name)])
 def test_op_on_the_gpu_equals_the_cpu(name):
     """Random numbers differ from library to library, and are left out."""
-    for number, sample in enumerate(SAMPLES[name]):
+    # kernels, which have as many cases as samples, are those of a GPU; the stand-in only says what is called on which arrays
+    samples = few(3, various(SAMPLES[name])) if "NDGRAD_STAND_IN" in os.environ else SAMPLES[name]
+    for number, sample in enumerate(samples):
         try:
             compare(table[name], sample)
         except BaseException as error:

@@ -17,7 +17,7 @@ from tests.programs.generate import Program, generate
 from tests.programs.minimise import minimise
 from tests.programs.modes import MODES
 
-SHORT, LONG = 10, 400  # programs per chunk
+SHORT, LONG = 5, 400  # programs per chunk
 CHUNKS = 12
 
 
