@@ -35,7 +35,8 @@ PART = {"float32": 1e-4, "float64": 1e-9, "float16": 1e-1}
 
 
 def weighted(results: Any) -> Any:
-    """A number of all results, with other weights for each element."""
+    """A number of all results, with other weights for each element, and for each part of a complex one."""
+    results = [ndgrad.view_as_real(r) if r.is_complex() else r for r in results]
     parts = [(r * ndgrad.cos(ndgrad.arange(r.numel(), dtype=r.dtype)).reshape(r.shape)).sum() for r in results]
     return sum(parts[1:], parts[0])
 

@@ -68,6 +68,28 @@ ELEMENTWISE = lines("""
 {new} = (nd.complex({a}, {s}) / nd.complex({s} * {s} + 1.0, {a})).imag
 """)
 
+COMPLEX = lines("""
+{new} = nd.complex({a}, {s})
+{new} = nd.polar({a}, {s})
+{new} = {a}.conj() * {b}
+{new} = {a}.real + {s}.imag
+{new} = nd.view_as_real({a})
+{new} = nd.view_as_complex(nd.stack([{a}, {s}], -1))
+{new} = ({a} * 0.7j).exp()
+{new} = {a}.abs() * {s}.sgn()
+{new} = {a} / ({b} + (3.0 + 2.0j))
+{new} = ({a} + (2.0 + 1.0j)).log() * ({s} + (2.0 + 1.0j)).sqrt()
+{new} = nd.where({a}.abs() > 0.5, {a}, {s}.conj())
+{new} = nd.fft.fft({a}, dim={d}) * 0.2
+{new} = nd.fft.ifft({a}, dim={d}).real
+{new} = {m} @ {m}.mH * 0.1
+{new} = nd.vdot({a}.flatten(), {s}.flatten()) * 0.1
+{new} = nd.einsum("...i,...j->ij", {a}, {s}.conj()) * 0.1
+{a} = {a} + 0.0; {a}.real[0] = {c}
+{a} = {a} + 0.0; {a}.imag.mul_({s}.real)
+{a} = {a} + 0.0; nd.view_as_real({a})[..., 0] += {c}
+""")
+
 ROWS = lines("""
 {new} = {a}.sum({d})
 {new} = {a}.mean({d}, keepdim=True)
@@ -187,4 +209,4 @@ for i in range(4):
     {new} = ({new} @ ({m}.mT @ {m})).tanh() * 0.5
 """)
 
-STATEMENTS = {"elementwise": (ELEMENTWISE, 6), "rows": (ROWS, 4), "shapes": (SHAPES, 4), "products": (PRODUCTS, 3), "writes": (WRITES, 2)}
+STATEMENTS = {"elementwise": (ELEMENTWISE, 6), "complex": (COMPLEX, 2), "rows": (ROWS, 4), "shapes": (SHAPES, 4), "products": (PRODUCTS, 3), "writes": (WRITES, 2)}

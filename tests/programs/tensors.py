@@ -1,7 +1,7 @@
 """From a seed to a program over tensors of any size: sentences of `tensor_grammar`, filled and tried eagerly.
 
 Sizes go from 1 to a few hundred, odd ones among them, so that vectors have ends and rows have tails; a program has one
-dtype for its inputs.
+dtype for its inputs, real or complex; sentences about ordered numbers do not fit complex ones, and are not taken.
 """
 
 from __future__ import annotations
@@ -49,17 +49,22 @@ def build(source: str) -> Callable[..., Any]:
 
 def generate(seed: int) -> TensorProgram:
     draw, values = random.Random(seed), np.random.default_rng(seed)
-    dtype = draw.choice((np.float32, np.float32, np.float64))
+    dtype = draw.choice((np.float32, np.float32, np.float32, np.float64, np.float64, np.complex64, np.complex128))
     shapes = [shape_of(draw)]
     for _ in range(draw.choice((0, 1, 1, 2))):
         first = shapes[0]
         like = [first, first[-1:], (first[-1], draw.choice(SIZES)), shape_of(draw)]
         shapes.append(draw.choice([shape for shape in like if np.prod(shape) <= MOST_ELEMENTS]))
-    inputs = {name: values.uniform(-1.5, 1.5, shape).astype(dtype) for name, shape in zip("xyz", shapes)}
+    inputs = {name: numbers(values, shape, dtype) for name, shape in zip("xyz", shapes)}
     writer = Writer(draw, inputs)
     for _ in range(draw.randint(3, 9)):
         writer.add()
     return TensorProgram(writer.source(), tuple(inputs.values()))
+
+
+def numbers(values: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    found = values.uniform(-1.5, 1.5, shape)
+    return (found + 1j * values.uniform(-1.5, 1.5, shape) if np.dtype(dtype).kind == "c" else found).astype(dtype)
 
 
 def shape_of(draw: random.Random) -> tuple[int, ...]:
@@ -103,7 +108,7 @@ class Writer:
                 return
 
     def source(self) -> str:
-        names = [n for n, v in self.variables().items() if v.is_floating_point() and n not in self.inputs] or ["x"]
+        names = [n for n, v in self.variables().items() if is_inexact(v) and n not in self.inputs] or ["x"]
         chosen = names[::-1][:2] + self.draw.sample(names, 1)
         result = "return " + ", ".join(dict.fromkeys(chosen)) + ","
         body = "\n".join([*self.statements, result]).splitlines()
@@ -128,7 +133,7 @@ class Writer:
 
     def pick(self, fits: Callable[[Any], bool]) -> str:
         """A variable for which something holds, a young one rather than an old one."""
-        found = [name for name, v in self.variables().items() if v.is_floating_point() and fits(v)]
+        found = [name for name, v in self.variables().items() if is_inexact(v) and fits(v)]
         if not found:
             raise Unfit
         return self.draw.choice(found + found[-2:])
@@ -145,7 +150,7 @@ class Writer:
 
     def hole_b(self, known: dict[str, str]) -> str:
         shape = tuple(self.scope[known["a"]].shape)
-        found = [n for n, v in self.variables().items() if v.is_floating_point() and broadcasts(tuple(v.shape), shape)]
+        found = [n for n, v in self.variables().items() if is_inexact(v) and broadcasts(tuple(v.shape), shape)]
         d = self.draw.randrange(len(shape))
         a = known["a"]
         return self.draw.choice([*found, f"{a}.mean({d}, keepdim=True)", f"{a}.flip({d})", f"{a}.sum()", f"({a} * 0.7)"])
@@ -178,6 +183,10 @@ class Writer:
         return self.pick(lambda v: v.ndim == 4)
 
 
+def is_inexact(v: Any) -> bool:
+    return v.is_floating_point() or v.is_complex()
+
+
 def broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     return len(small) <= len(large) and all(a in (1, b) for a, b in zip(small[::-1], large[::-1]))
 
@@ -186,4 +195,4 @@ def fits(v: Any) -> bool:
     if not isinstance(v, ndgrad.Tensor):
         return False
     a = v.detach().numpy()
-    return 0 < a.size <= MOST_ELEMENTS and (a.dtype.kind != "f" or bool(np.all(np.abs(a) < LARGEST)))
+    return 0 < a.size <= MOST_ELEMENTS and (a.dtype.kind not in "fc" or bool(np.all(np.abs(a) < LARGEST)))
