@@ -67,16 +67,20 @@ class Formula:
 
     def apply(self, op: str, *operands: Any, **settings: Any) -> Symbol:
         """An op of the table on symbols and numbers."""
-        if op not in _ASKING and any(isinstance(x, Symbol) and x.is_boolean for x in operands):
-            raise NoFormula(f"{op} of booleans")
-        references = tuple([self._reference(x) for x in operands])
+        references: tuple[Reference, ...] = tuple([self._reference(x) for x in operands])
+        if op not in _ASKING:
+            for kind, number in references:
+                if kind == NODE and self.nodes[number].op in _ANSWERS:
+                    raise NoFormula(f"{op} of booleans")
+        if not settings:  # an optimizer's rule is written down anew in each step
+            return self.node(Node(op, references))
         others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
         floats = [(name, value) for name, value in settings.items() if value.__class__ is float]
         numbers = tuple([(name, self._reference(value)[1]) for name, value in floats])
         return self.node(Node(op, references, others, numbers))
 
     def _reference(self, x: Any) -> Reference:
-        if isinstance(x, Symbol):
+        if x.__class__ is Symbol:
             return (NODE, x.number)
         if isinstance(x, (float, int)) and not isinstance(x, bool):
             self.numbers.append(float(x))
@@ -126,10 +130,6 @@ class Symbol:
         return self.formula.apply("ne", self, other)
 
     __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def is_boolean(self) -> bool:
-        return self.formula.nodes[self.number].op in _ANSWERS
 
     def detach(self) -> Symbol:
         return Symbol(self.formula, self.number)

@@ -274,6 +274,8 @@ class _Plan:
         gradients = self._gradients(optimizer, group["params"])
         if gradients is None:
             return False
+        if self.kernels is not None:
+            self.kernels.rouse(self.chunks)  # while the rule is written down
         try:
             rule = _Written(optimizer, group, self.rows[0].state)
             if rule.changed != self.changed or rule.names != self.names:

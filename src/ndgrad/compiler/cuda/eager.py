@@ -35,7 +35,7 @@ from ndgrad.compiler.cuda.elementwise import (
     walked,
 )  # fmt: skip
 from ndgrad.compiler.cuda.faults import check, notes, refuse_later, rows, targets
-from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers
+from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers, rouse
 from ndgrad.compiler.cuda.products import summed_product
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.starts import ARRAY, NUMBER, starter
@@ -45,7 +45,8 @@ from ndgrad.compiler.cuda.windows import windows_for
 __all__ = [
     "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "device_kernels", "drawn", "formula_in_place",
     "formula_memory", "forward_of",
-    "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rows", "rows_for", "scalar_one",
+    "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rouse", "rows", "rows_for",
+    "scalar_one",
     "summed_product", "targets",
     "windows_for",
 ]  # fmt: skip

@@ -93,6 +93,10 @@ def _with_others(table: Table, place: int, addresses: list[int]) -> Table:
     return table
 
 
+def rouse(chunks: Any) -> None:
+    """Nothing: a device does not sleep."""
+
+
 def later_numbers(count: int) -> Table:
     """Numbers for `formula_in_place` that are known when the work that is being recorded is run."""
     return Table(np.zeros(count))

@@ -35,6 +35,8 @@ Array = NDArray[Any]
 #: Elements of a chunk, and elements from which on a second thread is worth its waking.
 _CHUNK = 16384
 _SHARED = 32768
+#: Elements between the beginnings of pieces are a multiple of this: no two threads write to one line of memory.
+_LINES = 256
 
 
 def native_kernels() -> Any:
@@ -377,11 +379,39 @@ def _in_place(signature: Signature, dtype: np.dtype[Any]) -> tuple[target.Code, 
     return code, code.address("formula"), struct.Struct(f"2q{signature.numbers}d")
 
 
+class Chunks(NamedTuple):
+    """Pieces of many arrays: for each, which array, the first element, the number of elements."""
+
+    pieces: NDArray[np.int64]
+    threads: int
+
+
 @functools.lru_cache(maxsize=64)
-def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Pieces of arrays of these sizes: which array, the first element, the number of elements."""
-    pieces = [(n, begin, min(_CHUNK, size - begin)) for n, size in enumerate(sizes) for begin in range(0, size, _CHUNK)]
-    return np.array(pieces, np.int64).reshape(-1, 3)
+def _chunks(sizes: tuple[int, ...], threads: int) -> Chunks:
+    """Pieces of arrays of these sizes.
+
+    Each thread has its part of each array that is large, and some of the small ones, so that it meets the same memory in
+    each run (Note [Each chunk has a home], in ndgrad.compiler.native.pool); pieces without elements make parts equal.
+    """
+    threads = 1 if sum(sizes) < _SHARED else threads
+    parts: list[list[tuple[int, int, int]]] = [[] for _ in range(threads)]
+    work = [0] * threads
+    for n, size in enumerate(sizes):
+        count = -(-size // _CHUNK)
+        if count < 2:
+            least = work.index(min(work))
+            parts[least] += [(n, 0, size)] * count
+            work[least] += size
+            continue
+        each = -(-count // threads)
+        length = -(-size // (each * threads * _LINES)) * _LINES
+        for t, part in enumerate(parts):
+            begins = [b for b in range(t * each * length, (t + 1) * each * length, length) if b < size]
+            part += [(n, begin, min(length, size - begin)) for begin in begins]
+            work[t] += sum(min(length, size - begin) for begin in begins)
+    most = max(map(len, parts))
+    pieces = [piece for part in parts for piece in (*part, *[(0, 0, 0)] * (most - len(part)))]
+    return Chunks(np.array(pieces, np.int64).reshape(-1, 3), threads)
 
 
 def has_formula(signature: Signature, dtype: np.dtype[Any]) -> bool:
@@ -389,11 +419,17 @@ def has_formula(signature: Signature, dtype: np.dtype[Any]) -> bool:
     return supports(signature, dtype.name)
 
 
-def formula_memory(sets: Sequence[Sequence[Array]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def formula_memory(sets: Sequence[Sequence[Array]]) -> tuple[NDArray[np.int64], Chunks]:
     """Where sets of arrays lie and in which pieces they are worked through, for `formula_in_place`. In each set the first are what
     the formula's outputs are written to, the others its inputs; all are contiguous, of one dtype, and in each set of one size."""
     table = np.array([[id(a) + layout.DATA for a in arrays] for arrays in sets], np.int64)
-    return table, _chunks(tuple([arrays[0].size for arrays in sets]))
+    return table, _chunks(tuple([arrays[0].size for arrays in sets]), allowed.max_threads)
+
+
+def rouse(chunks: Chunks) -> None:
+    """Wake the workers that will be needed: a formula is about to be run over these pieces."""
+    if chunks.threads > 1:
+        pool.pool().rouse(chunks.threads)
 
 
 def formula_in_place(
@@ -401,7 +437,7 @@ def formula_in_place(
     numbers: Sequence[float],
     dtype: np.dtype[Any],
     table: NDArray[np.int64],
-    chunks: NDArray[np.int64],
+    chunks: Chunks,
     place: int = 0,
     others: Sequence[Array] = (),
 ) -> None:
@@ -409,5 +445,5 @@ def formula_in_place(
     if others:
         table[:, place] = [id(a) + layout.DATA for a in others]
     _, address, packed = _in_place(signature, dtype)
-    words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
-    _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)
+    words = packed.pack(id(chunks.pieces) + layout.DATA, id(table) + layout.DATA, *numbers)
+    _run()(address, words, len(chunks.pieces), min(chunks.threads, allowed.max_threads))

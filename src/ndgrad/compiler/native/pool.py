@@ -68,6 +68,7 @@ from ndgrad.compiler.native.target import Code, host
 SPIN = 30e-6
 
 _Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_Rouse = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
 def _way_to_sleep() -> str:
@@ -89,6 +90,7 @@ class Pool:
         #: for code that calls the pool
         self.symbols = {name: self._code.address(name) for name in ("ndgrad_run", "ndgrad_rouse")}
         self._run = _Run(self.symbols["ndgrad_run"])
+        self._rouse = _Rouse(self.symbols["ndgrad_rouse"])
         self._spins = self._pauses_in(spin)
         self._states: list[ctypes.Array[ctypes.c_int64]] = []
         self.renew()
@@ -96,6 +98,10 @@ class Pool:
     def run(self, function: int, argument: int | None, chunks: int, threads: int = 0) -> None:
         """Call the function at an address for every chunk; see the head of this file."""
         self._run(function, argument, chunks, threads)
+
+    def rouse(self, threads: int = 0) -> None:
+        """Wake workers that sleep: a run is near."""
+        self._rouse(threads)
 
     @property
     def workers(self) -> int:
