@@ -15,7 +15,7 @@ from typing import Any
 
 from ndgrad.autograd.call_watchers import FUNCTION, KERNEL, begin, end
 from ndgrad.compiler.accounting import Work, in_words, instruction_flops, ops_of, work_of
-from ndgrad.compiler.lower.group import Call
+from ndgrad.compiler.lower.group import Call, Finished
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
@@ -70,7 +70,7 @@ class WatchedNative(NativeProgram):
         known, defined = {*self.program.inputs, *self.program.constants}, self.program.definitions()
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
-            name = step.instruction.op.name if isinstance(step, Call) else functions[-1].partition(".")[0]
+            name = step.instruction.op.name if isinstance(step, Call) else _name(step, functions)
             self.watched.append(
                 WatchedStep(program.name, name, ops_of(step, defined), work_of(step, known, defined), functions)
             )
@@ -82,6 +82,12 @@ class WatchedNative(NativeProgram):
     def execute(self, frame: Any) -> None:
         for step, seen in zip(self.steps, self.watched, strict=True):
             seen.run(partial(step, frame.address) if seen.is_native else partial(step.run, frame))
+
+
+def _name(step: Any, functions: list[str]) -> str:
+    """What a native step is called: after the function that runs all of it; with an epilogue, after what that ends."""
+    first = [f for f in functions if f.startswith(("product", "routine"))] if isinstance(step, Finished) else []
+    return (first or functions)[-1].partition(".")[0]
 
 
 class WatchedReplay(Replay):
