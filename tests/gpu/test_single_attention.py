@@ -31,12 +31,12 @@ def kernels(monkeypatch):
         single_attention._kernel.cache_clear()
 
 
-def check(g, q, k, v, is_causal, scale=0.3):
+def check(g, q, k, v, is_causal, scale=0.3, tolerance=4e-6):
     assert single_attention.takes(q, k, v, scale)
     out, logs = single_attention.attention(q, k, v, is_causal, scale)
     found = out, *single_attention.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
     for got, want in zip(found, expected(g, q, k, v, is_causal, scale), strict=True):
-        np.testing.assert_allclose(single(got).reshape(want.shape), want, rtol=0, atol=4e-6 * np.abs(want).max())
+        np.testing.assert_allclose(single(got).reshape(want.shape), want, rtol=0, atol=tolerance * np.abs(want).max())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,8 @@ def test_heads_that_lie_side_by_side():
 
 def test_large_scores_and_scores_that_are_not_numbers():
     q, k, v = (drawn(1, 1, 8, 8, seed=s, dtype=ndgrad.float32) for s in (1, 2, 3))
-    check(v, q * 30, k, v, False)  # the largest weight of a row is nearly all
+    # the largest weight of a row is nearly all, and a score of a hundred has as many fewer digits behind the point
+    check(v, q * 30, k, v, False, tolerance=3e-5)
     out, _ = single_attention.attention(q * -np.float32(3e37), k * 0 + 1, v, False, 1.0)
     assert np.isfinite(single(out)).all()  # each query has one score for all keys, however low
     spoilt = q.copy()

@@ -130,12 +130,6 @@ def summed_product(a: Any, b: Any) -> Any:
     return None if on_device is None else on_device.summed_product(a, b)
 
 
-def spread_over_kept(g: Any, mask: Any) -> Any:
-    """A number on a device divided among the places where a mask is true; None if there is no kernel for it."""
-    on_device = device_kernels.kernels() if is_on_device(mask) else None
-    return None if on_device is None else on_device.spread_over_kept(g, mask)
-
-
 def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Attention on a device, if it takes these arrays; None for those elsewhere, and with a mask."""
     on_device = device_kernels.kernels() if mask is None and is_on_device(q) else None

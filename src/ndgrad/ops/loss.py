@@ -12,12 +12,10 @@ import numpy
 
 from ndgrad.arrays import native
 from ndgrad.arrays.library import is_on_device
-from ndgrad.arrays.precision import computing_dtype
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
-from ndgrad.ops.matrix import align
 from ndgrad.ops.table import elementwise, op
 
 if TYPE_CHECKING:
@@ -111,43 +109,6 @@ softmax_cross_entropy = op(
     jvp={"x": _cross_entropy_jvp},
     batch="dims",
     backward_name="NllLossBackward0",
-)  # fmt: skip
-
-
-# ----- the mean of what counts --------------------------------------------------------------------------------------
-
-
-def _mean_of_kept(np: Library, x: Payload, mask: Payload) -> Payload:
-    computed = computing_dtype(x.dtype)
-    with numpy.errstate(invalid="ignore"):  # the mean of nothing is NaN
-        return (np.where(mask, x, x.dtype.type(0)).sum(dtype=computed) / mask.sum(dtype=computed)).astype(x.dtype)
-
-
-def _mean_of_kept_x(g: Payload, mask: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
-    if ops.raw:
-        made = native.spread_over_kept(g, mask)
-        if made is not None:
-            return made
-    share = g / ops.sum_all(ops.cast(mask, dtype=g.dtype))
-    return ops.keep(ops.expand(share, shape=x_shape), mask)
-
-
-def _mean_of_kept_batch(x: Payload, mask: Payload, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
-    rank = max(len(x.shape) - batched[0], len(mask.shape) - batched[1])
-    x, mask = align(x, batched[0], rank, ops), align(mask, batched[1], rank, ops)
-    kept, counted = ops.keep(x, mask), ops.cast(mask, dtype=x.dtype)
-    dims = tuple(range(1, rank + 1))
-    return ops.sum(kept, dim=dims) / (ops.sum(counted, dim=dims) if batched[1] else ops.sum_all(counted))
-
-
-# The mean of the elements of x where the mask is true. On a GPU it is one kernel, and its derivative is one.
-mean_of_kept = op(
-    "mean_of_kept", "x mask",
-    _mean_of_kept,
-    vjp={"x": _mean_of_kept_x},
-    jvp={"x": lambda t, mask, ops: ops.mean_of_kept(t, mask)},
-    batch=_mean_of_kept_batch,
-    backward_name="MeanBackward0",
 )  # fmt: skip
 
 

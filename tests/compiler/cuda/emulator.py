@@ -127,11 +127,12 @@ inline void transposed(unsigned int* b, const S* at) {
 
 _TENSOR_CORES_OF_SINGLES = r"""
 static float operands[1024][6];
-inline float eleven_bits(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000) & ~0x1fffu); }
 inline float power_of_two(float x) { return std::exp2(x); }
+inline void afresh(float& x) {}
+inline float cut(float x) { return __uint_as_float(__float_as_uint(x) & ~0x1fffu); }
 inline void mma(float* c, const float* a, const float* b) {
-    for (int i = 0; i < 4; ++i) operands[threadIdx.x][i] = eleven_bits(a[i]);
-    for (int i = 0; i < 2; ++i) operands[threadIdx.x][4 + i] = eleven_bits(b[i]);
+    for (int i = 0; i < 4; ++i) operands[threadIdx.x][i] = cut(a[i]);
+    for (int i = 0; i < 2; ++i) operands[threadIdx.x][4 + i] = cut(b[i]);
     __syncthreads();
     const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
     for (int e = 0; e < 4; ++e) {

@@ -40,11 +40,6 @@ SAMPLES = {
         Sample((X2 + 1000, T2), {"dim": 1}, reference=lambda x, t, dim: cross_entropy(x - 1000, t, dim)),
         Sample((np.zeros((2, 1), np.float32), np.zeros(2, int)), {"dim": 1}, reference=cross_entropy, **SINGLE),
     ],
-    "mean_of_kept": [
-        Sample((X2, X2 > 0), reference=lambda x, m: x[m].mean()),
-        Sample((X2[0], np.ones(X2[0].shape, bool)), reference=lambda x, m: x.mean()),
-        Sample((np.arange(4, dtype=np.float32), np.array([True, False, True, True])), reference=lambda x, m: x[m].mean(), **SINGLE),
-    ],
     "binary_cross_entropy": [
         Sample((P, Q), reference=bce),
         Sample((P, Q[0]), reference=bce),

@@ -38,7 +38,6 @@ from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_
 from ndgrad.compiler.cuda.products import summed_product
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.starts import ARRAY, NUMBER, starter
-from ndgrad.compiler.cuda.totals import spread_over_kept
 from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
@@ -46,7 +45,7 @@ __all__ = [
     "add_along", "attention_for", "cast", "check", "copy_into", "device_kernels", "drawn", "formula_in_place", "formula_memory",
     "forward_of",
     "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rows", "rows_for", "scalar_one",
-    "spread_over_kept", "summed_product", "targets",
+    "summed_product", "targets",
     "windows_for",
 ]  # fmt: skip
 
@@ -80,7 +79,6 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
     "matmul": products.matmul, "sum": columns.sum_over, "sum_all": totals.sum_all, "mean_all": totals.mean_all,
-    "mean_of_kept": totals.mean_of_kept,
     "keep": lambda operands, settings: keep(operands, settings),
 }  # fmt: skip
 
@@ -179,6 +177,8 @@ class Plan:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self._kernels: dict[Any, tuple[launch.Kernel | None, list[np.dtype[Any]]]] = {}
+        #: by the layouts of operands that do not lie alike (see `_lay_out`)
+        self._laid_out: dict[Any, tuple[Any, ...] | None] = {}
         #: of those for operands that lie alike: what a launch needs to know (see ndgrad.compiler.cuda.starts)
         self._alike: dict[Any, tuple[Any, ...]] = {}
 
@@ -224,6 +224,23 @@ class Plan:
         return out[0] if len(out) == 1 else out
 
     def _broadcast(self, arrays: Sequence[Any], pointers: list[int], numbers: Sequence[float]) -> Any:
+        key = (arrays[0].data.device_id, *[(a.shape, a.strides, a.dtype.char) for a in arrays])
+        try:
+            found = self._laid_out[key]
+        except KeyError:
+            if len(self._laid_out) >= _MOST:
+                self._laid_out.clear()
+            found = self._laid_out[key] = self._lay_out(arrays)
+        if found is None:
+            return None
+        kernel, outputs, shape, count, places = found
+        out = [launch.new(shape, dtype) for dtype in outputs]
+        kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers, *places)
+        return out[0] if len(out) == 1 else out
+
+    def _lay_out(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The kernel for arrays that lie so, the dtypes and the shape of its results, its elements, and what it is told of
+        where operands lie; None if there is none."""
         chars = [a.dtype.char for a in arrays]
         dtype = _common(chars)
         if dtype is None:
@@ -237,16 +254,8 @@ class Plan:
         if not count or count >= LARGEST or len(sizes) > MOST_DIMS:
             return None
         key = (arrays[0].data.device_id, len(sizes), *chars)
-        found = self._kernels.get(key)
-        if found is None:
-            found = self._made(key, dtype, chars, len(sizes), 1)
-        kernel, outputs = found
-        if kernel is None:
-            return None
-        out = [launch.new(shape, dtype) for dtype in outputs]
-        words = (*[o.data.ptr for o in out], *pointers, *numbers, *sizes, *[s for row in strides for s in row])
-        kernel(-(-count // kernel.grain), THREADS, count, *words)
-        return out[0] if len(out) == 1 else out
+        kernel, outputs = self._kernels.get(key) or self._made(key, dtype, chars, len(sizes), 1)
+        return None if kernel is None else (kernel, outputs, shape, count, (*sizes, *[s for row in strides for s in row]))
 
     def _made(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
         """The kernel and the dtypes of its results; (None, []) if it cannot be compiled, which is told once."""
@@ -263,6 +272,7 @@ class Plan:
         if len(self._kernels) >= _MOST:
             self._kernels.clear()
             self._alike.clear()
+            self._laid_out.clear()
         found = self._kernels[key] = kernel, [_numpy_dtype(char) for char in outputs]
         return found
 

@@ -29,13 +29,14 @@ struct Arguments { Operand q; Operand k; Operand v; Operand g; float* out; float
 typedef float Rows[STEPS][4];
 
 __device__ inline void mma(float* c, const float* a, const float* b) { MMA }
-__device__ inline float eleven_bits(float x) { ROUND }
 __device__ inline float power_of_two(float x) { POWER }
+__device__ inline void afresh(float& x) { AFRESH }
+__device__ inline float eleven_bits(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u); }
 
-/* Numbers as sums of two. */
+/* Numbers as sums of two. Tensor cores do not look at what the second has beyond eleven bits. */
 template <int N> struct Two {
     float large[N], small[N];
-    __device__ inline void set(int i, float x) { large[i] = eleven_bits(x); small[i] = eleven_bits(x - large[i]); }
+    __device__ inline void set(int i, float x) { large[i] = eleven_bits(x); small[i] = x - large[i]; }
 };
 __device__ inline void multiply(float* c, const Two<4>& a, const Two<2>& b) {
     mma(c, a.small, b.large);
@@ -73,7 +74,11 @@ template <int N> __device__ inline void with_rows(float (*c)[4], const Rows f, c
     for (int k = 0; k < STEPS; ++k) {
         Two<4> a;
         #pragma unroll
-        for (int e = 0; e < 4; ++e) a.set(e, f[k][e]);
+        for (int e = 0; e < 4; ++e) {
+            float x = f[k][e];
+            afresh(x);
+            a.set(e, x);
+        }
         #pragma unroll
         for (int n = 0; n < N / 8; ++n) {
             const float* at = tile + (n * 8 + lane / 4) * PAD + k * 8 + lane % 4;
@@ -311,8 +316,8 @@ _INSTRUCTIONS = {
         '"r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), '
         '"r"(__float_as_uint(b[1])));'
     ),
-    # volatile, so that what can be had again at any time does not fill registers
-    "ROUND": 'unsigned int y; asm volatile("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x)); return __uint_as_float(y);',
+    # an operand that can be taken apart again at any time is not to fill registers
+    "AFRESH": 'asm volatile("" : "+f"(x));',
     "POWER": 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;',
 }
 #: The words of the structure: four operands of an address and three strides, six addresses, five numbers, the scale.

@@ -1,4 +1,4 @@
-"""The sum and the mean of all elements of an array on a device, and the mean of those that count.
+"""The sum and the mean of all elements of an array on a device.
 
 One block adds up a short array, and as many blocks as keep the device busy a long one, whose sums another block adds up. How
 many there are depends on the size alone, so a result is the same in every run. Halves are added up in single precision.
@@ -39,30 +39,6 @@ extern "C" __global__ void __launch_bounds__(512) kernel(const Arguments a) {
 }
 """
 
-#: The mean of what a mask keeps, and a number divided among what it keeps.
-_KEPT = """
-struct Arguments { long long n; S* out; const S* x; const bool* mask; };
-extern "C" __global__ void __launch_bounds__(512) kernel(const Arguments a) {
-    T total = 0, count = 0;
-    for (long long i = threadIdx.x; i < a.n; i += 512)
-        if (a.mask[i]) { total += MEAN ? wide(a.x[i]) : T(0); count += 1; }
-    count = all_sum(count);
-    if (MEAN) {
-        total = all_sum(total);
-        if (threadIdx.x == 0) put(a.out[0], total / count);
-        return;
-    }
-    const T share = wide(a.x[0]) / count;
-    for (long long i = threadIdx.x; i < a.n; i += 512) put(a.out[i], a.mask[i] ? share : T(0));
-}
-"""
-
-
-@functools.lru_cache(maxsize=32)
-def _kept_kernel(char: str, mean: bool, device: int) -> launch.Kernel:
-    types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S; enum {{ MEAN = {int(mean)} }};"
-    return launch.Kernel(PRELUDE + types + ALL_SUMS + _KEPT, "4q")
-
 
 @functools.lru_cache(maxsize=64)
 def _kernel(given: str, result: str, computed: str, width: int, device: int) -> launch.Kernel:
@@ -80,9 +56,9 @@ def _total(x: Any, dtype: np.dtype[Any], divisor: float) -> Any:
     if blocks == 1:
         _kernel(given, result, name, width, device)(1, _THREADS, n, out.data.ptr, x.data.ptr, divisor)
         return out
-    parts = launch.new((blocks,), computed)
-    _kernel(given, computed.char, name, width, device)(blocks, _THREADS, n, parts.data.ptr, x.data.ptr, 1.0)
-    _kernel(computed.char, result, name, 1, device)(1, _THREADS, blocks, out.data.ptr, parts.data.ptr, divisor)
+    parts = launch.room(blocks * computed.itemsize)
+    _kernel(given, computed.char, name, width, device)(blocks, _THREADS, n, parts.ptr, x.data.ptr, 1.0)
+    _kernel(computed.char, result, name, 1, device)(1, _THREADS, blocks, out.data.ptr, parts.ptr, divisor)
     return out
 
 
@@ -107,29 +83,3 @@ def mean_all(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """The mean of all elements; None if it is for CuPy."""
     dtype = _taken(operands[0], settings.get("dtype"))
     return None if dtype is None else _total(operands[0], dtype, float(operands[0].size))
-
-
-def mean_of_kept(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """The mean of the elements that a mask keeps; None if it is for CuPy."""
-    x, mask = operands
-    if not _takes_kept(x, mask) or x.shape != mask.shape or not x._c_contiguous:
-        return None
-    out = launch.new((), x.dtype)
-    kernel = _kept_kernel(x.dtype.char, True, x.data.device_id)
-    kernel(1, _THREADS, x.size, out.data.ptr, x.data.ptr, mask.data.ptr)
-    return out
-
-
-def spread_over_kept(g: Any, mask: Any) -> Any:
-    """A number divided among the places that a mask keeps, zeros elsewhere; None if it is for CuPy."""
-    if not _takes_kept(g, mask) or g.ndim:
-        return None
-    out = launch.new(mask.shape, g.dtype)
-    kernel = _kept_kernel(g.dtype.char, False, g.data.device_id)
-    kernel(1, _THREADS, mask.size, out.data.ptr, g.data.ptr, mask.data.ptr)
-    return out
-
-
-def _takes_kept(x: Any, mask: Any) -> bool:
-    """Whether one block is to go through a mask."""
-    return x.dtype.char in COMPUTED and mask.dtype.char == "?" and mask._c_contiguous and 0 < mask.size <= _SHORT

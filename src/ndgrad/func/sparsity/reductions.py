@@ -45,7 +45,7 @@ def _renorm(call: Call) -> Any:
     return np.broadcast_to(call.sets.union_along(x.ids, rest, keepdim=True), x.shape)
 
 
-@rule("sum_all", "mean_all", "prod_all", "max_all", "min_all", "median_all", "nanmedian_all", "mean_of_kept")
+@rule("sum_all", "mean_all", "prod_all", "max_all", "min_all", "median_all", "nanmedian_all")
 def _over_all(call: Call) -> Any:
     return everything(call)
 

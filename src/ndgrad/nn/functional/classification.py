@@ -68,8 +68,7 @@ class _Targets:
             )
 
         plain = target.__class__ in FACES and numbers is target._array
-        self.is_traced = getattr(numbers, "later_targets", None) is not None
-        if self.is_traced:
+        if getattr(numbers, "later_targets", None) is not None:  # while it is traced
             later = numbers.later_targets(self.classes, ignore_index, wrong)
         else:
             later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
@@ -93,13 +92,6 @@ class _Targets:
         return ops.reshape(
             ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape)
         )
-
-    def total(self, per_sample: Tensor, reduction: str) -> Tensor:
-        """The losses of samples, weighed and reduced."""
-        if reduction == "mean" and self.weights is None and self.is_on_device and not self.is_traced:
-            # one kernel, where a compiler joins the steps by itself
-            return loss_ops.mean_of_kept.eager(per_sample, self.counted)
-        return self.reduced(self.weighed(per_sample), reduction)
 
     def weighed(self, per_sample: Tensor) -> Tensor:
         return self.masked(per_sample) if self.weights is None else per_sample * self.weights
@@ -175,7 +167,7 @@ def nll_loss(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     targets = _Targets("nll_loss", input, target, weight, ignore_index)
-    return -targets.total(targets.pick(input), reduction)
+    return targets.reduced(-targets.weighed(targets.pick(input)), reduction)
 
 
 def cross_entropy(
@@ -208,7 +200,7 @@ def cross_entropy(
     targets = _Targets("cross_entropy", input, target, weight, ignore_index)
     if not label_smoothing:
         per_sample = loss_ops.softmax_cross_entropy.eager(input, targets.target, dim=targets.dim)
-        return targets.total(per_sample, reduction)
+        return targets.reduced(targets.weighed(per_sample), reduction)
     # A share of the target goes to all classes alike. Both parts are divided by the same total,
     # so they can be added first.
     log_p = ops.log_softmax(input, dim=targets.dim)
