@@ -127,7 +127,7 @@ inline void transposed(unsigned int* b, const S* at) {
 
 _TENSOR_CORES_OF_SINGLES = r"""
 static float operands[1024][6];
-inline float power_of_two(float x) { return std::exp2(x); }
+inline float two_to_the(float x) { return std::exp2(x); }
 inline void afresh(float& x) {}
 inline float cut(float x) { return __uint_as_float(__float_as_uint(x) & ~0x1fffu); }
 inline void mma(float* c, const float* a, const float* b) {
@@ -153,9 +153,10 @@ def _on_processor(code: str) -> str:
             line = "inline float wide(Half x) { _Float16 h; memcpy(&h, &x.bits, 2); return (float)h; }"
         elif 'asm("cvt.rn.f16.f32' in line:
             line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
+        elif "mma.sync.aligned.m16n8k8" in line:
+            line = _TENSOR_CORES_OF_SINGLES
         elif 'asm volatile("' in line or 'asm("' in line:
-            cores = _TENSOR_CORES_OF_SINGLES if "tf32" in line else _TENSOR_CORES
-            line = cores if "mma.sync" in line else ""
+            line = _TENSOR_CORES if "mma.sync" in line else ""
         elif line.startswith('extern "C" __global__'):
             name, kind = re.search(r" (\w+)\(const (.*) a\) \{", line).groups()
             line = (

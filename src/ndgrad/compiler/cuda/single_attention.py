@@ -29,7 +29,7 @@ struct Arguments { Operand q; Operand k; Operand v; Operand g; float* out; float
 typedef float Rows[STEPS][4];
 
 __device__ inline void mma(float* c, const float* a, const float* b) { MMA }
-__device__ inline float power_of_two(float x) { POWER }
+__device__ inline float two_to_the(float x) { POWER }
 __device__ inline void afresh(float& x) { AFRESH }
 __device__ inline float eleven_bits(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u); }
 
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) forward(const Arguments a) 
                 const float other = __shfl_xor_sync(0xffffffff, most[h], d);
                 most[h] = other > most[h] || other != other ? other : most[h];
             }
-            const float by = power_of_two((top[h] - most[h]) * scale);
+            const float by = two_to_the((top[h] - most[h]) * scale);
             top[h] = most[h];
             total[h] *= by;
             #pragma unroll
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) forward(const Arguments a) 
         for (int n = 0; n < 8; ++n)
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                s[n][e] = power_of_two((s[n][e] - top[e / 2]) * scale);
+                s[n][e] = two_to_the((s[n][e] - top[e / 2]) * scale);
                 total[e / 2] += s[n][e];
             }
         with_columns<TILE>(out, s, tiles[1]);
@@ -254,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(128, 2) of_keys(const Arguments a) 
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 const int column = n * 8 + lane % 4 * 2 + e % 2;
-                s[n][e] = power_of_two(s[n][e] * scale - logs[column]);
+                s[n][e] = two_to_the(s[n][e] * scale - logs[column]);
                 h[n][e] = s[n][e] * (h[n][e] - sums[column]);
             }
         if (query + PART > a.queries || first + TILE > a.keys || (a.causal && query < first + TILE)) {
@@ -300,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) of_queries(const Arguments 
         #pragma unroll
         for (int n = 0; n < PART / 8; ++n)
             #pragma unroll
-            for (int e = 0; e < 4; ++e) h[n][e] = power_of_two(s[n][e] * scale - logs[e / 2]) * (h[n][e] - sums[e / 2]);
+            for (int e = 0; e < 4; ++e) h[n][e] = two_to_the(s[n][e] * scale - logs[e / 2]) * (h[n][e] - sums[e / 2]);
         if (key + PART > a.keys || (a.causal && key + PART > first)) hide<PART>(h, (int)key, row, (int)a.keys, a.causal, 0.0f);
         with_columns<PART>(gq, h, tiles[0]);
     }
