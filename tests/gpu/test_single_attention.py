@@ -9,7 +9,7 @@ import pytest
 
 import ndgrad
 from ndgrad.arrays import device_kernels
-from ndgrad.compiler.cuda import single_attention, tiled_attention
+from ndgrad.compiler.cuda import single_attention
 from tests.compiler.cuda import emulator
 from tests.gpu.test_tiled_attention import drawn, expected, single
 
@@ -24,7 +24,7 @@ def kernels(monkeypatch):
     if not ON_GPU:
         monkeypatch.setattr(single_attention.launch, "Kernel", emulator.Kernel)
         monkeypatch.setattr(single_attention.launch, "new", lambda shape, dtype: cupy.empty(shape, dtype))
-        monkeypatch.setattr(tiled_attention, "_has_tensor_cores", lambda device: True)
+        monkeypatch.setattr(single_attention, "_has_tensor_cores", lambda device: True)
         single_attention._kernel.cache_clear()
     yield
     if not ON_GPU:

@@ -12,9 +12,11 @@ than they need be, so that the 32 that a warp reads at once lie in different ban
 from __future__ import annotations
 
 import functools
+from math import prod
 from typing import Any
 
-from ndgrad.compiler.cuda import launch, tiled_attention
+from ndgrad.arrays import library
+from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.values import PRELUDE
 
@@ -337,6 +339,12 @@ def _kernel(name: str, size: int, device: int) -> launch.Kernel:
     return launch.Kernel(source(size), _LAYOUT, name=name)
 
 
+@functools.lru_cache(maxsize=16)
+def _has_tensor_cores(device: int) -> bool:
+    """Whether a device has the instructions that this is written in."""
+    return int(library.device_library.cuda.Device(device).compute_capability) >= 80
+
+
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
     """Whether there are kernels for such arrays: of single precision, all of one size of heads; the largest score is the
     largest product, so the scale is positive."""
@@ -348,7 +356,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
         and size % 8 == 0
         and size <= _LARGEST
         and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and tiled_attention._has_tensor_cores(q.device.id)
+        and _has_tensor_cores(q.device.id)
     )
 
 
@@ -395,4 +403,10 @@ def _start(
 
 def _four(a: Any) -> Any:
     """An array as (batch, heads, rows, columns), whose rows lie where 16 bytes can be taken at a time."""
-    return tiled_attention._four(a)
+    lead = a.shape[:-2]
+    if len(lead) != 2:
+        a = a.reshape(prod(lead), 1, *a.shape[-2:])
+    steps = [s for n, s in zip(a.shape[:3], a.strides[:3], strict=True) if n > 1]
+    if a.strides[3] != 4 or a.data.ptr % 16 or any(s % 16 or s <= 0 for s in steps):
+        return in_order(a) if not a.flags.c_contiguous else a.copy()
+    return a
