@@ -9,7 +9,7 @@ import pytest
 
 import ndgrad
 from ndgrad.arrays import device_kernels
-from ndgrad.compiler.cuda import single_attention, tiled_attention
+from ndgrad.compiler.cuda import single_attention
 from tests.compiler.cuda import emulator
 from tests.gpu.test_tiled_attention import drawn, expected, single
 
@@ -24,19 +24,19 @@ def kernels(monkeypatch):
     if not ON_GPU:
         monkeypatch.setattr(single_attention.launch, "Kernel", emulator.Kernel)
         monkeypatch.setattr(single_attention.launch, "new", lambda shape, dtype: cupy.empty(shape, dtype))
-        monkeypatch.setattr(tiled_attention, "capability", lambda device: 80)
+        monkeypatch.setattr(single_attention.launch, "capability", lambda device: 80)
         single_attention._kernel.cache_clear()
     yield
     if not ON_GPU:
         single_attention._kernel.cache_clear()
 
 
-def check(g, q, k, v, is_causal, scale=0.3):
+def check(g, q, k, v, is_causal, scale=0.3, tolerance=4e-6):
     assert single_attention.takes(q, k, v, scale)
     out, logs = single_attention.attention(q, k, v, is_causal, scale)
     found = out, *single_attention.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
     for got, want in zip(found, expected(g, q, k, v, is_causal, scale), strict=True):
-        np.testing.assert_allclose(single(got).reshape(want.shape), want, rtol=0, atol=4e-6 * np.abs(want).max())
+        np.testing.assert_allclose(single(got).reshape(want.shape), want, rtol=0, atol=tolerance * np.abs(want).max())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,8 @@ def test_heads_that_lie_side_by_side():
 
 def test_large_scores_and_scores_that_are_not_numbers():
     q, k, v = (drawn(1, 1, 8, 8, seed=s, dtype=ndgrad.float32) for s in (1, 2, 3))
-    check(v, q * 30, k, v, False)  # the largest weight of a row is nearly all
+    # the largest weight of a row is nearly all, and a score of a hundred has as many fewer digits behind the point
+    check(v, q * 30, k, v, False, tolerance=3e-5)
     out, _ = single_attention.attention(q * -np.float32(3e37), k * 0 + 1, v, False, 1.0)
     assert np.isfinite(single(out)).all()  # each query has one score for all keys, however low
     spoilt = q.copy()

@@ -51,7 +51,7 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
             kwargs = rename(kwargs)
         if not process.overriding:  # the shortest way
             for value in args:
-                if type(value) not in KNOWN:
+                if type(value) not in KNOWN and (type(value) is not tuple or not KNOWN.issuperset(map(type, value))):
                     break
             else:
                 if not kwargs:

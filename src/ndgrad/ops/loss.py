@@ -13,7 +13,6 @@ import numpy
 
 from ndgrad.arrays import native
 from ndgrad.arrays.library import is_on_device
-from ndgrad.arrays.precision import computing_dtype
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex

@@ -51,6 +51,11 @@ def spread_all(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload
     return ops.expand(g, shape=x_shape)
 
 
+def shared(g: Payload, n: int, ops: Vocabulary) -> Payload:
+    """A gradient divided among n elements: on a GPU by the op's kernel, which takes less than CuPy's operator."""
+    return ops.div(g, n) if ops.raw and is_on_device(g) else g / n
+
+
 def count(shape: tuple[int, ...], dim: Iterable[int]) -> int:
     """How many elements go into one of the reduction's."""
     return math.prod([shape[d] for d in dim])
@@ -120,7 +125,11 @@ mean = op(
     "mean", "x",
     _mean,
     settings={"dim": (), "keepdim": False, "dtype": None},
-    vjp={"x": lambda g, x_shape, dim, keepdim, ops: spread(g / count(x_shape, dim), x_shape, dim, keepdim, ops)},
+    vjp={
+        "x": lambda g, x_shape, dim, keepdim, ops: spread(
+            shared(g, count(x_shape, dim), ops), x_shape, dim, keepdim, ops
+        )
+    },
     jvp="linear",
     batch="dims",
     backward_name="MeanBackward1",
@@ -131,7 +140,7 @@ mean_all = op(
     "mean_all", "x",
     _mean_all,
     settings={"dtype": None},
-    vjp={"x": lambda g, x_shape, ops: spread_all(g / math.prod(x_shape), x_shape, ops)},
+    vjp={"x": lambda g, x_shape, ops: spread_all(shared(g, math.prod(x_shape), ops), x_shape, ops)},
     jvp="linear",
     batch=lambda x, dtype, ops: ops.mean(x, dim=behind_batch(x), dtype=dtype),
     backward_name="MeanBackward0",

@@ -204,11 +204,12 @@ inline void from_registers(float (*c)[4], const unsigned int* a, Tile b) {
 
 _TENSOR_CORES_OF_SINGLES = r"""
 static float operands[1024][6];
-inline float eleven_bits(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000) & ~0x1fffu); }
-inline float power_of_two(float x) { return std::exp2(x); }
+inline float two_to_the(float x) { return std::exp2(x); }
+inline void afresh(float& x) {}
+inline float cut(float x) { return __uint_as_float(__float_as_uint(x) & ~0x1fffu); }
 inline void mma(float* c, const float* a, const float* b) {
-    for (int i = 0; i < 4; ++i) operands[threadIdx.x][i] = eleven_bits(a[i]);
-    for (int i = 0; i < 2; ++i) operands[threadIdx.x][4 + i] = eleven_bits(b[i]);
+    for (int i = 0; i < 4; ++i) operands[threadIdx.x][i] = cut(a[i]);
+    for (int i = 0; i < 2; ++i) operands[threadIdx.x][4 + i] = cut(b[i]);
     __syncthreads();
     const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
     for (int e = 0; e < 4; ++e) {
@@ -231,9 +232,9 @@ def _on_processor(code: str) -> str:
             line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
         elif "float power_of_two(float x)" in line:
             line = _TENSOR_CORES
-        elif "mma.sync" in line and "tf32" in line:
+        elif "mma.sync.aligned.m16n8k8" in line:
             line = _TENSOR_CORES_OF_SINGLES
-        elif "mma.sync" in line or "wgmma.mma_async" in line and "setp.ne.b32 p, %34" in line:
+        elif "mma.sync" in line or ("wgmma.mma_async" in line and "setp.ne.b32 p, %34" in line):
             line = _OF_WARPS if "mma.sync" in line and "wgmma" not in line else _OF_GROUPS
         elif 'asm volatile("' in line or 'asm("' in line or "Tile tile_at(" in line:
             line = ""

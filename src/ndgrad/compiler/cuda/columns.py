@@ -150,29 +150,33 @@ def _kernel(name: str, char: str, device: int, width: int = 1) -> launch.Kernel:
     return launch.Kernel(PRELUDE + types + body, layout)
 
 
-def column_sums(g: Any, x: Any, means: Any, scales: Any, length: int) -> tuple[Any, Any]:
-    """The sums over rows of g times x, centred and scaled (None without x), and of g."""
+def column_sums(g: Any, x: Any, means: int, scales: int, length: int) -> tuple[Any, Any]:
+    """The sums over rows of g times x, centred and scaled by numbers that lie at these addresses (None without x), and of g."""
     rows, char, device = g.size // length, g.dtype.char, g.data.device_id
     if rows <= _FEW:
         made = None if x is None else launch.new((length,), g.dtype), launch.new((length,), g.dtype)
-        words = [0 if a is None else a.data.ptr for a in (g, x, means, scales, *made)]
+        places = [0 if a is None else a.data.ptr for a in (x, *made)]
+        words = g.data.ptr, places[0], means, scales, *places[1:]
         _kernel("whole", char, device)(-(-length // _WIDE), _WIDE * _DEEP, rows, length, *words)
         return made
     piece = max(_PIECE, -(-rows // _MOST_PIECES))
     pieces = -(-rows // piece)
-    single = launch.summed_in(g.dtype)
-    parts = [None if x is None else launch.new((pieces, length), single), launch.new((pieces, length), single)]
-    out = [None if part is None else launch.new((length,), g.dtype) for part in parts]
-    given = [0 if a is None else a.data.ptr for a in (g, x, means, scales, *parts)]
-    _kernel("pieces", char, device)(-(-pieces * length // THREADS), THREADS, rows, length, piece, *given)
-    places = [0 if a is None else a.data.ptr for a in (*parts, *out)]
-    _kernel("joined", char, device)(-(-length // _WIDE), _WIDE * _DEEP, pieces, length, *places)
-    return out[0], out[1]
+    each = pieces * length * launch.summed_in(g.dtype).itemsize
+    parts = launch.room(each if x is None else 2 * each)  # of shifts, and of weights behind them
+    shifts, weights = parts.ptr, 0 if x is None else parts.ptr + each
+    out = None if x is None else launch.new((length,), g.dtype), launch.new((length,), g.dtype)
+    given = g.data.ptr, 0 if x is None else x.data.ptr, means, scales
+    _kernel("pieces", char, device)(
+        -(-pieces * length // THREADS), THREADS, rows, length, piece, *given, weights, shifts
+    )
+    places = [0 if a is None else a.data.ptr for a in out]
+    _kernel("joined", char, device)(-(-length // _WIDE), _WIDE * _DEEP, pieces, length, weights, shifts, *places)
+    return out
 
 
 def column_sum(g: Any) -> Any:
     """The sum over all dimensions but the last."""
-    return column_sums(g, None, None, None, g.shape[-1])[1]
+    return column_sums(g, None, 0, 0, g.shape[-1])[1]
 
 
 def channel_sum(g: Any) -> Any:
@@ -181,10 +185,11 @@ def channel_sum(g: Any) -> Any:
     piece = -(-samples // max(1, min(samples, _MOST_PIECES // channels)))
     pieces = -(-samples // piece)
     char, device = g.dtype.char, g.data.device_id
-    parts, out = launch.new((pieces, channels), launch.summed_in(g.dtype)), launch.new((channels,), g.dtype)
-    words = samples, channels, inner, piece, g.data.ptr, parts.data.ptr
+    parts = launch.room(pieces * channels * launch.summed_in(g.dtype).itemsize)
+    out = launch.new((channels,), g.dtype)
+    words = samples, channels, inner, piece, g.data.ptr, parts.ptr
     _kernel("channels", char, device)(pieces * channels, THREADS, *words)
-    places = 0, parts.data.ptr, 0, out.data.ptr
+    places = 0, parts.ptr, 0, out.data.ptr
     _kernel("joined", char, device)(-(-channels // _WIDE), _WIDE * _DEEP, pieces, channels, *places)
     return out
 

@@ -179,6 +179,8 @@ class Plan:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self._kernels: dict[Any, tuple[launch.Kernel | None, list[np.dtype[Any]]]] = {}
+        #: by the layouts of operands that do not lie alike (see `_lay_out`)
+        self._laid_out: dict[Any, tuple[Any, ...] | None] = {}
         #: of those for operands that lie alike: what a launch needs to know (see ndgrad.compiler.cuda.starts)
         self._alike: dict[Any, tuple[Any, ...]] = {}
 
@@ -224,6 +226,23 @@ class Plan:
         return out[0] if len(out) == 1 else out
 
     def _broadcast(self, arrays: Sequence[Any], pointers: list[int], numbers: Sequence[float]) -> Any:
+        key = (arrays[0].data.device_id, *[(a.shape, a.strides, a.dtype.char) for a in arrays])
+        try:
+            found = self._laid_out[key]
+        except KeyError:
+            if len(self._laid_out) >= _MOST:
+                self._laid_out.clear()
+            found = self._laid_out[key] = self._lay_out(arrays)
+        if found is None:
+            return None
+        kernel, outputs, shape, count, places = found
+        out = [launch.new(shape, dtype) for dtype in outputs]
+        kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers, *places)
+        return out[0] if len(out) == 1 else out
+
+    def _lay_out(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The kernel for arrays that lie so, the dtypes and the shape of its results, its elements, and what it is told of
+        where operands lie; None if there is none."""
         chars = [a.dtype.char for a in arrays]
         dtype = _common(chars)
         if dtype is None:
@@ -237,16 +256,8 @@ class Plan:
         if not count or count >= LARGEST or len(sizes) > MOST_DIMS:
             return None
         key = (arrays[0].data.device_id, len(sizes), *chars)
-        found = self._kernels.get(key)
-        if found is None:
-            found = self._made(key, dtype, chars, len(sizes), 1)
-        kernel, outputs = found
-        if kernel is None:
-            return None
-        out = [launch.new(shape, dtype) for dtype in outputs]
-        words = (*[o.data.ptr for o in out], *pointers, *numbers, *sizes, *[s for row in strides for s in row])
-        kernel(-(-count // kernel.grain), THREADS, count, *words)
-        return out[0] if len(out) == 1 else out
+        kernel, outputs = self._kernels.get(key) or self._made(key, dtype, chars, len(sizes), 1)
+        return None if kernel is None else (kernel, outputs, shape, count, (*sizes, *[s for row in strides for s in row]))
 
     def _made(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
         """The kernel and the dtypes of its results; (None, []) if it cannot be compiled, which is told once."""
@@ -263,6 +274,7 @@ class Plan:
         if len(self._kernels) >= _MOST:
             self._kernels.clear()
             self._alike.clear()
+            self._laid_out.clear()
         found = self._kernels[key] = kernel, [_numpy_dtype(char) for char in outputs]
         return found
 

@@ -95,6 +95,12 @@ def _module_for(kind: str, code: str) -> Any:
     return module
 
 
+@functools.lru_cache(maxsize=16)
+def capability(device: int) -> int:
+    """Which instructions a device has: 90 for 9.0."""
+    return int(library.device_library.cuda.Device(device).compute_capability)
+
+
 @functools.lru_cache(maxsize=1)
 def problem() -> str | None:
     """Why there are no kernels of our own here; None if there are."""

@@ -317,15 +317,15 @@ def rms_norm(x: Any, w: Any, length: int, eps: float) -> Any:
 
 def layer_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
     """The gradients in x, w and b, where w has the last sizes of x."""
-    out, means, scales = _norm_gradient("layer_norm_gradient", g, x, w, eps)
-    grad_w, grad_b = column_sums(g, x, means, scales, w.size)
+    out, numbers, step = _norm_gradient("layer_norm_gradient", g, x, w, eps)
+    grad_w, grad_b = column_sums(g, x, numbers.ptr, numbers.ptr + step, w.size)
     return out, _shaped(grad_w, w.shape), _shaped(grad_b, w.shape)
 
 
 def rms_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any]:
     """The gradients in x and w."""
-    out, means, scales = _norm_gradient("rms_norm_gradient", g, x, w, eps)
-    return out, _shaped(column_sums(g, x, means, scales, w.size)[0], w.shape)
+    out, numbers, step = _norm_gradient("rms_norm_gradient", g, x, w, eps)
+    return out, _shaped(column_sums(g, x, numbers.ptr, numbers.ptr + step, w.size)[0], w.shape)
 
 
 def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
@@ -333,10 +333,9 @@ def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
     return a if a.shape == shape else a.reshape(shape)
 
 
-def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
-    rows = x.size // w.size
-    single = launch.summed_in(x.dtype)
-    means, scales = (launch.new((rows,), single) for _ in range(2))
-    out = _like(x)
-    _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), _at(means), _at(scales), eps)
-    return out, means, scales
+def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, int]:
+    """The gradient in x, and memory that holds the mean of each row, and so many bytes behind it the scales."""
+    step = x.size // w.size * launch.summed_in(x.dtype).itemsize
+    numbers, out = launch.room(2 * step), _like(x)
+    _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), numbers.ptr, numbers.ptr + step, eps)
+    return out, numbers, step

@@ -12,9 +12,10 @@ than they need be, so that the 32 that a warp reads at once lie in different ban
 from __future__ import annotations
 
 import functools
+from math import prod
 from typing import Any
 
-from ndgrad.compiler.cuda import launch, tiled_attention
+from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.values import PRELUDE
 
@@ -29,13 +30,14 @@ struct Arguments { Operand q; Operand k; Operand v; Operand g; float* out; float
 typedef float Rows[STEPS][4];
 
 __device__ inline void mma(float* c, const float* a, const float* b) { MMA }
-__device__ inline float eleven_bits(float x) { ROUND }
-__device__ inline float power_of_two(float x) { POWER }
+__device__ inline float two_to_the(float x) { POWER }
+__device__ inline void afresh(float& x) { AFRESH }
+__device__ inline float eleven_bits(float x) { return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u); }
 
-/* Numbers as sums of two. */
+/* Numbers as sums of two. Tensor cores do not look at what the second has beyond eleven bits. */
 template <int N> struct Two {
     float large[N], small[N];
-    __device__ inline void set(int i, float x) { large[i] = eleven_bits(x); small[i] = eleven_bits(x - large[i]); }
+    __device__ inline void set(int i, float x) { large[i] = eleven_bits(x); small[i] = x - large[i]; }
 };
 __device__ inline void multiply(float* c, const Two<4>& a, const Two<2>& b) {
     mma(c, a.small, b.large);
@@ -73,7 +75,11 @@ template <int N> __device__ inline void with_rows(float (*c)[4], const Rows f, c
     for (int k = 0; k < STEPS; ++k) {
         Two<4> a;
         #pragma unroll
-        for (int e = 0; e < 4; ++e) a.set(e, f[k][e]);
+        for (int e = 0; e < 4; ++e) {
+            float x = f[k][e];
+            afresh(x);
+            a.set(e, x);
+        }
         #pragma unroll
         for (int n = 0; n < N / 8; ++n) {
             const float* at = tile + (n * 8 + lane / 4) * PAD + k * 8 + lane % 4;
@@ -177,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) forward(const Arguments a) 
                 const float other = __shfl_xor_sync(0xffffffff, most[h], d);
                 most[h] = other > most[h] || other != other ? other : most[h];
             }
-            const float by = power_of_two((top[h] - most[h]) * scale);
+            const float by = two_to_the((top[h] - most[h]) * scale);
             top[h] = most[h];
             total[h] *= by;
             #pragma unroll
@@ -190,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) forward(const Arguments a) 
         for (int n = 0; n < 8; ++n)
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                s[n][e] = power_of_two((s[n][e] - top[e / 2]) * scale);
+                s[n][e] = two_to_the((s[n][e] - top[e / 2]) * scale);
                 total[e / 2] += s[n][e];
             }
         with_columns<TILE>(out, s, tiles[1]);
@@ -249,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(128, 2) of_keys(const Arguments a) 
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 const int column = n * 8 + lane % 4 * 2 + e % 2;
-                s[n][e] = power_of_two(s[n][e] * scale - logs[column]);
+                s[n][e] = two_to_the(s[n][e] * scale - logs[column]);
                 h[n][e] = s[n][e] * (h[n][e] - sums[column]);
             }
         if (query + PART > a.queries || first + TILE > a.keys || (a.causal && query < first + TILE)) {
@@ -295,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) of_queries(const Arguments 
         #pragma unroll
         for (int n = 0; n < PART / 8; ++n)
             #pragma unroll
-            for (int e = 0; e < 4; ++e) h[n][e] = power_of_two(s[n][e] * scale - logs[e / 2]) * (h[n][e] - sums[e / 2]);
+            for (int e = 0; e < 4; ++e) h[n][e] = two_to_the(s[n][e] * scale - logs[e / 2]) * (h[n][e] - sums[e / 2]);
         if (key + PART > a.keys || (a.causal && key + PART > first)) hide<PART>(h, (int)key, row, (int)a.keys, a.causal, 0.0f);
         with_columns<PART>(gq, h, tiles[0]);
     }
@@ -311,8 +317,8 @@ _INSTRUCTIONS = {
         '"r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), '
         '"r"(__float_as_uint(b[1])));'
     ),
-    # volatile, so that what can be had again at any time does not fill registers
-    "ROUND": 'unsigned int y; asm volatile("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x)); return __uint_as_float(y);',
+    # an operand that can be taken apart again at any time is not to fill registers
+    "AFRESH": 'asm volatile("" : "+f"(x));',
     "POWER": 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;',
 }
 #: The words of the structure: four operands of an address and three strides, six addresses, five numbers, the scale.
@@ -343,7 +349,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
         and size % 8 == 0
         and size <= _LARGEST
         and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and tiled_attention.capability(q.device.id) >= 80  # which has the instructions
+        and launch.capability(q.device.id) >= 80  # which has the instructions
     )
 
 
@@ -390,4 +396,10 @@ def _start(
 
 def _four(a: Any) -> Any:
     """An array as (batch, heads, rows, columns), whose rows lie where 16 bytes can be taken at a time."""
-    return tiled_attention._four(a)
+    lead = a.shape[:-2]
+    if len(lead) != 2:
+        a = a.reshape(prod(lead), 1, *a.shape[-2:])
+    steps = [s for n, s in zip(a.shape[:3], a.strides[:3], strict=True) if n > 1]
+    if a.strides[3] != 4 or a.data.ptr % 16 or any(s % 16 or s <= 0 for s in steps):
+        return in_order(a) if not a.flags.c_contiguous else a.copy()
+    return a

@@ -388,16 +388,11 @@ def _shared(name: str, size: int, cut: Form) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _kernel(name: str, char: str, size: int, device: int) -> tuple[launch.Kernel, Form]:
-    cut = form(name, size, capability(device) == 90)
+    cut = form(name, size, launch.capability(device) == 90)
     made = launch.Kernel(
         source(name, char, size, cut), _LAYOUT, name=name, shared=_shared(name, size, cut), exactly="90a" if cut.by_groups else ""
     )
     return made, cut
-
-
-@functools.lru_cache(maxsize=16)
-def capability(device: int) -> int:
-    return int(library.device_library.cuda.Device(device).compute_capability)
 
 
 def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -415,7 +410,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
         and size % 8 == 0
         and size <= _LARGEST
         and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and capability(q.device.id) >= 80  # which has the instructions
+        and launch.capability(q.device.id) >= 80  # which has the instructions
     )
 
 

@@ -21,6 +21,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_NAMES = ("", "conv1d", "conv2d", "conv3d")
+
+
 def _refuse(name: str, problem: str) -> NoReturn:
     raise RuntimeError(f"{name}: {problem} [nd-window]")
 
@@ -69,7 +72,7 @@ def _conv(
     groups: int,
 ) -> Tensor:
     """Cross-correlation of (N, C, *spatial) or (C, *spatial) with a weight (M, C / groups, *K)."""
-    name = f"conv{axes}d"
+    name = _NAMES[axes]
     steps, spread = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
     x, batched = with_batch(name, input, axes)
     if isinstance(padding, str):

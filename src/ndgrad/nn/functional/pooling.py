@@ -90,7 +90,8 @@ def _max_pool(
     """The largest element of each window, and its place in the input."""
     name = f"max_pool{axes}d"
     x, batched = with_batch(name, input, axes)
-    out, indices = pooling_ops.max_pool(x, **_window(name, axes, x, kernel_size, stride, padding, dilation, ceil_mode))
+    how = _window(name, axes, x, kernel_size, stride, padding, dilation, ceil_mode)
+    out, indices = pooling_ops.max_pool.eager(x, **how)
     return without_batch(out, batched), without_batch(indices, batched)
 
 
