@@ -22,7 +22,7 @@ if not ON_GPU and shutil.which("g++") is None:
 def kernels(monkeypatch):
     if not ON_GPU:
         monkeypatch.setattr(tiled.launch, "Kernel", emulator.Kernel)
-        monkeypatch.setattr(tiled, "_capability", lambda device: 80)
+        monkeypatch.setattr(tiled.launch, "capability", lambda device: 80)
         tiled._kernel.cache_clear()
     yield
     if not ON_GPU:
@@ -87,7 +87,7 @@ def test_results_and_gradients(dtype, queries, keys, size, is_causal):
 def test_products_by_groups_of_warps(dtype, queries, keys, size, is_causal, monkeypatch):
     """What devices of 9.0 compute by; on any other GPU the same by warps."""
     if not ON_GPU:
-        monkeypatch.setattr(tiled, "_capability", lambda device: 90)
+        monkeypatch.setattr(tiled.launch, "capability", lambda device: 90)
     dtype = getattr(ndgrad, dtype)
     q, g = (drawn(1, 1, queries, size, seed=s, dtype=dtype) for s in (1, 2))
     k, v = (drawn(1, 1, keys, size, seed=s, dtype=dtype) for s in (3, 4))
