@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Repeated:
     def parts(self, tensors: Tensors) -> tuple[list[list[Any]], list[Any]]:
         """What each sweep carries, and the rest."""
         ends = [0, *accumulate(s.carried for s in self.sweeps)]
-        return [list(tensors[a:b]) for a, b in zip(ends, ends[1:], strict=False)], list(tensors[ends[-1] :])
+        return [list(tensors[a:b]) for a, b in pairwise(ends)], list(tensors[ends[-1] :])
 
     def smooth_rows(self, starts: Sequence[Tensors]) -> list[int]:
         """The rows that have derivatives: of what is carried, those of such a dtype, and every y, which is a derivative."""
