@@ -52,7 +52,7 @@ def test_gradients_as_scipy_asks_for_them() -> None:
 
 
 def test_arrays_beside_tensors_that_require_grad() -> None:
-    w = dnp.array([1.0, 2.0], requires_grad=True)
+    w = dnp.array([1.0, 2.0]).requires_grad_()
     f = lambda w, x: ((x * w) ** 2).sum()
     g = ndgrad.compile(f, fullgraph=True)
     for _ in range(3):

@@ -266,7 +266,9 @@ class CompiledFunction:
         entry, found = self._by_program(given, spec, recording, [], form)
         if found is MISS:
             if entry.broken is None or not entry.broken.depends_on_values:
-                self._forms[kind] = None
+                self._forms[kind] = None  # and what cannot be is of no use to other calls
+                with self._lock:
+                    self.entries = [e for e in self.entries if e is not entry]
             return MISS
         return form.delivered(found)
 

@@ -159,7 +159,7 @@ def values_of(x: ArrayLike) -> NDArray[Any]:
 
 def truth_of(mask: ArrayLike) -> Array:
     """A mask as booleans."""
-    t = to_array(mask)
+    t = as_array(mask)
     return t if np_dtype(t).kind == "b" else comparison_ops.ne(t, 0)
 
 
