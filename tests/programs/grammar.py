@@ -105,6 +105,9 @@ np.where({mask}, {a}, {b})
 np.where({a} > {b}, {b}, {a})
 np.select([{mask}, {a} > {c}], [{a}, {b}], 0.25)
 np.choose(({mask}).astype(int), [{a}, {b}])
+np.choose(np.digitize({a}, [-0.4, 0.5]), [{a}, {b}, {c}])
+np.sqrt({a}, out=np.zeros_like({a}), where={a} > 0.2)
+np.add({a}, {b}, out=np.ones_like({a}), where={mask})
 """)
 
 #: Parts and other views; NumPy gives a view for most of them, and a program may write through it.
@@ -244,6 +247,8 @@ np.take({a}, {rows})
 np.take({a}, {rows}, axis=0)
 np.take({a}, [0, 5, -1], mode="wrap")
 np.compress([True, False, True], {a})
+np.ravel({a})[np.ravel_multi_index(np.unravel_index(np.argsort({a}, axis=None), np.shape({a})), np.shape({a}))]
+np.bincount(np.digitize(np.ravel({a}), [-0.4, 0.5]), np.ravel({a}), minlength=4)
 np.extract({mask}, {a})
 {a}[{rows}]
 {a}[{mask}]
@@ -492,6 +497,8 @@ np.multiply({v}, {w}, out={v})
 np.multiply({w}, {c}, out={part})
 np.subtract({v}, {w}, out={v}, where={mask})
 np.exp({w} * 0.5, out={v}, where={mask})
+np.log({v}, out={v}, where={v} > 0.1)
+np.divide({w}, {v}, out={v}, where=np.abs({v}) > 0.3)
 np.negative({v}, {v})
 np.clip({v}, -0.6, 0.7, out={v})
 np.cumsum({v}, axis=0, out={v})
@@ -516,6 +523,13 @@ np.place({v}, {mask}, [{c}, {c}])
 np.place({v}, {mask}, np.ravel({w} * 1.0))
 np.put({v}, [0, -1], {w})
 np.put({v}, [0, 1], [{c}, {c}])
+np.put({v}, np.argmax({a}), {c})
+np.put({v}, np.argsort({a}, axis=None)[:2] - 1, {w})
+np.put({v}, np.argsort({v}, axis=None) * 3, {w}, mode="wrap")
+np.putmask({v}, {mask}, [{c}, {c}, {c}])
+{v}[{v}[..., 0] > {c}] = {c}
+{v}[{v}[0] > {c}] = {w}
+{v}[:, {v}[0] > {c}] = {c}
 np.put_along_axis({v}, np.argsort({v}, axis=0), {w}, axis=0)
 np.put_along_axis({v}, np.argmax({v}, axis=-1, keepdims=True), {c}, axis=-1)
 np.fill_diagonal({v}, {c})

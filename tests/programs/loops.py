@@ -87,6 +87,8 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "jacfwd of jacfwd": lambda f: jacfwd(jacfwd(f)),
     "hessian": lambda f: hessian(f),
     "jacrev of grad": lambda f: jacrev(grad(f), argnums=2),
+    "grad of grad of grad": lambda f: grad(lambda *a: grad(lambda *a: grad(f, 2)(*a).sum(), 0)(*a).sum(), 2),
+    "vmap of jacrev of grad": lambda f: lambda x, r, w: vmap(jacrev(grad(f, 2), 2), in_dims=(0, None, None))(ndgrad.stack([x, -x]), r, w),
     "vmap": lambda f: lambda x, r, w: vmap(f, in_dims=(0, None, None))(ndgrad.stack([x, -x, x * 2]), r, w),
     "vmap of grad": lambda f: lambda x, r, w: vmap(grad(f, argnums=(0, 2)), in_dims=(None, 0, None))(x, ndgrad.stack([r, -r]), w),
     "grad of vmap": lambda f: lambda x, r, w: grad(lambda w: vmap(f, in_dims=(0, None, None))(ndgrad.stack([x, -x]), r, w).sum())(w),

@@ -183,6 +183,7 @@ WRITES = lines("""
 {a} = {a} + 0.0; {a}[0] = {c}
 {a} = {a} + 0.0; {a}[..., 0] *= {c}
 {a} = {a} + 0.0; {a}.masked_fill_({mask}, {c})
+{a} = {a} + 0.0; {a}[{a}.flatten(1)[:, 0] > {c}] = {c}
 {a} = {a} + 0.0; {a}.flatten()[0:3].mul_({c})
 {a} = {a} + 0.0; {a}.transpose(0, -1)[0] = 0.3
 {a} = {a} + 0.0; {a}.index_copy_({d}, {rows}[:1], {a}.index_select({d}, {rows}[:1]) * {c})

@@ -24,9 +24,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.function import Function
 from ndgrad.autograd.variable import np_dtype, wrap

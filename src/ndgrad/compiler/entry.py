@@ -202,7 +202,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     flat, spec = tree_flatten((args, kwargs))
-    entry = made.entry_for(flat, spec, modes().grad_enabled)
+    entry, flat = made.explained(flat, spec, modes().grad_enabled)
     if entry.made is None:
         broken = entry.broken
         assert broken is not None

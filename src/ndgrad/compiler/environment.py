@@ -281,7 +281,8 @@ class Environment:
         if array.nbytes > SMALL:
             known = Contents(array)
             put = (lambda saved: saved[0].write(array)) if array.flags.writeable else None
-            self._hold(Held(what, (), lambda: [known if known.are_in(array) else Contents(array)], put))
+            label = f" ({array.nbytes} bytes, compared before each call; those of a tensor are not)"
+            self._hold(Held(what, [label], lambda: [known if known.are_in(array) else Contents(array)], put))
             return
 
         def write(saved: list[Any]) -> None:

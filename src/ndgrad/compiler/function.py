@@ -14,6 +14,7 @@ from ndgrad._locks import make_lock
 from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.modes import modes, process, thread
 from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.compiler.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad.compiler.decisions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
@@ -133,6 +134,8 @@ class CompiledFunction:
         #: ndgrad.compiler.native_call), if there is one
         self._rows: NativeEntry | None = None
         self._native: Callable[..., Any] = _no_row
+        #: by kinds of calls with arrays of NumPy's: what they return, None where their contents count
+        self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
         self._transformed: dict[Any, CompiledFunction] = {}
         self._lock = make_lock()
@@ -214,22 +217,60 @@ class CompiledFunction:
                     self._add_row(known.entry, args, kwargs, state.grad_enabled)
                     return result
         flat, spec = tree_flatten((args, kwargs))
+        if have_arrays(flat):
+            found = self._with_arrays(flat, spec, state.grad_enabled, args, kwargs)
+            if found is not MISS:
+                return found
+        entry, found = self._by_program(flat, spec, state.grad_enabled, tried)
+        if entry.made is not None:
+            self._last = Last.of(entry, args, kwargs)
+            self._add_row(entry, args, kwargs, state.grad_enabled)
+            return found
+        if self.fullgraph and entry.broken is not None:
+            raise entry.broken.again()
+        return self.function(*args, **kwargs)
+
+    def _by_program(
+        self, flat: list[Any], spec: Any, recording: bool, tried: list[Entry], form: Form | None = None
+    ) -> tuple[Entry, Any]:
+        """The entry whose program fits a call, and its result; an entry without a program, if there is none. With
+        a `form`, it must be able to give such results."""
         while True:
-            entry = self.entry_for(flat, spec, state.grad_enabled, tried)
-            if entry.made is None:
-                break
+            entry = self.entry_for(flat, spec, recording, tried)
+            if entry.made is None or (form is not None and not form.fits(entry.made)):
+                return entry, MISS
             try:
                 found = entry.made(flat)
             except Mispredicted:
                 self._was_in_vain(entry, tried)
             else:
                 self._in_vain = max(self._in_vain - 1, 0)
-                self._last = Last.of(entry, args, kwargs)
-                self._add_row(entry, args, kwargs, state.grad_enabled)
-                return found
-        if self.fullgraph and entry.broken is not None:
-            raise entry.broken.again()
-        return self.function(*args, **kwargs)
+                return entry, found
+
+    def _with_arrays(
+        self, flat: list[Any], spec: Any, recording: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A call with arrays of NumPy's as inputs of a program (see ndgrad.compiler.array_arguments); `MISS` if that
+        cannot be."""
+        kind = kind_of_call(flat, spec)
+        form = self._forms.get(kind, MISS)
+        if form is MISS:
+            result = self.function(*args, **kwargs)
+            if len(self._forms) >= THRASHING_SIZES:
+                self._forms.clear()
+            self._forms[kind] = Form(result)
+            return result
+        given = None if form is None else as_inputs(flat)
+        if given is None:
+            return MISS
+        entry, found = self._by_program(given, spec, recording, [], form)
+        if found is MISS:
+            if entry.broken is None or not entry.broken.depends_on_values:
+                self._forms[kind] = None  # and what cannot be is of no use to other calls
+                with self._lock:
+                    self.entries = [e for e in self.entries if e is not entry]
+            return MISS
+        return form.delivered(found)
 
     def _was_in_vain(self, entry: Entry, tried: list[Entry]) -> None:
         """A program has run whose conditions on values do not hold in this call."""
@@ -238,6 +279,15 @@ class CompiledFunction:
         if self._in_vain > MOST_IN_VAIN:
             self._last = None
             self._rows, self._native = None, _no_row
+
+    def explained(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
+        """The entry for arguments, arrays of NumPy's among them, and what it is given."""
+        given = as_inputs(flat) if have_arrays(flat) else None
+        if given is not None:
+            entry = self.entry_for(given, spec, recording)
+            if entry.made is not None:
+                return entry, given
+        return self.entry_for(flat, spec, recording), flat
 
     def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
         """The entry for arguments and for the environment as it is now, made if need be; none of
@@ -394,6 +444,7 @@ class CompiledFunction:
             self._last = None
             self._rows, self._native = None, _no_row
             self._transformed.clear()
+            self._forms.clear()
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:

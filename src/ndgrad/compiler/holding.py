@@ -55,6 +55,23 @@ class Held:
         return f"{self.what}{self.labels[place]}" if place < len(self.labels) else self.what
 
 
+#: Bytes that are compared at a time: what lies between stays in the cache.
+_BLOCK = 1 << 18
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two arrays of one shape and dtype hold the same, where -0. is no 0., and a NaN is itself."""
+    if a.flags.forc and a.strides == b.strides:
+        first, second = (x.ravel(order="K").view(np.uint8) for x in (a, b))
+        return all(
+            np.array_equal(first[i : i + _BLOCK], second[i : i + _BLOCK]) for i in range(0, a.nbytes, _BLOCK)
+        )
+    if a.dtype.kind in "biu" or (a.dtype.kind == "f" and a.dtype.itemsize in (2, 4, 8)):
+        whole = f"u{a.dtype.itemsize}"
+        return bool(np.array_equal(a.view(whole), b.view(whole)))
+    return bool(a.tobytes() == b.tobytes())
+
+
 class Contents:
     """What a large NumPy array holds at some time. What a function computes from it by NumPy's own means is a constant
     of a trace, so every bit is compared."""
@@ -72,11 +89,7 @@ class Contents:
         copy = self._copy
         if array.shape != copy.shape or array.dtype != copy.dtype or array.strides != self._strides:
             return False
-        if array.dtype.kind == "f" and array.dtype.itemsize in (2, 4, 8):  # where -0. is no 0., and a NaN is itself
-            copy, array = copy.view(f"u{array.dtype.itemsize}"), array.view(f"u{array.dtype.itemsize}")
-        elif array.dtype.kind not in "biu":
-            return bool(array.tobytes() == copy.tobytes())
-        return bool(np.array_equal(array, copy))
+        return same_bits(array, copy)
 
     def write(self, array: Any) -> None:
         """Let an array hold this again."""

@@ -150,6 +150,17 @@ class Results:
             made.append(t)
         return made
 
+    def kinds(self) -> list[tuple[Any, Any]]:
+        """The class of each leaf, and the dtype of a new tensor; None for what is an input, or a part of something."""
+        return [
+            (leaf.value.__class__, getattr(leaf.value, "dtype", None))
+            if leaf.kind == PLAIN
+            else (self.new[leaf.number].face, self.values[leaf.number].dtype)
+            if leaf.kind == NEW and not leaf.path
+            else (None, None)
+            for leaf in self.leaves
+        ]
+
     def assembled(self, inputs: Sequence[Any], made: Sequence[Any]) -> list[Any]:
         """The leaves of a call: `inputs` are its tensors, `made` those over new memory."""
         return [

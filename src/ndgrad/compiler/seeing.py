@@ -62,7 +62,7 @@ def _compiled(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any]
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     flat, spec = tree_flatten((args, kwargs))
-    entry = made.entry_for(flat, spec, modes().grad_enabled)
+    entry, flat = made.explained(flat, spec, modes().grad_enabled)
     if entry.made is None:
         assert entry.broken is not None
         raise entry.broken.again()

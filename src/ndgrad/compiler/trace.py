@@ -30,9 +30,10 @@ from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.fixed import FixedValues
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.holding import same_bits
 from ndgrad.compiler.lower.places import reshaped_view
 from ndgrad.compiler.outside import Outside, payload_of, refused
-from ndgrad.compiler.passes.cse import Unhashable, frozen
+from ndgrad.compiler.passes.cse import SMALL_CONSTANT, Unhashable, frozen
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
@@ -73,6 +74,8 @@ class Tracer:
         self.inputs: list[Outside] = []
         self._outside: dict[int, Outside] = {}
         self._admits = admits
+        #: large arrays that are constants: themselves, and what they held
+        self._copies: dict[int, tuple[Any, Any]] = {}
         #: arrays that tensors were made of: themselves, and what stands for them
         self._over: dict[int, tuple[Any, TracedArray]] = {}
         #: those of them whose memory NumPy shares
@@ -131,11 +134,21 @@ class Tracer:
         """An array of which no tensor is made is a constant: what it holds now."""
         if not is_raw_array(array) or array.dtype.hasobject:
             raise GraphBreak(f"an array of class {type(array).__name__} takes part")
-        held = np.array(array.get() if is_on_device(array) else array)
+        held = self._held(array)
         value = Value(tuple(held.shape), held.dtype)
         self.program.constants[value] = held
         memory = Memory(self, value, constant=held, place=device_of(array) if is_on_device(array) else None)
         return TracedArray(value, memory, strides=tuple(array.strides))
+
+    def _held(self, array: Any) -> Any:
+        """A copy of an array, one for all the times that it takes part and holds the same."""
+        if is_on_device(array) or array.nbytes <= SMALL_CONSTANT:
+            return np.array(array.get() if is_on_device(array) else array)
+        known, copy = self._copies.get(id(array), (None, None))
+        if known is not array or copy.shape != array.shape or copy.dtype != array.dtype or not same_bits(array, copy):
+            copy = array.copy(order="K")
+            self._copies[id(array)] = array, copy
+        return copy
 
     def made_of(self, array: Any) -> TracedArray:
         """The payload of a tensor that the function makes over an array."""
@@ -632,7 +645,7 @@ def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and bytes(a.tobytes()) == bytes(b.tobytes())
+    return a.shape == b.shape and same_bits(a, b)
 
 
 def line_of(error: BaseException) -> str | None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Repeated:
     def parts(self, tensors: Tensors) -> tuple[list[list[Any]], list[Any]]:
         """What each sweep carries, and the rest."""
         ends = [0, *accumulate(s.carried for s in self.sweeps)]
-        return [list(tensors[a:b]) for a, b in zip(ends, ends[1:], strict=False)], list(tensors[ends[-1] :])
+        return [list(tensors[a:b]) for a, b in pairwise(ends)], list(tensors[ends[-1] :])
 
     def smooth_rows(self, starts: Sequence[Tensors]) -> list[int]:
         """The rows that have derivatives: of what is carried, those of such a dtype, and every y, which is a derivative."""
@@ -124,13 +124,12 @@ class While(Function):
         carried = [*starts[0], first, *tensors[len(starts[0]) : plan.carried]]
         values = [tracer.argument(t._array) for t in carried]
         results = tuple([Value(v.shape, v.dtype) for v in values])
-        settings = {region.program.name: region.program for region in regions}
+        settings: dict[str, Any] = {region.program.name: region.program for region in regions}
         if len(regions) == 1:
             settings |= {"carried": len(values), "invariant": len(taken)}
-            emit(tracer, repeat, [*values, *taken], settings, results)
         else:
-            counts = len(starts[0]) + 1, *[s.carried for s in plan.sweeps[1:]]
-            emit(tracer, sweeps, [*values, *taken], {**settings, "carried": counts, "reads": reads}, results)
+            settings |= {"carried": (len(starts[0]) + 1, *[s.carried for s in plan.sweeps[1:]]), "reads": reads}
+        emit(tracer, repeat if len(regions) == 1 else sweeps, [*values, *taken], settings, results)
         found = [wrap(t.face, tracer.array(v)) for t, v in zip(carried, results, strict=True)]
         del found[len(starts[0])]
         return tuple(found)
@@ -314,12 +313,15 @@ def _traced(
     regions = [_region(tracer, first_sweep, [*starts[0], first], (), "body")]
     rows = list(starts[0])
     for number, (sweep, carry) in enumerate(zip(plan.sweeps[1:], starts[1:], strict=True), start=1):
-        body = sweep.body
-        region = _region(tracer, lambda given, body=body: body([*given, *rest]), carry, rows, f"sweep{number}")
+        region = _region(tracer, _with_rest(sweep.body, rest), carry, rows, f"sweep{number}")
         regions.append(region)
         made = zip(region.faces[sweep.carried :], region.program.outputs[sweep.carried :], strict=True)
         rows += [*carry, *[wrap(face, tracer.array(v)) for face, v in made]]
     return first, regions
+
+
+def _with_rest(body: Flat, rest: Tensors) -> Flat:
+    return lambda given: body([*given, *rest])
 
 
 def _region(tracer: Any, body: Flat, carry: Tensors, rows: Tensors, name: str) -> Region:

@@ -100,8 +100,8 @@ def goes_on(p: Any) -> Any:
 
 
 def for_samples(p: Any, f: Flat, tensors: Tensors, kept: int) -> list[Any]:
-    """What a function of tensors, which captures none, gives for the samples for which a condition holds. For others the
-    first `kept` of the tensors stay what they are, and what else it gives is zero."""
+    """What a function of tensors, which captures none, gives for the samples for which a condition holds. For others
+    the first `kept` of the tensors stay what they are, and what else it gives is zero."""
     array, levels = take_apart(p)
     if not levels:
         return f(tensors)

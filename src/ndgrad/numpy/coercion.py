@@ -35,7 +35,7 @@ from ndgrad.ops import gather as gather_ops
 from ndgrad.ops import join as join_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import slices as slice_ops
-from ndgrad.storage import batch_dims, memory_of, sample_of
+from ndgrad.storage import batch_dims, checkable, memory_of, sample_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,13 +159,13 @@ def values_of(x: ArrayLike) -> NDArray[Any]:
 
 def truth_of(mask: ArrayLike) -> Array:
     """A mask as booleans."""
-    t = to_array(mask)
+    t = as_array(mask)
     return t if np_dtype(t).kind == "b" else comparison_ops.ne(t, 0)
 
 
 def surely(condition: Array) -> bool:
     """Whether a condition is known to hold somewhere; inside vmap nothing is known."""
-    return not batch_dims(condition) and bool(memory_of(condition).any())
+    return not batch_dims(condition) and bool(checkable(condition).any())
 
 
 def plain(x: Any) -> Any:

@@ -372,7 +372,7 @@ def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
     if _written_elsewhere("place", arr, np.place, mask, vals):
         return
     values = as_array(vals)
-    if is_open(mask) and values.size and not shares_memory(arr, values):
+    if is_open(mask) and values.size and not shares_memory(as_array(arr), values):
         chosen = flat(truth_of(mask))
         turn = arithmetic.remainder(scan.cumsum(cast_ops.cast(chosen, dtype=np.dtype(np.intp)), dim=0) - 1, values.size)
         _put_chosen(arr, chosen, taken(flat(with_dtype(values, np_dtype(arr))), 0, turn))

@@ -35,7 +35,8 @@ R = TypeVar("R")
 def _by_numpy(
     name: str, result: type[R], sentence: str, example: str, by_ops: Callable[..., Any] | None = None
 ) -> Callable[..., R]:
-    """NumPy's function on plain values; arrays in its result become Arrays. Where values are not known, `by_ops` answers."""
+    """NumPy's function on plain values; arrays in its result become Arrays. Where values are not known,
+    `by_ops` answers."""
     theirs = getattr(np, name)
 
     def function(*args: Any, **options: Any) -> Any:

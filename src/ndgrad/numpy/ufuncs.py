@@ -34,7 +34,17 @@ from ndgrad.numpy.coercion import (
     taken,
     with_dtype,
 )
-from ndgrad.ops import arithmetic, bitwise, comparison, exponential, extremum, product, rounding, selection, trigonometric
+from ndgrad.ops import (
+    arithmetic,
+    bitwise,
+    comparison,
+    exponential,
+    extremum,
+    product,
+    rounding,
+    selection,
+    trigonometric,
+)
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
@@ -437,13 +447,15 @@ def _masked(
 
 
 def _with_chosen(chosen: Array, values: list[Any]) -> list[Any]:
-    """Values with those at one of the chosen places in all that are not chosen, of which nobody knows which they are: there
-    the function has a value. Whatever its slope, none of it comes back to what was not chosen."""
+    """Values, in which one that is chosen stands at all places that are not, whichever these are: there the function
+    has a value. Whatever its slope, none of it comes back to what was not chosen."""
     if not chosen.size:
         return values
     with no_grad():
-        place = extremum.argmax(cast_ops.cast(flat(chosen), dtype=np.dtype(np.int8)), dim=0, keepdim=True)
-        safe = [shape_ops.reshape(taken(flat(v), 0, place), shape=()) for v in values]
+        line = flat(chosen)
+        place = extremum.argmax(cast_ops.cast(line, dtype=np.dtype(np.int8)), dim=0, keepdim=True)
+        there = taken(line, 0, place)  # whether any is chosen
+        safe = [shape_ops.reshape(selection.where(there, taken(flat(v), 0, place), 1), shape=()) for v in values]
     return [selection.where(chosen, v, one) for v, one in zip(values, safe, strict=True)]
 
 

@@ -16,6 +16,9 @@ from ndgrad.compiler.program import Instruction, Program, Value, with_arguments
 
 _COMMUTATIVE = frozenset(("add", "mul"))
 
+#: Bytes of a constant up to which others are compared with it; a larger one is one if it is one object.
+SMALL_CONSTANT = 4096
+
 
 class Unhashable(Exception):
     """A setting that cannot be compared: its instruction stays."""
@@ -29,7 +32,9 @@ def without_repetition(program: Program) -> Program:
     for value, array in program.constants.items():
         array = np.asarray(array)
         key: Hashable = (
-            (array.shape, array.dtype, array.tobytes()) if array.nbytes <= 4096 and not array.dtype.hasobject else value
+            (array.shape, array.dtype, array.tobytes())
+            if array.nbytes <= SMALL_CONSTANT and not array.dtype.hasobject
+            else ("the array", id(array))
         )
         first = known.setdefault(key, value)
         if first is value:
