@@ -23,6 +23,7 @@ from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.group import Call, Chain, Finished, Kernel
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
+from ndgrad.compiler.ops import interleaved
 from ndgrad.compiler.partition import is_view
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.profiler.flops import flops_of
@@ -66,7 +67,12 @@ def ops_of(step: Any, defined: Definitions) -> list[str]:
         return [name for inner in step.groups.steps for name in ops_of(inner, inside)]
     if isinstance(step, (Chain, Finished)):
         return [name for inner in _inside(step) for name in ops_of(inner, defined)]
-    return [i.op.name for i in _instructions(step, defined)] or [type(step).__name__.lower()]
+    return [called(i) for i in _instructions(step, defined)] or [type(step).__name__.lower()]
+
+
+def called(instruction: Instruction) -> str:
+    """The name of the op that an instruction stands for."""
+    return str(instruction.settings["op"] if instruction.op is interleaved else instruction.op.name)
 
 
 def _inside(step: Chain | Finished) -> list[Any]:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from ndgrad.autograd.call_watchers import FUNCTION, KERNEL, begin, end
-from ndgrad.compiler.accounting import Work, in_words, instruction_flops, ops_of, work_of
+from ndgrad.compiler.accounting import Work, called, in_words, instruction_flops, ops_of, work_of
 from ndgrad.compiler.lower.group import Call, Finished
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.program import Program
@@ -70,7 +70,7 @@ class WatchedNative(NativeProgram):
         known, defined = {*self.program.inputs, *self.program.constants}, self.program.definitions()
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
-            name = step.instruction.op.name if isinstance(step, Call) else _name(step, functions)
+            name = called(step.instruction) if isinstance(step, Call) else _name(step, functions)
             self.watched.append(
                 WatchedStep(program.name, name, ops_of(step, defined), work_of(step, known, defined), functions)
             )
