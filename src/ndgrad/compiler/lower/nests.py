@@ -230,7 +230,8 @@ class Nest:
             return 1
         alive = _most_alive(self.kernel)
         for count in (4, 2):
-            fits = alive * count <= _REGISTERS or (alive > _REGISTERS and alive * count <= _STACK)
+            # Two at least: a few values on the stack cost less than waiting for one vector's chain of instructions.
+            fits = alive * count <= (_REGISTERS if count > 2 else _STACK) or _REGISTERS < alive <= _STACK // count
             if fits and (self.any_row or self.shape[-1] >= 2 * count * self.lanes):
                 return count
         return 1
