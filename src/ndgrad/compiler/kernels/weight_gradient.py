@@ -55,6 +55,8 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
     strips = f.div(f.add(t["columns"], tile.columns - 1), tile.columns)
     slice_columns = f.mul(f.div(f.add(strips, f.sub(t["slices"], 1)), t["slices"]), tile.columns)
     whole = f.compare("eq", t["strip"], channels)
+    # Of two axes the second is x: rows of pixels follow one another in the innermost loop but one.
+    flat = f.compare("eq", t["out_y"], 1)
     joined = f.both(f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)), whole)
     with f.loop("%end", start="%begin") as chunk:
         part = f.div(chunk, t["slices"])
@@ -139,8 +141,9 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                         "cz": f.mul(f.mul(e["taps_x"], rows), size), "cy": f.mul(rows, size),
                         "cx": f.mul(t["columns"], size),
                         "N": width, "K": t["out_x"], "csA": f.mul(t["in_step_x"], pixel),
-                        "K1": t["out_y"], "K2": planes, "K3": together,
-                        "a1": f.mul(t["in_step_y"], row), "a2": f.mul(t["in_step_z"], plane), "a3": held,
+                        "K1": f.choose(flat, planes, t["out_y"]), "K2": f.choose(flat, 1, planes), "K3": together,
+                        "a1": f.choose(flat, f.mul(t["in_step_z"], plane), f.mul(t["in_step_y"], row)),
+                        "a2": f.mul(t["in_step_z"], plane), "a3": held,
                         "rows1": t["out_x"], "rows2": positions, "rows3": 0,
                         "column_b": f.mul(pixels, size), "first_b": 0,
                         "image_b": f.mul(t["groups"], strips_of_group),
