@@ -272,8 +272,8 @@ def language(torch: Any, capturable: bool = False) -> Step:
 
 # ----- timing ---------------------------------------------------------------------------------------------------------
 
-#: Samples of each way to run a step, and seconds of one; steps before the first.
-SAMPLES, SECONDS, BEFORE = 7, 0.15, 4
+#: Samples of each way to run a step, and seconds of one: many short ones, of which some are undisturbed. Steps before the first.
+SAMPLES, SECONDS, BEFORE = 21, 0.05, 4
 LIBRARIES = ("torch", "ndgrad")
 
 
@@ -336,9 +336,12 @@ def measured(wanted: Row, compiled: bool) -> list[Way]:
     for is_compiled in (False, True) if compiled and not wanted.is_recorded else (False,):
         ways = [Way(name, is_compiled) for name in LIBRARIES]
         steps = [(way, made) for way in ways if (made := ready(wanted, way)) is not None]
+        gc.collect()
+        gc.disable()  # as `timeit` does
         for _ in range(SAMPLES):
             for way, (step, count) in steps:
                 sample(way, step, count)
+        gc.enable()
         first, second = ways
         if not (first.problem or second.problem):
             if not abs(first.loss - second.loss) <= wanted.tolerance * max(1.0, abs(first.loss)):

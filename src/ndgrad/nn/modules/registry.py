@@ -149,7 +149,10 @@ class Registry:
     # Any: a module's attributes are whatever was assigned, and code that reads `self.weight` should not have to cast.
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
-        for home in ("_parameters", "_buffers", "_modules"):
+        parameters = own.get("_parameters")  # which forward functions ask for
+        if parameters is not None and name in parameters:
+            return parameters[name]
+        for home in ("_buffers", "_modules"):
             found = own.get(home)
             if found is not None and name in found:
                 return found[name]
