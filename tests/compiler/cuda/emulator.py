@@ -213,8 +213,10 @@ def _on_processor(code: str) -> str:
             line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
         elif "float power_of_two(float x)" in line:
             line = _TENSOR_CORES
-        elif "mma.sync" in line or "wgmma.mma_async" in line and "setp.ne.b32 p, %34" in line:
-            line = _OF_WARPS if "mma.sync" in line and "wgmma" not in line else _OF_GROUPS
+        elif 'asm("mma.sync' in line:
+            line = _OF_WARPS
+        elif "inline void from_memory(" in line:
+            line = _OF_GROUPS
         elif 'asm volatile("' in line or 'asm("' in line or "Tile tile_at(" in line:
             line = ""
         elif "extern __shared__" in line:

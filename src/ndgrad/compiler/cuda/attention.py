@@ -83,9 +83,14 @@ def _taken(part: slice | None, *arrays: Any) -> tuple[Any, ...]:
     return arrays if part is None else tuple([None if a is None else a[part] for a in arrays])
 
 
+def keeps_logs(q: Any, k: Any, v: Any, scale: float) -> bool:
+    """Whether `attention_kept` has something that gradients are quicker with."""
+    return not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v, scale)
+
+
 def attention_kept(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
     """The same result, and what its gradients are quicker with."""
-    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v, scale):
+    if keeps_logs(q, k, v, scale):
         out, logs = tiled_attention.attention(q, k, v, is_causal, scale)
         return out.reshape(*q.shape[:-1], v.shape[-1]), logs.reshape(q.shape[:-1])
     return attention(q, k, v, is_causal, scale), launch.new(q.shape[:-1], launch.SINGLE)
@@ -95,7 +100,7 @@ def gradients_of_kept(
     g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, is_causal: bool, scale: float
 ) -> tuple[Any, ...]:
     """The gradients in q, k and v, from what `attention_kept` gave."""
-    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v, scale):
+    if keeps_logs(q, k, v, scale):
         return _by_tiles(g, q, k, v, is_causal, scale, out, logs)
     return attention_gradients(g, q, k, v, is_causal, scale, (True, True, True))[:3]
 

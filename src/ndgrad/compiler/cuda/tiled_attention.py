@@ -1,13 +1,15 @@
-"""Attention of halves on tensor cores, a tile of 64 queries and 64 keys at a time: the weights are never in memory.
+"""Attention of halves on tensor cores, a tile of queries and a tile of keys at a time: the weights are never in memory.
 
-A block of four warps takes a tile; a warp has 16 of its rows in registers, and the other operand of each product comes
-through shared memory. Weights are computed with the largest score so far taken out, and what was added up before is
-scaled whenever a larger one comes (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
-"FlashAttention", 2022). Forward leaves the logarithm of each query's sum, from which reverse mode has the weights again:
+A block has some rows, queries or keys, and goes through tiles of the others, of which the next one is copied into shared
+memory while products with this one are computed (tile_products.py). Blocks with most to do begin first. Of causal tiles only
+those that are seen are met, and only those on the diagonal masked. Weights are computed with the largest score so far taken
+out, and what was added up before is scaled whenever a larger one comes (Milakov and Gimelshein, "Online normalizer
+calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). Forward leaves the logarithm of each query's sum, from
+which reverse mode has the weights again:
 
     D = sum(g o)          s = q k' scale - logarithm      p = 2^s      h = p (g v' - D)
     gv = p' g             gk = scale h' q                 (a block takes a tile of keys through all queries)
-    gq = scale h k                                        (a block takes a tile of queries through all keys)
+    gq = scale h k                                        (a block takes a tile of queries through all keys, and leaves D)
 
 So every sum is added in a fixed order. Logarithms and exponentials are to base two. Sums are in single precision.
 """
