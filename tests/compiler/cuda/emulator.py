@@ -179,7 +179,7 @@ static float element(Tile tile, int i, int j) {
 inline void begin_products(float (*c)[4]) { __syncwarp(); }
 inline void given(unsigned int* a) {}
 inline void end_products() {}
-inline void wait_for_products(float (*c)[4]) { __syncwarp(); }
+template <int LATER> void wait_for_products(float (*c)[4]) { __syncwarp(); }
 inline void show_copies() {}
 inline void from_memory(float (*c)[4], Tile a, Tile b, int adds) {
     const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16 + lane / 4;
