@@ -496,5 +496,6 @@ attention_with_logs = op(
     backward_name="ScaledDotProductFlashAttentionBackward0",
     saved_names={"q": "query", "k": "key", "v": "value"},
     one_dtype="q k v",
+    halves=True,
     halves_on_device=True,
 )  # fmt: skip

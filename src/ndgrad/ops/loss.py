@@ -13,6 +13,7 @@ import numpy
 
 from ndgrad.arrays import native
 from ndgrad.arrays.library import is_on_device
+from ndgrad.arrays.precision import widened
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
@@ -199,7 +200,10 @@ def _class_loss(
     wrong = ((target < 0) | (target >= x.shape[1])) & (target != ignore_index)
     if np is numpy and wrong.any():
         raise error(int(target[wrong][0]))
-    return _class_formula(x, target, weight, ignore_index, label_smoothing, reduction, raw_ops(np))
+    loss, total = _class_formula(
+        widened(x), target, widened(weight), ignore_index, label_smoothing, reduction, raw_ops(np)
+    )
+    return loss.astype(x.dtype, copy=False), total
 
 
 def _class_loss_vjp(
@@ -218,6 +222,8 @@ def _class_loss_vjp(
     if kernels is not None:
         g0 = native.dense(g0, x.dtype)
         return kernels.class_loss_gradient(g0, x, target, weight, out1, ignore_index, label_smoothing, reduction)
+    if ops.raw:
+        g0, x, weight = widened(g0), widened(x), widened(weight)
     there, counts, share = _shares(x, target, weight, ignore_index, ops)
     g = g0 / out1 if reduction == "mean" else g0
     one = _with_one(ops.keep(g * share, counts) * (1.0 - label_smoothing), 1, ops)
@@ -265,6 +271,7 @@ class_loss = op(
     discrete_outputs=(1,),
     optional="weight",
     backward_name="NllLossBackward0",
+    halves=True,
     halves_on_device=True,
 )  # fmt: skip
 

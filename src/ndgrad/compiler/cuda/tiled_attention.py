@@ -27,7 +27,8 @@ from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.tile_products import products
 from ndgrad.compiler.cuda.values import PRELUDE, STORED
 
-_LARGEST = 128
+#: The largest heads, and the pairs of tiles that a block has room for: what is met, and what comes next.
+_LARGEST, _STAGES = 128, 2
 
 _COMMON = """
 struct Operand { const S* at; long long batch; long long head; long long row; };
@@ -356,7 +357,7 @@ _LAYOUT = "16q6q5qd"
 
 class Form(NamedTuple):
     """How a kernel is cut: the threads of a block, 16-row rounds of a warp, rows of a tile, how many of them are met at a time,
-    where the block's rows are, how many blocks a processor is to hold, and how many pairs of tiles a block has room for."""
+    where the block's rows are, and how many blocks a processor is to hold."""
 
     by_groups: bool
     threads: int
@@ -365,7 +366,6 @@ class Form(NamedTuple):
     part: int
     left: str
     resident: int
-    stages: int
 
     @property
     def rows(self) -> int:
@@ -375,15 +375,15 @@ class Form(NamedTuple):
 
 #: For heads of at most 64, and for larger ones.
 _BY_WARPS = {
-    "forward": (Form(False, 128, 2, 64, 64, "InRegisters", 2, 2), Form(False, 128, 1, 32, 32, "InRegisters", 2, 2)),
-    "of_queries": (Form(False, 128, 2, 64, 32, "InMemory", 3, 2), Form(False, 128, 1, 32, 32, "InMemory", 2, 2)),
-    "of_keys": (Form(False, 128, 2, 64, 32, "InMemory", 2, 2), Form(False, 128, 1, 32, 32, "InMemory", 2, 2)),
+    "forward": (Form(False, 128, 2, 64, 64, "InRegisters", 2), Form(False, 128, 1, 32, 32, "InRegisters", 2)),
+    "of_queries": (Form(False, 128, 2, 64, 32, "InMemory", 3), Form(False, 128, 1, 32, 32, "InMemory", 2)),
+    "of_keys": (Form(False, 128, 2, 64, 32, "InMemory", 2), Form(False, 128, 1, 32, 32, "InMemory", 2)),
 }
 #: For heads of 64, and of 128.
 _BY_GROUPS = {
-    "forward": (Form(True, 256, 1, 64, 64, "InMemory", 2, 3), Form(True, 128, 1, 64, 64, "InMemory", 2, 2)),
-    "of_queries": (Form(True, 256, 1, 64, 64, "InMemory", 2, 3), Form(True, 128, 1, 64, 64, "InMemory", 2, 2)),
-    "of_keys": (Form(True, 128, 1, 64, 64, "InMemory", 3, 3), Form(True, 128, 1, 64, 64, "InMemory", 2, 2)),
+    "forward": (Form(True, 256, 1, 64, 64, "InMemory", 2), Form(True, 128, 1, 64, 64, "InMemory", 2)),
+    "of_queries": (Form(True, 256, 1, 64, 64, "InMemory", 2), Form(True, 128, 1, 64, 64, "InMemory", 2)),
+    "of_keys": (Form(True, 128, 1, 64, 64, "InMemory", 3), Form(True, 128, 1, 64, 64, "InMemory", 2)),
 }
 
 
@@ -401,7 +401,7 @@ typedef {STORED[char]} S;
 #define LEFT {cut.left}
 enum {{ DIM = {size}, WIDTH = {-(-size // 16) * 16}, STEPS = WIDTH / 16, BLOCKS = WIDTH / 8, STAGE = WIDTH + 8, THREADS = {cut.threads},
        ROUNDS = {cut.rounds}, OWN = 16 * ROUNDS, ROWS = {cut.rows}, TILE = {cut.tile}, PART = {cut.part}, LANES = {lanes},
-       RESIDENT = {cut.resident}, STAGES = {cut.stages} }};
+       RESIDENT = {cut.resident}, STAGES = {_STAGES} }};
 """
     return PRELUDE + sizes + products(char, cut.by_groups) + _COMMON + _KERNELS[name]
 
@@ -410,8 +410,8 @@ def _shared(name: str, size: int, cut: Form) -> int:
     """The bytes of shared memory that a block has: its rows, pairs of tiles, and numbers of rows."""
     row = 2 * (-(-size // 16) * 16 + (0 if cut.by_groups else 8))
     rows = cut.rows * (1 if name == "forward" else 2)
-    numbers = {"forward": 0, "of_queries": cut.rows, "of_keys": 2 * cut.stages * cut.tile}[name]
-    return (rows + 2 * cut.stages * cut.tile) * row + 4 * numbers
+    numbers = {"forward": 0, "of_queries": cut.rows, "of_keys": 2 * _STAGES * cut.tile}[name]
+    return (rows + 2 * _STAGES * cut.tile) * row + 4 * numbers
 
 
 @functools.lru_cache(maxsize=32)
