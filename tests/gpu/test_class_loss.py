@@ -91,7 +91,8 @@ def test_more_rows_than_blocks_take_at_once(monkeypatch):
     x, target = on_device(np.zeros((rows, 2)), "float32"), on_device(np.arange(rows) % 2, "int64")
     for _ in range(2):
         loss, total = kernels.class_loss(x, target, None, 1, 0.0, "sum", wrong)
-        assert host(loss) == pytest.approx(rows / 2 * np.log(2), rel=1e-5) and host(total) == rows / 2
+        assert host(loss) == pytest.approx(rows / 2 * np.log(2), rel=1e-5)
+        assert host(total) == rows / 2
 
 
 def test_a_target_that_is_no_class_is_noted(noted):
@@ -102,7 +103,8 @@ def test_a_target_that_is_no_class_is_noted(noted):
             loss.item()
     else:
         kernels.class_loss(x, target, None, -100, 0.0, "mean", wrong)
-        assert noted.host.tolist() == [1, 7] and noted.flag[0] == 1
+        assert noted.host.tolist() == [1, 7]
+        assert noted.flag[0] == 1
 
 
 def test_what_is_not_taken():

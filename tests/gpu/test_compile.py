@@ -240,7 +240,8 @@ def test_random_numbers_of_a_gpu_are_drawn_there():
         np.testing.assert_array_equal(host(got), host(want))
         assert ndgrad.equal(ndgrad.cuda.get_rng_state(), after)
     program = program_of(compiled)
-    assert not any(program.on_host) and not program.parts.crossing
+    assert not any(program.on_host)
+    assert not program.parts.crossing
 
 
 def test_strict_functions_run_op_by_op():

@@ -138,7 +138,8 @@ class Apply:
             return []
         self.scope["DEVICE_ARRAY"] = library.device_library.ndarray
         self.scope["on_device"] = Apply(self.op, self.plan, self.one, on_device=True).make()
-        return ["if g.__class__ is DEVICE_ARRAY:", "    return on_device(n, g, ops, keep)"]
+        first = "g" if self.op.outputs == 1 else "g[0]"
+        return [f"if {first}.__class__ is DEVICE_ARRAY:", "    return on_device(n, g, ops, keep)"]
 
     def precision(self) -> list[str]:
         """Lines that leave halves to the general form, and find out whether (c) numbers are complex."""

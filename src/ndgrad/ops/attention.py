@@ -419,3 +419,83 @@ attention = op(
     one_dtype="q k v",
     halves_on_device=True,
 )  # fmt: skip
+
+
+def _with_logs(np: Library, q: Payload, k: Payload, v: Payload, *, is_causal: bool, scale: float) -> tuple[Any, Any]:
+    kernels = native.attention_kernels(q, k, v, None)
+    if kernels is not None and kernels.keeps_logs(q, k, v, scale):
+        found: tuple[Any, Any] = kernels.attention_kept(q, k, v, is_causal, scale)
+        return found
+    out = _attention(np, q, k, v, None, is_causal=is_causal, scale=scale)
+    if getattr(q, "is_meta", False):
+        return out, type(q)(out.shape[:-1], widened(out).dtype)
+    q, k = widened(q), widened(k)
+    z = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
+    if is_causal:
+        z = np.where(np.arange(z.shape[-1]) <= np.arange(z.shape[-2])[:, None], z, z.dtype.type(-np.inf))
+    if not z.shape[-1]:
+        return out, np.full(out.shape[:-1], -np.inf, z.dtype)
+    top = largest(np, z, (z.ndim - 1,), True)
+    logs = np.log2(np.add.reduce(np.exp(z - top), axis=-1)) + top[..., 0] * z.dtype.type(1.4426950408889634)
+    return out, np.broadcast_to(logs, out.shape[:-1]).copy()
+
+
+def _with_logs_vjp(
+    g0: Payload,
+    q: Payload,
+    k: Payload,
+    v: Payload,
+    out0: Payload,
+    out1: Payload,
+    is_causal: bool,
+    scale: float,
+    needs: tuple[bool, ...],
+    ops: Vocabulary,
+) -> tuple[Any, ...]:
+    kernels = native.attention_kernels(q, k, v, None) if ops.raw else None
+    if kernels is not None and kernels.keeps_logs(q, k, v, scale):
+        found: tuple[Any, ...] = kernels.gradients_of_kept(g0, q, k, v, out0, out1, is_causal, scale)
+        return found
+    return _attention_vjp(g0, q, k, v, None, is_causal, scale, (*needs, False), ops)[:3]
+
+
+def _with_logs_jvp(
+    q: Payload,
+    k: Payload,
+    v: Payload,
+    q_t: Payload,
+    k_t: Payload,
+    v_t: Payload,
+    is_causal: bool,
+    scale: float,
+    ops: Vocabulary,
+) -> tuple[Payload, None]:
+    return _attention_jvp(q, k, v, None, q_t, k_t, v_t, None, is_causal, scale, ops), None
+
+
+def _with_logs_batch(
+    q: Payload, k: Payload, v: Payload, is_causal: bool, scale: float, batched: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Payload, Payload]:
+    found: tuple[Payload, Payload] = ops.attention_with_logs(
+        *_batch_aligned((q, k, v), batched, ops), is_causal=is_causal, scale=scale
+    )
+    return found
+
+
+# Attention without a mask, and the logarithm to base two of the sum of exponentials of each query's scores, from which
+# a device has the weights again in reverse mode without computing attention a second time.
+attention_with_logs = op(
+    "attention_with_logs", "q k v",
+    _with_logs,
+    settings={"is_causal": False, "scale": 1.0},
+    vjp=_with_logs_vjp,
+    jvp=_with_logs_jvp,
+    batch=_with_logs_batch,
+    outputs=2,
+    discrete_outputs=(1,),
+    backward_name="ScaledDotProductFlashAttentionBackward0",
+    saved_names={"q": "query", "k": "key", "v": "value"},
+    one_dtype="q k v",
+    halves=True,
+    halves_on_device=True,
+)  # fmt: skip

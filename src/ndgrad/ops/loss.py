@@ -13,6 +13,7 @@ import numpy
 
 from ndgrad.arrays import native
 from ndgrad.arrays.library import is_on_device
+from ndgrad.arrays.precision import widened
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
@@ -114,7 +115,7 @@ softmax_cross_entropy = op(
 )  # fmt: skip
 
 
-# ----- the whole loss of a classifier ----------------------------------------------------------------------------------
+# ----- the whole loss of a classifier --------------------------------------------------------------------------------
 
 
 def wrong_class(name: str, classes: int, ignore_index: int) -> Callable[[int], Exception]:
@@ -129,6 +130,10 @@ def wrong_class(name: str, classes: int, ignore_index: int) -> Callable[[int], E
     return error
 
 
+def _as_numbers(counts: Payload, x: Payload, ops: Vocabulary) -> Payload:
+    return ops.cast(counts, dtype=getattr(x.dtype, "numpy", x.dtype))
+
+
 def _shares(
     x: Payload, target: Payload, weight: Payload, ignore_index: int, ops: Vocabulary
 ) -> tuple[Payload, Payload, Payload]:
@@ -136,7 +141,7 @@ def _shares(
     counts = target != ignore_index
     there = ops.where(counts, target, 0)
     if weight is None:
-        return there, counts, ops.cast(counts, dtype=getattr(x.dtype, "numpy", x.dtype))
+        return there, counts, _as_numbers(counts, x, ops)
     return there, counts, ops.keep(ops.gather(weight, there, dim=len(weight.shape) - 1), counts)
 
 
@@ -153,7 +158,13 @@ def _reduced(rows: Payload, total: Payload, reduction: str, ops: Vocabulary) -> 
 
 
 def _class_formula(
-    x: Payload, target: Payload, weight: Payload, ignore_index: int, label_smoothing: float, reduction: str, ops: Vocabulary
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    ops: Vocabulary,
 ) -> tuple[Payload, Payload]:
     """The loss and the weights of all rows that count, along the last dimensions, whatever stands before them."""
     last = len(x.shape) - 1
@@ -169,18 +180,30 @@ def _class_formula(
 
 
 def _class_loss(
-    np: Library, x: Payload, target: Payload, weight: Payload, *, ignore_index: int, label_smoothing: float, reduction: str
+    np: Library,
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    *,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
 ) -> tuple[Payload, Payload]:
     refuse_complex("cross_entropy", x)
     kernels = native.class_loss_kernels(x, target, weight)
     error = wrong_class("cross_entropy", x.shape[1], ignore_index)
     if kernels is not None:
-        found: tuple[Payload, Payload] = kernels.class_loss(x, target, weight, ignore_index, label_smoothing, reduction, error)
+        found: tuple[Payload, Payload] = kernels.class_loss(
+            x, target, weight, ignore_index, label_smoothing, reduction, error
+        )
         return found
     wrong = ((target < 0) | (target >= x.shape[1])) & (target != ignore_index)
     if np is numpy and wrong.any():
         raise error(int(target[wrong][0]))
-    return _class_formula(x, target, weight, ignore_index, label_smoothing, reduction, raw_ops(np))
+    loss, total = _class_formula(
+        widened(x), target, widened(weight), ignore_index, label_smoothing, reduction, raw_ops(np)
+    )
+    return loss.astype(x.dtype, copy=False), total
 
 
 def _class_loss_vjp(
@@ -199,12 +222,14 @@ def _class_loss_vjp(
     if kernels is not None:
         g0 = native.dense(g0, x.dtype)
         return kernels.class_loss_gradient(g0, x, target, weight, out1, ignore_index, label_smoothing, reduction)
+    if ops.raw:
+        g0, x, weight = widened(g0), widened(x), widened(weight)
     there, counts, share = _shares(x, target, weight, ignore_index, ops)
     g = g0 / out1 if reduction == "mean" else g0
     one = _with_one(ops.keep(g * share, counts) * (1.0 - label_smoothing), 1, ops)
     scale, spread = one, None
     if label_smoothing:
-        each = _with_one(g * ops.cast(counts, dtype=getattr(x.dtype, "numpy", x.dtype)), 1, ops) * (label_smoothing / x.shape[1])
+        each = _with_one(g * _as_numbers(counts, x, ops), 1, ops) * (label_smoothing / x.shape[1])
         scale = one + each * (x.shape[1] if weight is None else ops.sum(weight, dim=(0,), keepdim=False))
         spread = each if weight is None else each * weight
     at = ops.gather_backward(one, _with_one(there, 1, ops), dim=1, shape=tuple(x.shape), distinct=True)
@@ -233,8 +258,8 @@ def _class_loss_jvp(
     return _reduced(rows, out1, reduction, ops), None
 
 
-# Cross entropy of scores (rows, classes) with the number of a class for each row, and the weights of the rows that count: what is
-# divided by for the mean. One kernel each way on a GPU.
+# Cross entropy of scores (rows, classes) with the number of a class for each row, and the weights of the rows that
+# count, by which the mean is divided. One kernel each way on a GPU.
 class_loss = op(
     "class_loss", "x target weight",
     _class_loss,
@@ -246,6 +271,7 @@ class_loss = op(
     discrete_outputs=(1,),
     optional="weight",
     backward_name="NllLossBackward0",
+    halves=True,
     halves_on_device=True,
 )  # fmt: skip
 

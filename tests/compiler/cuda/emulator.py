@@ -20,6 +20,7 @@ from pathlib import Path
 
 _SHIM = r"""
 #include <cmath>
+#include <csetjmp>
 #include <cstdint>
 #include <cstring>
 #include <ucontext.h>
@@ -41,10 +42,14 @@ struct alignas(16) uint4 { unsigned int x, y, z, w; };
 static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 struct Index { unsigned int x; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
-static ucontext_t scheduler;
+/* A thread's stack is a context's, but what goes to and fro are jumps, which ask nothing of the system. */
+struct Place { jmp_buf at; };
+static Place scheduler;
 static std::vector<ucontext_t> threads;
-static std::vector<bool> done;
+static std::vector<Place> places;
+static std::vector<bool> done, begun;
 static unsigned int running;
+static void pause_here() { if (!_setjmp(places[running].at)) _longjmp(scheduler.at, 1); }
 /* Who of a number of threads has come; those that have ended need not. */
 struct Barrier {
     unsigned int expected, come, turn;
@@ -53,7 +58,7 @@ struct Barrier {
         const unsigned int before = turn;
         ++come;
         pass_if_all();
-        while (turn == before) swapcontext(&threads[running], &scheduler);
+        while (turn == before) pause_here();
     }
     void leave() { --expected; if (expected) pass_if_all(); }
 };
@@ -74,29 +79,37 @@ template <typename T> T atomicAdd(T* at, T x) { const T before = *at; *at += x; 
 template <typename T> T atomicExch(T* at, T x) { const T before = *at; *at = x; return before; }
 static void (*body)(const void*);
 static const void* argument;
-static void enter() { body(argument); done[running] = true; of_block.leave(); of_warps[running / 32].leave(); }
+static void enter() {
+    body(argument);
+    done[running] = true; of_block.leave(); of_warps[running / 32].leave();
+    _longjmp(scheduler.at, 1);
+}
 static void run(void (*f)(const void*), unsigned int blocks, unsigned int count, const void* a) {
     body = f; argument = a; blockDim.x = count; gridDim.x = blocks;
     static std::vector<std::vector<char>> stacks;
     if (stacks.size() < count) stacks.resize(count, std::vector<char>(1 << 16));
     for (unsigned int b = 0; b < blocks; ++b) {
         blockIdx.x = b;
-        threads.assign(count, ucontext_t()); done.assign(count, false);
+        threads.assign(count, ucontext_t()); places.resize(count); done.assign(count, false); begun.assign(count, false);
         of_block = {count, 0, 0};
         for (unsigned int w = 0; w * 32 < count; ++w) of_warps[w] = {count - w * 32 < 32 ? count - w * 32 : 32, 0, 0};
         for (unsigned int t = 0; t < count; ++t) {
             getcontext(&threads[t]);
             threads[t].uc_stack.ss_sp = stacks[t].data(); threads[t].uc_stack.ss_size = stacks[t].size();
-            threads[t].uc_link = &scheduler;
             makecontext(&threads[t], enter, 0);
         }
-        for (bool left = true; left;) {
+        static bool left;  // as all that lives over a jump, not in a register
+        static unsigned int t;
+        for (left = true; left;) {
             left = false;
-            for (unsigned int t = 0; t < count; ++t) {
+            for (t = 0; t < count; ++t) {
                 if (done[t]) continue;
-                running = t;
-                threadIdx.x = t;
-                swapcontext(&scheduler, &threads[t]);
+                threadIdx.x = running = t;
+                if (!_setjmp(scheduler.at)) {
+                    if (begun[t]) _longjmp(places[t].at, 1);
+                    begun[t] = true;
+                    setcontext(&threads[t]);
+                }
                 left = left || !done[t];
             }
         }
@@ -179,7 +192,7 @@ static float element(Tile tile, int i, int j) {
 inline void begin_products(float (*c)[4]) { __syncwarp(); }
 inline void given(unsigned int* a) {}
 inline void end_products() {}
-inline void wait_for_products(float (*c)[4]) { __syncwarp(); }
+template <int LATER> void wait_for_products(float (*c)[4]) { __syncwarp(); }
 inline void show_copies() {}
 inline void from_memory(float (*c)[4], Tile a, Tile b, int adds) {
     const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16 + lane / 4;
@@ -234,8 +247,10 @@ def _on_processor(code: str) -> str:
             line = _TENSOR_CORES
         elif "mma.sync.aligned.m16n8k8" in line:
             line = _TENSOR_CORES_OF_SINGLES
-        elif "mma.sync" in line or ("wgmma.mma_async" in line and "setp.ne.b32 p, %34" in line):
-            line = _OF_WARPS if "mma.sync" in line and "wgmma" not in line else _OF_GROUPS
+        elif 'asm("mma.sync' in line:
+            line = _OF_WARPS
+        elif "inline void from_memory(" in line:
+            line = _OF_GROUPS
         elif 'asm volatile("' in line or 'asm("' in line or "Tile tile_at(" in line:
             line = ""
         elif "extern __shared__" in line:

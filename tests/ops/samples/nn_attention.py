@@ -28,6 +28,15 @@ def attention(q, k, v, mask, is_causal, scale):
     return weights(q, k, mask, is_causal, scale) @ v
 
 
+def with_logs(q, k, v, is_causal, scale):
+    z = scale * q @ np.swapaxes(k, -1, -2)
+    e = np.where(np.tri(*z.shape[-2:], dtype=bool), np.exp(z), 0) if is_causal else np.exp(z)
+    with np.errstate(divide="ignore"):
+        logs = np.log2(e.sum(-1))
+    out = attention(q, k, v, None, is_causal, scale)
+    return out, np.broadcast_to(logs, out.shape[:-1])
+
+
 def how(is_causal=False, scale=0.5):
     return {"is_causal": is_causal, "scale": scale}
 
@@ -51,6 +60,9 @@ ARGS = [
 SAMPLES = {
     "attention": [Sample((q, k, v, mask), settings, reference=attention) for q, k, v, mask, settings in ARGS]
     + [Sample((EVEN, EVEN, EVEN + 1, None), how(), reference=attention, **SINGLE)],
+    "attention_with_logs": [
+        Sample((q, k, v), settings, reference=with_logs) for q, k, v, mask, settings in ARGS if mask is None
+    ],
     "attention_weights": [Sample((q, k, mask), settings, reference=weights) for q, k, _, mask, settings in ARGS]
     + [
         Sample((EVEN, EVEN, None), how(), reference=weights, **SINGLE),

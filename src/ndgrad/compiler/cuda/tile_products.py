@@ -3,8 +3,9 @@
 A block has rows of its own in shared memory and meets tiles of other rows there. A warp has the sums of ROUNDS times 16 of
 the block's rows in registers, of which a lane holds two rows and, in each eight columns, two neighbours.
 
-    with_rows(c, rows, tile)        c = rows tile'      the block's rows, and the rows of a tile
-    with_columns(c, w, tile)        c += w tile         weights in registers, whose columns are the rows of a tile
+    start_with_rows(c, rows, tile)        c = rows tile'      the block's rows, and the rows of a tile
+    start_with_columns(c, w, tile)        c += w tile         weights in registers, whose columns are the rows of a tile
+    wait_for_rows<n>(c), ..._columns      till c is there: all products that were started but the last n
 
 There are two ways. By warps (devices from 8.0 on): each has its 16 or 32 rows, and operands come from shared memory into
 registers. Rows there are eight elements longer than need be, so that eight of them begin in different banks. By groups of
@@ -59,7 +60,7 @@ struct InMemory {
     __device__ inline void get(unsigned int (*f)[4], int k) const { left(f, rows, k); }
 };
 typedef LEFT Rows;
-__device__ inline void with_rows(float (*c)[PART / 8][4], const Rows& rows, const S* tile) {
+__device__ inline void start_with_rows(float (*c)[PART / 8][4], const Rows& rows, const S* tile) {
     const int lane = threadIdx.x % 32;
     #pragma unroll
     for (int r = 0; r < ROUNDS; ++r) for (int n = 0; n < PART / 8; ++n) for (int e = 0; e < 4; ++e) c[r][n][e] = 0;
@@ -79,7 +80,8 @@ __device__ inline void with_rows(float (*c)[PART / 8][4], const Rows& rows, cons
         }
     }
 }
-__device__ inline void with_columns(Sums* sums, const float (*w)[PART / 8][4], const S* tile) {
+template <int LATER> __device__ inline void wait_for_rows(float (*c)[PART / 8][4]) {}
+__device__ inline void start_with_columns(Sums* sums, const float (*w)[PART / 8][4], const S* tile) {
     const int lane = threadIdx.x % 32;
     #pragma unroll
     for (int k = 0; k < PART / 16; ++k) {
@@ -98,6 +100,7 @@ __device__ inline void with_columns(Sums* sums, const float (*w)[PART / 8][4], c
         }
     }
 }
+template <int LATER> __device__ inline void wait_for_columns(Sums* sums) {}
 """
 
 _BY_GROUPS = """
@@ -109,7 +112,7 @@ __device__ inline void from_registers(float (*c)[4], const unsigned int* a, Tile
 __device__ inline void begin_products(float (*c)[4]) { BEGIN }
 __device__ inline void given(unsigned int* a) { GIVEN }
 __device__ inline void end_products() { END }
-__device__ inline void wait_for_products(float (*c)[4]) { AWAIT }
+template <int LATER> __device__ inline void wait_for_products(float (*c)[4]) { AWAIT }
 template <int COUNT> __device__ inline int place(int row, int column) {
     return column / 64 * COUNT * 64 + row * 64 + (column % 64 / 8 ^ row % 8) * 8;
 }
@@ -119,7 +122,7 @@ struct InMemory {
     __device__ inline InMemory(const S* rows) : rows(rows + threadIdx.x / 128 * 64 * 64) {}
 };
 typedef LEFT Rows;
-__device__ inline void with_rows(float (*c)[PART / 8][4], const Rows& rows, const S* tile) {
+__device__ inline void start_with_rows(float (*c)[PART / 8][4], const Rows& rows, const S* tile) {
     #pragma unroll
     for (int n = 0; n < PART / 8; ++n) for (int e = 0; e < 4; ++e) c[0][n][e] = 0;
     begin_products(c[0]);
@@ -127,9 +130,9 @@ __device__ inline void with_rows(float (*c)[PART / 8][4], const Rows& rows, cons
     for (int k = 0; k < STEPS; ++k)
         from_memory(c[0], tile_at(rows.rows + k / 4 * ROWS * 64 + k % 4 * 16), tile_at(tile + k / 4 * TILE * 64 + k % 4 * 16), k > 0);
     end_products();
-    wait_for_products(c[0]);
 }
-__device__ inline void with_columns(Sums* sums, const float (*w)[PART / 8][4], const S* tile) {
+template <int LATER> __device__ inline void wait_for_rows(float (*c)[PART / 8][4]) { wait_for_products<LATER>(c[0]); }
+__device__ inline void start_with_columns(Sums* sums, const float (*w)[PART / 8][4], const S* tile) {
     unsigned int a[PART / 16][4];
     #pragma unroll
     for (int k = 0; k < PART / 16; ++k) {
@@ -143,8 +146,10 @@ __device__ inline void with_columns(Sums* sums, const float (*w)[PART / 8][4], c
         #pragma unroll
         for (int n = 0; n < BLOCKS; n += 8) from_registers(sums[0] + n, a[k], tile_at(tile + n * 8 * TILE + k * 16 * 64));
     end_products();
+}
+template <int LATER> __device__ inline void wait_for_columns(Sums* sums) {
     #pragma unroll
-    for (int n = 0; n < BLOCKS; n += 8) wait_for_products(sums[0] + n);
+    for (int n = 0; n < BLOCKS; n += 8) wait_for_products<LATER>(sums[0] + n);
 }
 """
 
@@ -191,7 +196,7 @@ _INSTRUCTIONS = {
     "BEGIN": f'asm volatile("wgmma.fence.sync.aligned;" : {_SUMS} :: "memory");',
     "GIVEN": 'asm volatile("" : "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3]));',
     "END": 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");',
-    "AWAIT": f'asm volatile("wgmma.wait_group.sync.aligned 0;" : {_SUMS} :: "memory");',
+    "AWAIT": f'asm volatile("wgmma.wait_group.sync.aligned %32;" : {_SUMS} : "n"(LATER) : "memory");',
     "SHOW": 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
 }  # fmt: skip
 

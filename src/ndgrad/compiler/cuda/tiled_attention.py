@@ -1,13 +1,15 @@
-"""Attention of halves on tensor cores, a tile of 64 queries and 64 keys at a time: the weights are never in memory.
+"""Attention of halves on tensor cores, a tile of queries and a tile of keys at a time: the weights are never in memory.
 
-A block of four warps takes a tile; a warp has 16 of its rows in registers, and the other operand of each product comes
-through shared memory. Weights are computed with the largest score so far taken out, and what was added up before is
-scaled whenever a larger one comes (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
-"FlashAttention", 2022). Forward leaves the logarithm of each query's sum, from which reverse mode has the weights again:
+A block has some rows, queries or keys, and goes through tiles of the others, of which the next one is copied into shared
+memory while products with this one are computed (tile_products.py). Blocks with most to do begin first. Of causal tiles only
+those that are seen are met, and only those on the diagonal masked. Weights are computed with the largest score so far taken
+out, and what was added up before is scaled whenever a larger one comes (Milakov and Gimelshein, "Online normalizer
+calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). Forward leaves the logarithm of each query's sum, from
+which reverse mode has the weights again:
 
     D = sum(g o)          s = q k' scale - logarithm      p = 2^s      h = p (g v' - D)
     gv = p' g             gk = scale h' q                 (a block takes a tile of keys through all queries)
-    gq = scale h k                                        (a block takes a tile of queries through all keys)
+    gq = scale h k                                        (a block takes a tile of queries through all keys, and leaves D)
 
 So every sum is added in a fixed order. Logarithms and exponentials are to base two. Sums are in single precision.
 """
@@ -25,14 +27,15 @@ from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.tile_products import products
 from ndgrad.compiler.cuda.values import PRELUDE, STORED
 
-_LARGEST = 128
+#: The largest heads, and the pairs of tiles that a block has room for: what is met, and what comes next.
+_LARGEST, _STAGES = 128, 2
 
 _COMMON = """
 struct Operand { const S* at; long long batch; long long head; long long row; };
 struct Arguments { Operand q; Operand k; Operand v; Operand g; S* out; float* logs; float* sums; S* gq; S* gk; S* gv;
                    long long heads; long long queries; long long keys; long long causal; long long lead; double scale; };
 /* Where a head's rows begin. */
-__device__ inline const S* head_of(Operand o, long long number, long long heads) {
+__device__ inline const S* head_of(Operand o, unsigned int number, unsigned int heads) {
     return o.at + number / heads * o.batch + number % heads * o.head;
 }
 /* Begin to copy rows into shared memory, zeros behind the last and behind the last column. */
@@ -43,6 +46,12 @@ template <int COUNT> __device__ inline void load(S* to, const S* from, long long
         const bool inside = first + row < end && column < DIM;
         copy<16>(to + place<COUNT>(row, column), inside ? from + (first + row) * stride + column : from, inside);
     }
+}
+/* The same for the two tiles that belong together. */
+enum { BOTH = 2 * TILE * SPAN };
+__device__ inline void load_both(S* to, const S* x, long long x_stride, const S* y, long long y_stride, int first, int end) {
+    load<TILE>(to, x, x_stride, first, end);
+    load<TILE>(to + TILE * SPAN, y, y_stride, first, end);
 }
 __device__ inline void load_numbers(float* to, const float* from, int first, int end) {
     const int i = threadIdx.x;
@@ -91,16 +100,20 @@ _FORWARD = """
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) forward(const Arguments a) {
     extern __shared__ __align__(1024) S memory[];
     const int queries = (int)a.queries, keys = (int)a.keys, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const long long number = blockIdx.x % a.lead;
-    const int first = ((queries + ROWS - 1) / ROWS - 1 - (int)(blockIdx.x / a.lead)) * ROWS, own = first + warp * OWN, group = own - warp * OWN % TOGETHER;
-    const S* const k = head_of(a.k, number, a.heads), * const v = head_of(a.v, number, a.heads);
+    const unsigned int heads = (unsigned int)a.heads, lead = (unsigned int)a.lead, number = blockIdx.x % lead;
+    const int turn = (int)(blockIdx.x / lead);
+    const int first = ((queries + ROWS - 1) / ROWS - 1 - turn) * ROWS, own = first + warp * OWN, group = own - warp * OWN % TOGETHER;
+    const S* const k = head_of(a.k, number, heads), * const v = head_of(a.v, number, heads);
     S* const tiles = memory + ROWS * SPAN;
     const float scale = (float)(a.scale * 1.4426950408889634);
-    load<ROWS>(memory, head_of(a.q, number, a.heads), a.q.row, first, queries);
-    load<TILE>(tiles, k, a.k.row, 0, keys);
-    load<TILE>(tiles + TILE * SPAN, v, a.v.row, 0, keys);
-    end_of_copies();
-    wait_for_copies<0>();
+    const int end = a.causal && first + ROWS < keys ? first + ROWS : keys;
+    load<ROWS>(memory, head_of(a.q, number, heads), a.q.row, first, queries);
+    #pragma unroll
+    for (int i = 0; i < STAGES - 1; ++i) {
+        if (i * TILE < end) load_both(tiles + i * BOTH, k, a.k.row, v, a.v.row, i * TILE, keys);
+        end_of_copies();
+    }
+    wait_for_copies<STAGES - 2>();
     show_copies();
     __syncthreads();
     const Rows q(memory);
@@ -108,21 +121,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) forward(const Ar
     float top[ROUNDS][2], total[ROUNDS][2];
     clear(out);
     for (int r = 0; r < ROUNDS; ++r) for (int h = 0; h < 2; ++h) top[r][h] = __int_as_float(0xff800000), total[r][h] = 0;
-    const int end = a.causal && first + ROWS < keys ? first + ROWS : keys;
-    for (int key = 0, turn = 0; key < end; key += TILE, turn ^= 1) {
-        const S* const tile = tiles + turn * 2 * TILE * SPAN;
-        wait_for_copies<0>();
+    for (int key = 0, stage = 0; key < end; key += TILE, stage = (stage + 1) % STAGES) {
+        const S* const tile = tiles + stage * BOTH;
+        const int later = key + (STAGES - 1) * TILE;
+        wait_for_copies<STAGES - 2>();
         show_copies();
         __syncthreads();
-        if (key + TILE < end) {
-            S* const next = tiles + (turn ^ 1) * 2 * TILE * SPAN;
-            load<TILE>(next, k, a.k.row, key + TILE, keys);
-            load<TILE>(next + TILE * SPAN, v, a.v.row, key + TILE, keys);
-            end_of_copies();
-        }
+        if (later < end) load_both(tiles + (stage + STAGES - 1) % STAGES * BOTH, k, a.k.row, v, a.v.row, later, keys);
+        end_of_copies();
         if (a.causal && key >= group + TOGETHER) continue;
         float s[ROUNDS][PART / 8][4];
-        with_rows(s, q, tile);
+        start_with_rows(s, q, tile);
+        wait_for_rows<0>(s);
         if (key + TILE > keys || (a.causal && key + TILE > own))
             hide<false>(s, own + lane / 4, key + lane % 4 * 2, keys, a.causal, __int_as_float(0xff800000));
         #pragma unroll
@@ -147,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) forward(const Ar
                         total[r][h] += s[r][n][e];
                     }
             }
-        with_columns(out, s, tile + TILE * SPAN);
+        start_with_columns(out, s, tile + TILE * SPAN);
+        wait_for_columns<0>(out);
     }
     __syncthreads();
     float by[ROUNDS][2];
@@ -157,10 +168,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) forward(const Ar
             sum += __shfl_xor_sync(0xffffffff, sum, 1);
             sum += __shfl_xor_sync(0xffffffff, sum, 2);
             const int row = own + r * 16 + h * 8 + lane / 4;
-            if (lane % 4 == 0 && row < queries) a.logs[number * queries + row] = top[r][h] * scale + log2f(sum);
+            if (lane % 4 == 0 && row < queries) a.logs[(long long)number * queries + row] = top[r][h] * scale + log2f(sum);
             by[r][h] = 1 / sum;
         }
-    store(a.out + number * queries * DIM, memory + warp * OWN * STAGE, own, queries, out, by);
+    store(a.out + (long long)number * queries * DIM, memory + warp * OWN * STAGE, own, queries, out, by);
 }
 """
 
@@ -168,18 +179,22 @@ _OF_QUERIES = """
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) of_queries(const Arguments a) {
     extern __shared__ __align__(1024) S memory[];
     const int queries = (int)a.queries, keys = (int)a.keys, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const long long number = blockIdx.x % a.lead;
-    const int first = ((queries + ROWS - 1) / ROWS - 1 - (int)(blockIdx.x / a.lead)) * ROWS, own = first + warp * OWN, group = own - warp * OWN % TOGETHER;
-    const S* const k = head_of(a.k, number, a.heads), * const v = head_of(a.v, number, a.heads);
-    const S* const from_g = head_of(a.g, number, a.heads), * const from_out = a.out + number * queries * DIM;
+    const unsigned int heads = (unsigned int)a.heads, lead = (unsigned int)a.lead, number = blockIdx.x % lead;
+    const int turn = (int)(blockIdx.x / lead);
+    const int first = ((queries + ROWS - 1) / ROWS - 1 - turn) * ROWS, own = first + warp * OWN, group = own - warp * OWN % TOGETHER;
+    const S* const k = head_of(a.k, number, heads), * const v = head_of(a.v, number, heads);
+    const S* const from_g = head_of(a.g, number, heads), * const from_out = a.out + (long long)number * queries * DIM;
     S* const tiles = memory + 2 * ROWS * SPAN;
-    float* const of_rows = (float*)(tiles + 4 * TILE * SPAN);
+    float* const of_rows = (float*)(tiles + STAGES * BOTH);
     const float scale = (float)(a.scale * 1.4426950408889634);
-    load<ROWS>(memory, head_of(a.q, number, a.heads), a.q.row, first, queries);
+    const int end = a.causal && first + ROWS < keys ? first + ROWS : keys;
+    load<ROWS>(memory, head_of(a.q, number, heads), a.q.row, first, queries);
     load<ROWS>(memory + ROWS * SPAN, from_g, a.g.row, first, queries);
-    load<TILE>(tiles, k, a.k.row, 0, keys);
-    load<TILE>(tiles + TILE * SPAN, v, a.v.row, 0, keys);
-    end_of_copies();
+    #pragma unroll
+    for (int i = 0; i < STAGES - 1; ++i) {
+        if (i * TILE < end) load_both(tiles + i * BOTH, k, a.k.row, v, a.v.row, i * TILE, keys);
+        end_of_copies();
+    }
     /* D: some lanes add up a row */
     #pragma unroll
     for (int i = threadIdx.x; i < ROWS * LANES; i += THREADS) {
@@ -193,10 +208,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) of_queries(const
         for (int d = LANES / 2; d; d >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, d);
         if (i % LANES == 0) {
             of_rows[i / LANES] = sum;
-            if (row < queries) a.sums[number * queries + row] = sum;
+            if (row < queries) a.sums[(long long)number * queries + row] = sum;
         }
     }
-    wait_for_copies<0>();
+    wait_for_copies<STAGES - 2>();
     show_copies();
     __syncthreads();
     const Rows q(memory), g(memory + ROWS * SPAN);
@@ -206,44 +221,48 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) of_queries(const
     for (int r = 0; r < ROUNDS; ++r)
         for (int h = 0; h < 2; ++h) {
             const int row = own + r * 16 + h * 8 + lane / 4;
-            logs[r][h] = row < queries ? a.logs[number * queries + row] : 0.0f;
+            logs[r][h] = row < queries ? a.logs[(long long)number * queries + row] : 0.0f;
             sums[r][h] = of_rows[row - first];
         }
-    const int end = a.causal && first + ROWS < keys ? first + ROWS : keys;
-    for (int begin = 0, turn = 0; begin < end; begin += TILE, turn ^= 1) {
-        wait_for_copies<0>();
+    for (int begin = 0, stage = 0; begin < end; begin += TILE, stage = (stage + 1) % STAGES) {
+        const int later = begin + (STAGES - 1) * TILE;
+        wait_for_copies<STAGES - 2>();
         show_copies();
         __syncthreads();
-        if (begin + TILE < end) {
-            S* const next = tiles + (turn ^ 1) * 2 * TILE * SPAN;
-            load<TILE>(next, k, a.k.row, begin + TILE, keys);
-            load<TILE>(next + TILE * SPAN, v, a.v.row, begin + TILE, keys);
-            end_of_copies();
-        }
+        if (later < end) load_both(tiles + (stage + STAGES - 1) % STAGES * BOTH, k, a.k.row, v, a.v.row, later, keys);
+        end_of_copies();
         #pragma unroll 1
         for (int part = 0; part < TILE; part += PART) {
             const int key = begin + part;
             if (key >= keys || (a.causal && key >= group + TOGETHER)) break;
-            const S* const tile = tiles + (turn * 2 * TILE + part) * SPAN;
+            const S* const tile = tiles + stage * BOTH + part * SPAN;
             float s[ROUNDS][PART / 8][4], h[ROUNDS][PART / 8][4];
-            with_rows(s, q, tile);
-            with_rows(h, g, tile + TILE * SPAN);
+            start_with_rows(s, q, tile);
+            start_with_rows(h, g, tile + TILE * SPAN);
+            wait_for_rows<1>(s);
             #pragma unroll
             for (int r = 0; r < ROUNDS; ++r)
                 #pragma unroll
                 for (int n = 0; n < PART / 8; ++n)
                     #pragma unroll
-                    for (int e = 0; e < 4; ++e)
-                        h[r][n][e] = power_of_two(s[r][n][e] * scale - logs[r][e / 2]) * (h[r][n][e] - sums[r][e / 2]);
+                    for (int e = 0; e < 4; ++e) s[r][n][e] = power_of_two(s[r][n][e] * scale - logs[r][e / 2]);
+            wait_for_rows<0>(h);
+            #pragma unroll
+            for (int r = 0; r < ROUNDS; ++r)
+                #pragma unroll
+                for (int n = 0; n < PART / 8; ++n)
+                    #pragma unroll
+                    for (int e = 0; e < 4; ++e) h[r][n][e] = s[r][n][e] * (h[r][n][e] - sums[r][e / 2]);
             if (key + PART > keys || (a.causal && key + PART > own))
                 hide<false>(h, own + lane / 4, key + lane % 4 * 2, keys, a.causal, 0);
-            with_columns(gq, h, tile);
+            start_with_columns(gq, h, tile);
+            wait_for_columns<0>(gq);
         }
     }
     __syncthreads();
     float by[ROUNDS][2];
     for (int r = 0; r < ROUNDS; ++r) by[r][0] = by[r][1] = (float)a.scale;
-    store(a.gq + number * queries * DIM, memory + warp * OWN * STAGE, own, queries, gq, by);
+    store(a.gq + (long long)number * queries * DIM, memory + warp * OWN * STAGE, own, queries, gq, by);
 }
 """
 
@@ -251,51 +270,57 @@ _OF_KEYS = """
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) of_keys(const Arguments a) {
     extern __shared__ __align__(1024) S memory[];
     const int queries = (int)a.queries, keys = (int)a.keys, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const long long number = blockIdx.x % a.lead;
-    const int first = (int)(blockIdx.x / a.lead) * ROWS, own = first + warp * OWN, group = own - warp * OWN % TOGETHER;
-    const S* const q = head_of(a.q, number, a.heads), * const g = head_of(a.g, number, a.heads);
+    const unsigned int heads = (unsigned int)a.heads, lead = (unsigned int)a.lead, number = blockIdx.x % lead;
+    const int turn = (int)(blockIdx.x / lead);
+    const int first = turn * ROWS, own = first + warp * OWN, group = own - warp * OWN % TOGETHER;
+    const S* const q = head_of(a.q, number, heads), * const g = head_of(a.g, number, heads);
     S* const tiles = memory + 2 * ROWS * SPAN;
-    float* const numbers = (float*)(tiles + 4 * TILE * SPAN);
-    const float* const from_logs = a.logs + number * queries, * const from_sums = a.sums + number * queries;
+    float* const numbers = (float*)(tiles + STAGES * BOTH);
+    const float* const from_logs = a.logs + (long long)number * queries, * const from_sums = a.sums + (long long)number * queries;
     const float scale = (float)(a.scale * 1.4426950408889634);
     const int begin = a.causal ? first : 0;
-    load<ROWS>(memory, head_of(a.k, number, a.heads), a.k.row, first, keys);
-    load<ROWS>(memory + ROWS * SPAN, head_of(a.v, number, a.heads), a.v.row, first, keys);
-    load<TILE>(tiles, q, a.q.row, begin, queries);
-    load<TILE>(tiles + TILE * SPAN, g, a.g.row, begin, queries);
-    load_numbers(numbers, from_logs, begin, queries);
-    load_numbers(numbers + TILE, from_sums, begin, queries);
-    end_of_copies();
-    wait_for_copies<0>();
+    load<ROWS>(memory, head_of(a.k, number, heads), a.k.row, first, keys);
+    load<ROWS>(memory + ROWS * SPAN, head_of(a.v, number, heads), a.v.row, first, keys);
+    #pragma unroll
+    for (int i = 0; i < STAGES - 1; ++i) {
+        const int query = begin + i * TILE;
+        if (query < queries) {
+            load_both(tiles + i * BOTH, q, a.q.row, g, a.g.row, query, queries);
+            load_numbers(numbers + i * 2 * TILE, from_logs, query, queries);
+            load_numbers(numbers + i * 2 * TILE + TILE, from_sums, query, queries);
+        }
+        end_of_copies();
+    }
+    wait_for_copies<STAGES - 2>();
     show_copies();
     __syncthreads();
     const Rows k(memory), v(memory + ROWS * SPAN);
     Sums gk[ROUNDS], gv[ROUNDS];
     clear(gk);
     clear(gv);
-    for (int at = begin, turn = 0; at < queries; at += TILE, turn ^= 1) {
-        wait_for_copies<0>();
+    for (int at = begin, stage = 0; at < queries; at += TILE, stage = (stage + 1) % STAGES) {
+        const int later = at + (STAGES - 1) * TILE, there = (stage + STAGES - 1) % STAGES;
+        wait_for_copies<STAGES - 2>();
         show_copies();
         __syncthreads();
-        if (at + TILE < queries) {
-            const int later = turn ^ 1;
-            S* const next = tiles + later * 2 * TILE * SPAN;
-            load<TILE>(next, q, a.q.row, at + TILE, queries);
-            load<TILE>(next + TILE * SPAN, g, a.g.row, at + TILE, queries);
-            load_numbers(numbers + later * 2 * TILE, from_logs, at + TILE, queries);
-            load_numbers(numbers + later * 2 * TILE + TILE, from_sums, at + TILE, queries);
-            end_of_copies();
+        if (later < queries) {
+            load_both(tiles + there * BOTH, q, a.q.row, g, a.g.row, later, queries);
+            load_numbers(numbers + there * 2 * TILE, from_logs, later, queries);
+            load_numbers(numbers + there * 2 * TILE + TILE, from_sums, later, queries);
         }
+        end_of_copies();
         #pragma unroll 1
         for (int part = 0; part < TILE; part += PART) {
             const int query = at + part;
             if (query >= queries) break;
             if (a.causal && query + PART <= group) continue;
-            const S* const tile = tiles + (turn * 2 * TILE + part) * SPAN;
-            const float* const logs = numbers + turn * 2 * TILE + part + lane % 4 * 2, * const sums = logs + TILE;
+            const S* const tile = tiles + stage * BOTH + part * SPAN;
+            const float* const logs = numbers + stage * 2 * TILE + part + lane % 4 * 2, * const sums = logs + TILE;
             const bool hides = query + PART > queries || (a.causal && query < own + OWN);
             float s[ROUNDS][PART / 8][4], h[ROUNDS][PART / 8][4];
-            with_rows(s, k, tile);
+            start_with_rows(s, k, tile);
+            start_with_rows(h, v, tile + TILE * SPAN);
+            wait_for_rows<1>(s);
             #pragma unroll
             for (int n = 0; n < PART / 8; ++n)
                 #pragma unroll
@@ -303,8 +328,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) of_keys(const Ar
                     #pragma unroll
                     for (int e = 0; e < 4; ++e) s[r][n][e] = power_of_two(s[r][n][e] * scale - logs[n * 8 + e % 2]);
             if (hides) hide<true>(s, own + lane / 4, query + lane % 4 * 2, queries, a.causal, 0);
-            with_columns(gv, s, tile + TILE * SPAN);
-            with_rows(h, v, tile + TILE * SPAN);
+            start_with_columns(gv, s, tile + TILE * SPAN);
+            wait_for_rows<1>(h);
             #pragma unroll
             for (int n = 0; n < PART / 8; ++n)
                 #pragma unroll
@@ -312,15 +337,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) of_keys(const Ar
                     #pragma unroll
                     for (int e = 0; e < 4; ++e) h[r][n][e] = s[r][n][e] * (h[r][n][e] - sums[n * 8 + e % 2]);
             if (hides) hide<true>(h, own + lane / 4, query + lane % 4 * 2, queries, a.causal, 0);
-            with_columns(gk, h, tile);
+            start_with_columns(gk, h, tile);
+            wait_for_columns<1>(gv);
+            wait_for_columns<0>(gk);
         }
     }
     __syncthreads();
     float by[ROUNDS][2];
     for (int r = 0; r < ROUNDS; ++r) by[r][0] = by[r][1] = 1;
-    store(a.gv + number * keys * DIM, memory + warp * OWN * STAGE, own, keys, gv, by);
+    store(a.gv + (long long)number * keys * DIM, memory + warp * OWN * STAGE, own, keys, gv, by);
     for (int r = 0; r < ROUNDS; ++r) by[r][0] = by[r][1] = (float)a.scale;
-    store(a.gk + number * keys * DIM, memory + warp * OWN * STAGE, own, keys, gk, by);
+    store(a.gk + (long long)number * keys * DIM, memory + warp * OWN * STAGE, own, keys, gk, by);
 }
 """
 _KERNELS = {"forward": _FORWARD, "of_queries": _OF_QUERIES, "of_keys": _OF_KEYS}
@@ -374,16 +401,17 @@ typedef {STORED[char]} S;
 #define LEFT {cut.left}
 enum {{ DIM = {size}, WIDTH = {-(-size // 16) * 16}, STEPS = WIDTH / 16, BLOCKS = WIDTH / 8, STAGE = WIDTH + 8, THREADS = {cut.threads},
        ROUNDS = {cut.rounds}, OWN = 16 * ROUNDS, ROWS = {cut.rows}, TILE = {cut.tile}, PART = {cut.part}, LANES = {lanes},
-       RESIDENT = {cut.resident} }};
+       RESIDENT = {cut.resident}, STAGES = {_STAGES} }};
 """
     return PRELUDE + sizes + products(char, cut.by_groups) + _COMMON + _KERNELS[name]
 
 
 def _shared(name: str, size: int, cut: Form) -> int:
-    """The bytes of shared memory that a block has: its rows, two pairs of tiles, and numbers of rows."""
+    """The bytes of shared memory that a block has: its rows, pairs of tiles, and numbers of rows."""
     row = 2 * (-(-size // 16) * 16 + (0 if cut.by_groups else 8))
     rows = cut.rows * (1 if name == "forward" else 2)
-    return (rows + 4 * cut.tile) * row + (0 if name == "forward" else 4 * max(cut.rows, 4 * cut.tile))
+    numbers = {"forward": 0, "of_queries": cut.rows, "of_keys": 2 * _STAGES * cut.tile}[name]
+    return (rows + 2 * _STAGES * cut.tile) * row + 4 * numbers
 
 
 @functools.lru_cache(maxsize=32)

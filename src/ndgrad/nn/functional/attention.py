@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.arrays.native import attention_kernels
 from ndgrad.arrays.precision import FLOATING
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.nn.functional.affine import linear
@@ -74,9 +76,20 @@ def scaled_dot_product_attention(
     if dropout_p > 0.0:
         weights = attention_ops.attention_weights.eager(query, key, attn_mask, is_causal=is_causal, scale=scale)
         out = ops.matmul(dropout(weights, dropout_p), value)
+    elif attn_mask is None and _has_logs(query, key, value, scale):
+        out = attention_ops.attention_with_logs.strict(query, key, value, is_causal=is_causal, scale=scale)[0]
     else:
         out = attention_ops.attention.strict(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
     return out if heads is None else ops.reshape(out, shape=(*out.shape[:-4], heads, *out.shape[-2:]))
+
+
+def _has_logs(query: Tensor, key: Tensor, value: Tensor, scale: float) -> bool:
+    """Whether a device keeps what its gradients are quicker with: of tensors that are nothing but arrays."""
+    if not (query.__class__ in FACES and key.__class__ in FACES and value.__class__ in FACES):
+        return False
+    arrays = query._array, key._array, value._array
+    kernels = attention_kernels(*arrays, None)
+    return kernels is not None and bool(kernels.keeps_logs(*arrays, scale))
 
 
 def _check_broadcast(name: str, q: Sizes, k: Sizes, v: Sizes, mask: Sizes | None) -> None:

@@ -61,11 +61,9 @@ def _class_dim(name: str, input: Tensor, target: Tensor, weight: Tensor | None) 
 class _Targets:
     """Class numbers, checked against the scores, with those to be ignored set aside."""
 
-    def __init__(
-        self, name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, dim: int
-    ) -> None:
-        self.dim = dim
-        self.classes = shape_of(input)[dim]
+    def __init__(self, name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> None:
+        self.dim = _class_dim(name, input, target, weight)
+        self.classes = shape_of(input)[self.dim]
         #: which samples count; None for all
         self.counted: Tensor | None = None
         numbers = checkable(target)
@@ -169,8 +167,7 @@ def nll_loss(
     tensor(0.2877)
     """
     reduction = read_reduction(reduction, size_average, reduce)
-    dim = _class_dim("nll_loss", input, target, weight)
-    targets = _Targets("nll_loss", input, target, weight, ignore_index, dim)
+    targets = _Targets("nll_loss", input, target, weight, ignore_index)
     return targets.reduced(-targets.weighed(targets.pick(input)), reduction)
 
 
@@ -201,13 +198,13 @@ def cross_entropy(
         )
     if is_inexact(np_dtype(target)) and shape_of(input) == shape_of(target):
         return _cross_entropy_of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
-    dim = _class_dim("cross_entropy", input, target, weight)
     if _is_one_kernel(input, target, weight):
+        _class_dim("cross_entropy", input, target, weight)
         loss: Tensor = loss_ops.class_loss.eager(
             input, target, weight, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction=reduction
         )[0]
         return loss
-    targets = _Targets("cross_entropy", input, target, weight, ignore_index, dim)
+    targets = _Targets("cross_entropy", input, target, weight, ignore_index)
     if not label_smoothing:
         per_sample = loss_ops.softmax_cross_entropy.eager(input, targets.target, dim=targets.dim)
         return targets.reduced(targets.weighed(per_sample), reduction)
