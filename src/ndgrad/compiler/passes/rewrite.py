@@ -113,9 +113,13 @@ class Walk:
         return instruction.results
 
     def _is_ordinary(self, instruction: Instruction) -> bool:
-        """Whether arguments are none of those that rules for arithmetic look for: numbers, constants, negated and
+        """Whether arguments are none of those that rules for arithmetic look for: 0 and 1, constants, negated and
         expanded values. Long programs are arithmetic for the most part."""
         for argument in instruction.arguments:
+            if argument.__class__ is float:
+                if argument == 0 or argument == 1:
+                    return False
+                continue
             if argument.__class__ is not Value or argument in self.constants:
                 return False
             made = self._defined.get(argument)
