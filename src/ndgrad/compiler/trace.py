@@ -64,6 +64,8 @@ class Tracer:
         #: the tensors from outside that were touched, in the order of the program's inputs
         self.inputs: list[Outside] = []
         self._outside: dict[int, Outside] = {}
+        #: what the trace sees of a tensor from outside, by its identity, if that was touched already
+        self.known_outside = self._outside.get
         self._admits = admits
         #: arrays that tensors were made of: themselves, and what stands for them
         self._over: dict[int, tuple[Any, TracedArray]] = {}
@@ -84,6 +86,13 @@ class Tracer:
         self.is_plain = True
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
+
+    def end(self) -> None:
+        """Let go of what was traced. All of it knows the tracer, and without this only a collection would find it."""
+        self.program, self._admits = Program([], []), None
+        self.inputs, self.conditions, self.later = [], [], []
+        for held in (self._outside, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
+            held.clear()  # type: ignore[attr-defined]  # dicts and lists
 
     # ----- what comes from outside ------------------------------------------------------------------------------------
 

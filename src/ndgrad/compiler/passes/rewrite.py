@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.program import Argument, Instruction, Program, Value, with_arguments
+from ndgrad.compiler.program import Argument, Instruction, Program, Value, with_values
 from ndgrad.compiler.trace import infer
 
 #: Instead of a name: every elementwise op.
@@ -79,10 +79,11 @@ class Walk:
         for instruction in self._program.instructions:
             self._where = instruction.where
             if replaced:
-                instruction = with_arguments(
-                    instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments]
-                )
-            for old, new in zip(instruction.results, self._add(instruction), strict=True):
+                instruction = with_values(instruction, replaced)
+            results = self._add(instruction)
+            if results is instruction.results:  # as nearly always
+                continue
+            for old, new in zip(instruction.results, results, strict=True):
                 if old is not new:
                     if old.shape != new.shape or old.dtype != new.dtype:
                         raise AssertionError(
