@@ -114,7 +114,7 @@ def make_eager(
     slow: Callable[..., Any] | None = None,
     into: Callable[..., Any] | None = None,
     on_device: bool = False,
-    payloads: tuple[type[Any], Callable[..., Any]] | None = None,
+    traced: tuple[type[Lane], dict[str, Any]] | None = None,
 ) -> Callable[..., Any]:
     """The function that runs `op` on tensors and records it.
 
@@ -125,7 +125,7 @@ def make_eager(
     the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded.
     `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch`, that
     question included, and of `write_out` (see ndgrad.api.public). `on_device`: see Note [Arrays on a device].
-    `payloads`: the class of payloads that are no arrays of NumPy's, and what runs the op on these (a tracer).
+    `traced`: a template for payloads that are no arrays of NumPy's, and the names that its lines use.
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
     from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
@@ -139,7 +139,8 @@ def make_eager(
         return _through_dispatch(op, slow)
 
     def make() -> Callable[..., Any]:
-        lane = Lane(op, reflected, public, plain, level, not unrecorded and op.differentiable, on_device)
+        template, names = traced or (Lane, {})
+        lane = template(op, reflected, public, plain, level, not unrecorded and op.differentiable, on_device)
         scope = {**_scope(op, level), "slow": slow, "write_out": into or write_out}
         devices = library.device_library
         if on_device:
@@ -148,9 +149,7 @@ def make_eager(
             twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
             scope["on_device"] = deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
             scope["DEVICE_ARRAY"] = devices.ndarray
-        if payloads is not None:
-            scope["ndarray"], scope["forward"] = payloads
-        made = compile_source(op.name, lane.source(), scope)
+        made = compile_source(op.name, lane.source(), scope | names)
         made.__doc__ = f"op {op.name!r} on tensors"
         return made
 
@@ -290,16 +289,11 @@ class Lane:
         """Lines that take an argument apart. Halves leave the lane, if the op's forward function does not
         take them as they are."""
         op = self.op
-        take, number = [f"a_{arg} = {name}._array"], [f"a_{arg} = {name}"]
-        take += self.place(f"a_{arg}", name == self.first)
+        take, number = self.take(arg, name), [f"a_{arg} = {name}"]
         if not self.level and not op.halves and not self.on_device:
             take += [f"if {_has_dtype(f'a_{arg}', HALF)}:", f"    {self.leave}"]
-        if arg in self.differentiable:
-            take += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
-            number += [f"e_{arg} = None"]
-        if self.plan is not None and arg in self.plan.arrays:
-            take += [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
-            number += [f"s_{arg} = None"]
+        number += [f"e_{arg} = None"] if arg in self.differentiable else []
+        number += [f"s_{arg} = None"] if self.saves(arg) else []
         if name == self.first:
             return take
         if self.numbers:
@@ -324,6 +318,18 @@ class Lane:
             body += ["elif d is NoneType:", *indented(number)]
         return [*body, "else:", f"    {self.leave}"]
 
+    def take(self, arg: str, name: str) -> list[str]:
+        """Lines that take a tensor apart."""
+        lines = [f"a_{arg} = {name}._array", *self.place(f"a_{arg}", name == self.first)]
+        if arg in self.differentiable:
+            lines += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
+        if self.saves(arg):
+            lines += [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
+        return lines
+
+    def saves(self, arg: str) -> bool:
+        return self.plan is not None and arg in self.plan.arrays
+
     def place(self, array: str, first: bool) -> list[str]:
         """Lines that hand a call over where an array is not where this lane's are."""
         if self.on_device:
@@ -338,10 +344,7 @@ class Lane:
     # ----- forward -----
 
     def forward(self) -> list[str]:
-        op = self.op
-        collected = ["*arrays"] if self.collecting is not None else []
-        arguments = [*(f"a_{a}" for a in self.names), *collected, *(f"{s}={s}" for s in op.settings)]
-        run, body = f"forward({', '.join(arguments)})", []
+        op, run, body = self.op, self.call(), []
         if self.level and self.differentiable:
             ours = [
                 f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None"
@@ -358,22 +361,33 @@ class Lane:
             body += ["if c is Tensor and out.dtype is not arrays[0].dtype:", f"    {self.leave}"]
         return body
 
+    def arrays(self) -> list[str]:
+        return [*(f"a_{a}" for a in self.names), *(["*arrays"] if self.collecting is not None else [])]
+
+    def call(self) -> str:
+        """What runs the op on arrays."""
+        return f"forward({', '.join([*self.arrays(), *(f'{s}={s}' for s in self.op.settings)])})"
+
     # ----- one result -----
+
+    def put(self, slot: str, value: str) -> str:
+        """The line that gives the result one of its parts."""
+        return f"r.{slot} = {value}"
 
     def one_result(self) -> list[str]:
         op = self.op
-        body = ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
+        body = ["r = new(c)", self.put("_array", "out"), self.put("_storage", "None"), self.put("_meta", "None")]
         if op.view:
             body += _view_lines(self.first, self.first_array, self.settings, self.level)
         if self.plan is None:
-            return [*body, *self.narrow(), "r._node = None", "return r"]
+            return [*body, *self.narrow(), self.put("_node", "None"), "return r"]
         none = " and ".join(
             [f"{e} is None" for e in self.fixed_edges()] + (["edges.count(None) == len(edges)"] if self.joins() else [])
         )
         if op.may_be_discrete or op.variadic:
             none = f"({none}) or {'payload_dtype(out)' if self.level else 'out.dtype'}.kind not in {INEXACT!r}"
-        unrecorded = [*self.narrow(), "r._node = None", "return r"]
-        body += [f"if {none}:", *indented(unrecorded), *self.node(), "r._node = n"]
+        unrecorded = [*self.narrow(), self.put("_node", "None"), "return r"]
+        body += [f"if {none}:", *indented(unrecorded), *self.node(), self.put("_node", "n")]
         if self.plan.outs:
             body += ["if c is not Tensor:", "    kept_storage(r)"]
         return [*body, "return r"]

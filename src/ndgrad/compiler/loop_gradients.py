@@ -30,7 +30,6 @@ which must go on from round to round.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -133,59 +132,72 @@ def _graph_is_program(tracer: Tracer, roots: Sequence[Any], ends: Sequence[Value
     return recorded is not None and recorded == _written(tracer.program, ends, inputs)
 
 
-def _recorded(tracer: Tracer, roots: Sequence[Any], wanted: Sequence[int]) -> Counter[Any] | None:
+#: Of an op: how many nodes or instructions, and how many edges or arguments.
+_Counts = dict[Any, list[int]]
+
+
+def _recorded(tracer: Tracer, roots: Sequence[Any], wanted: Sequence[int]) -> _Counts | None:
     """How many nodes of each op, and how many edges, lie between roots and the inputs that gradients are wanted of; None
     where the graph has something that rules of the table do not say."""
     leaves = {id(tracer.inputs[i].source) for i in wanted}
     outside = {id(tracer.inputs[i]._node) for i in wanted}
-    found: Counter[Any] = Counter()
+    found: _Counts = {}
+    of_class: dict[type[Any], list[int]] = {}  # the same counts: a graph has very many nodes of few classes
     stack = [t._node for t in roots]
-    seen = set(map(id, stack))
+    seen = set(stack)
     while stack:
         node = stack.pop()
-        if isinstance(node, AccumulateGrad):
-            if id(node.variable) not in leaves or node.extra is not None:
+        counts = of_class.get(node.__class__)
+        if counts is None:
+            if isinstance(node, AccumulateGrad):
+                if id(node.variable) not in leaves or node.extra is not None:
+                    return None
+                continue
+            if isinstance(node, OutsideBackward):
+                if id(node) not in outside or node.extra is not None:
+                    return None
+                continue
+            op = getattr(node, "op", None)
+            if op is None or node.__class__ is not op.node_class:
                 return None
-            continue
-        if isinstance(node, OutsideBackward):
-            if id(node) not in outside or node.extra is not None:
-                return None
-            continue
-        op = getattr(node, "op", None)
-        if op is None or node.extra is not None or node.__class__ is not op.node_class:
+            counts = of_class[node.__class__] = found[op] = [0, 0]
+        if node.extra is not None:
             return None
-        found[op] += 1
+        counts[0] += 1
         for e in node.next:
             if e is None:
                 continue
-            found[op, "edges"] += 1
+            counts[1] += 1
             following = e.node if e.__class__ is Edge else e
-            if id(following) not in seen:
-                seen.add(id(following))
+            if following not in seen:
+                seen.add(following)
                 stack.append(following)
     return found
 
 
-def _written(program: Program, ends: Sequence[Value], inputs: Sequence[Value]) -> Counter[Any]:
+def _written(program: Program, ends: Sequence[Value], inputs: Sequence[Value]) -> _Counts:
     """How many instructions of each op, and how many of their arguments, lie on ways from inputs to ends along which a
     gradient would flow if all were recorded."""
     flowing = set(inputs)
     on_way: list[tuple[Instruction, list[Value]]] = []
     for instruction in program.instructions:
-        op = instruction.op
         # what a detached value is made of flows into it all the same, and so it is counted, and has no node
         sources = [v for v in _differentiable(instruction) if v in flowing]
         if sources:
+            discrete = instruction.op.discrete_outputs
             for number, v in enumerate(instruction.results):
-                if number not in op.discrete_outputs and v.dtype.kind in INEXACT:
+                if v.dtype.kind in INEXACT and number not in discrete:
                     flowing.add(v)
             on_way.append((instruction, sources))
-    found: Counter[Any] = Counter()
+    found: _Counts = {}
     needed = set(ends)
     for instruction, sources in reversed(on_way):
-        if any(v in needed for v in instruction.results):
-            found[instruction.op] += 1
-            found[instruction.op, "edges"] += len(sources)
+        if not needed.isdisjoint(instruction.results):
+            counts = found.get(instruction.op)
+            if counts is None:
+                counts = found[instruction.op] = [0, 0]
+            counts[0] += 1
+            counts[1] += len(sources)
             needed.update(sources)
     return found
 
@@ -193,9 +205,9 @@ def _written(program: Program, ends: Sequence[Value], inputs: Sequence[Value]) -
 def _differentiable(instruction: Instruction) -> list[Value]:
     """The values among the arguments through which a gradient might flow."""
     op, arguments = instruction.op, instruction.arguments
-    positions = op.differentiable_positions(len(arguments)) if getattr(op, "differentiable", False) else None
-    chosen = arguments if positions is None else [arguments[i] for i in positions]
-    return [a for a in chosen if a.__class__ is Value]
+    if not getattr(op, "differentiable", False):
+        return [a for a in arguments if a.__class__ is Value]
+    return [a for i in op.differentiable_positions(len(arguments)) if (a := arguments[i]).__class__ is Value]
 
 
 # ----- loops ----------------------------------------------------------------------------------------------------------

@@ -143,13 +143,17 @@ def payload_of(t: Any) -> Any:
 def _property(name: str) -> property:
     slot = _SLOTS[name]
     read, write = slot.__get__, slot.__set__
+    read_outside = Outside.__dict__[name].__get__
 
     def get(t: Any) -> Any:
         payload = _get_array(t)
         if payload.__class__ is TracedArray:  # one that the trace has made, as nearly all are
             return read(t)
-        outside = _of(t, payload)
-        return read(t) if outside is None else getattr(outside, name)
+        tracer = modes().tracer()
+        outside = None if tracer is None else tracer.known_outside(id(t))
+        if outside is None:
+            outside = _of(t, payload)
+        return read(t) if outside is None else read_outside(outside)
 
     def set_(t: Any, value: Any) -> None:
         try:

@@ -159,6 +159,15 @@ def rewritten(
     )
 
 
+def with_values(instruction: Instruction, replaced: dict[Value, Value]) -> Instruction:
+    """The same instruction on the values that stand for some; itself if they are none of its own."""
+    for a in instruction.arguments:
+        if a.__class__ is Value and a in replaced:
+            new = tuple([replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments])
+            return Instruction(instruction.op, new, instruction.settings, instruction.results, instruction.where)
+    return instruction
+
+
 def with_arguments(instruction: Instruction, arguments: Iterable[Argument]) -> Instruction:
     """The same instruction on other arguments; itself if they are the same."""
     new = tuple(arguments)

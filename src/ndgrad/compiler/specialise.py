@@ -130,6 +130,10 @@ class Specialisation:
     # ----- tracing ----------------------------------------------------------------------------------------------------
 
     def _trace(self, arguments: list[Any]) -> None:
+        with _without_collections():
+            self._trace_once(arguments)
+
+    def _trace_once(self, arguments: list[Any]) -> None:
         by_identity = {id(t): i for i, t in enumerate(arguments)}
         gradients: dict[int, int] = {}
         #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry),
@@ -172,6 +176,7 @@ class Specialisation:
             facts(o.source) if kind == "grad" else None
             for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
         ]
+        tracer.end()
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
         """The leaves of what the function returns, and what else it leaves behind."""
@@ -637,13 +642,23 @@ class Derivative(Specialisation):
 
 
 @contextmanager
+def _without_collections() -> Iterator[None]:
+    """A block without garbage collections: a trace is many objects, and all of them are needed until it ends."""
+    collects = gc.isenabled()
+    try:
+        gc.disable()
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextmanager
 def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     """A block in which a function is traced. Whatever it does to the world outside is undone, and
     whatever it raises is a break."""
     token = current_tracer.set(tracer)
-    collects = gc.isenabled()
     try:
-        gc.disable()  # a trace is many objects, and all of them are needed until it ends
         with hidden(), unchanged_world():
             try:
                 yield
@@ -658,8 +673,6 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
         )
     finally:
         current_tracer.reset(token)
-        if collects:
-            gc.enable()
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,6 @@ import ndgrad
 from ndgrad.arrays.library import is_on_device, is_raw_array
 from ndgrad.arrays.meta import MetaArray
 from ndgrad.arrays.placement import CPU, device_of
-from ndgrad.autograd.dispatch import record_any
-from ndgrad.autograd.generate import make_eager
 from ndgrad.autograd.modes import modes, restore, running, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
@@ -38,14 +35,12 @@ from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 from ndgrad.compiler.replay import Replay
+from ndgrad.compiler.traced_lanes import CHECKS, run_traced
 from ndgrad.devices import device
 from ndgrad.ops.table import RANDOM
 from ndgrad.ops.vocabulary import find
 
 _PACKAGE = str(Path(ndgrad.__file__).parent)
-
-#: Ops whose results nobody reads.
-_CHECKS = frozenset(["refuse_phase"])
 
 #: (op, arguments in shape and dtype, settings) -> (several results?, their shapes and dtypes)
 _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
@@ -73,6 +68,8 @@ class Tracer:
         #: the tensors from outside that were touched, in the order of the program's inputs
         self.inputs: list[Outside] = []
         self._outside: dict[int, Outside] = {}
+        #: what the trace sees of a tensor from outside, by its identity, if that was touched already
+        self.known_outside = self._outside.get
         self._admits = admits
         #: large arrays that are constants: themselves, and what they held
         self._copies: dict[int, tuple[Any, Any]] = {}
@@ -97,6 +94,13 @@ class Tracer:
         self.is_plain = True
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
+
+    def end(self) -> None:
+        """Let go of what was traced. All of it knows the tracer, and without this only a collection would find it."""
+        self.program, self._admits = Program([], []), None
+        self.inputs, self.conditions, self.later = [], [], []
+        for held in (self._outside, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
+            held.clear()  # type: ignore[attr-defined]  # dicts and lists
 
     # ----- what comes from outside ------------------------------------------------------------------------------------
 
@@ -245,6 +249,25 @@ class Tracer:
             raise GraphBreak("a tensor of a transform that has ended takes part")
         return array
 
+    def _arguments(self, arrays: Sequence[Any]) -> tuple[list[Argument], device | None]:
+        """What the arguments of an op are in the program, and the device on which its result is."""
+        found: list[Argument] = []
+        place, is_plain = None, True
+        for a in arrays:
+            if a.__class__ is TracedArray:
+                memory = a.memory
+                is_current = a.version == memory.version and memory.tracer is self and memory.picked is None
+                found.append(a._value if is_current else self.argument(a))
+                if memory.place is not place:
+                    is_plain = is_plain and (place is None or memory.place is None)
+                    place = memory.place or place
+            elif a.__class__ is float or a.__class__ is int:
+                found.append(a)
+            else:
+                is_plain = False
+                found.append(self.argument(a))
+        return found, place if is_plain else _place(arrays)
+
     # ----- instructions -----------------------------------------------------------------------------------------------
 
     def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
@@ -264,10 +287,7 @@ class Tracer:
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
         """An op on tensors where nothing but this trace is in force: by the code that eager calls run, with `traced` in
         the place of the op's function."""
-        lane = (_RECORDED if records else _UNRECORDED).get(op)
-        if lane is None:
-            lane = _made_lane(op, records) if _is_frequent(op) else None
-        return record_any(op, args, settings) if lane is None else lane(*args, **settings)
+        return run_traced(self, op, args, settings, records)
 
     def __call__(
         self,
@@ -286,7 +306,7 @@ class Tracer:
             return self._filled(op)
         if op.batch is RANDOM:
             return self.array(drawn(self, op, arrays, settings), _place(arrays))
-        if op.name in _CHECKS:
+        if op.name in CHECKS:
             raise GraphBreak(
                 f"{op.name} is there for the error that it raises, and a program computes only what is read"
             )
@@ -307,8 +327,7 @@ class Tracer:
         """The traced arrays of an op's results, whose shapes follow from its arguments'."""
         if running() is not None:
             self.is_plain = False
-        arguments = [self.argument(a) for a in arrays]
-        place = _place(arrays)
+        arguments, place = self._arguments(arrays)
         if place is not None and place is not CPU:
             _check_place(op, arrays, place)
         results = self.emit(op, arguments, settings)
@@ -436,35 +455,6 @@ class Tracer:
         (row,) = self.emit(reshape, (part,), {"shape": (part.size,)})
         (out,) = self.emit(find("scatter"), (flat, index, row), {"dim": 0})
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
-
-
-#: The functions that run ops on traced tensors, by op.
-_RECORDED: dict[Any, Callable[..., Any]] = {}
-_UNRECORDED: dict[Any, Callable[..., Any]] = {}
-#: How often an op without one has been traced. To write one takes as long as some twenty calls do in the general lane.
-_calls: Counter[Any] = Counter()
-_FREQUENT = 20
-
-
-def _is_frequent(op: Any) -> bool:
-    _calls[op] += 1
-    return _calls[op] > _FREQUENT
-
-
-def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
-    made: Callable[..., Any]
-    if op.batch is RANDOM or op.name in _CHECKS or op.needs_values:
-
-        def made(*args: Any, **settings: Any) -> Any:
-            return record_any(op, args, settings)  # and so on to `Tracer.__call__`
-    else:
-
-        def forward(*arrays: Any, **settings: Any) -> Any:
-            return modes().observers[-1].traced(op, arrays, settings)
-
-        made = make_eager(op, plain=True, unrecorded=not records, payloads=(TracedArray, forward))
-    (_RECORDED if records else _UNRECORDED)[op] = made
-    return made
 
 
 # ----- devices --------------------------------------------------------------------------------------------------------

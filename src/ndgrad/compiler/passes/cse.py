@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.program import Instruction, Program, Value, with_arguments
+from ndgrad.compiler.program import Instruction, Program, Value, with_values
 
 _COMMUTATIVE = frozenset(("add", "mul"))
 
@@ -41,15 +41,12 @@ def without_repetition(program: Program) -> Program:
             constants[value] = array
         else:
             replaced[value] = first
-    numbers: dict[Value, int] = {}
     instructions: list[Instruction] = []
     for instruction in program.instructions:
         if replaced:
-            instruction = with_arguments(
-                instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments]
-            )
+            instruction = with_values(instruction, replaced)
         try:
-            key = key_of(instruction, numbers)
+            key = key_of(instruction)
         except Unhashable:
             key = instruction
         first = known.setdefault(key, instruction)
@@ -60,29 +57,25 @@ def without_repetition(program: Program) -> Program:
     return Program(program.inputs, [replaced.get(v, v) for v in program.outputs], instructions, constants, program.name)
 
 
-def key_of(instruction: Instruction, numbers: dict[Value, int]) -> Hashable:
-    """What two instructions have in common that compute the same."""
-    op = instruction.op
-    arguments: list[Any] = []
-    for a in instruction.arguments:
-        if a.__class__ is Value:
-            number = numbers.get(a)
-            if number is None:
-                number = numbers[a] = len(numbers)
-            arguments.append(number)
-        else:
-            arguments.append(frozen(a))
+def key_of(instruction: Instruction) -> Hashable:
+    """What two instructions of a program have in common that compute the same."""
+    op, settings = instruction.op, instruction.settings
+    arguments = [a if a.__class__ is Value else frozen(a) for a in instruction.arguments]
     if op.name in _COMMUTATIVE and len(arguments) == 2:
         a, b = arguments
-        if a.__class__ is int and b.__class__ is int and b < a:
+        if a.__class__ is Value is b.__class__ and id(b) < id(a):
             arguments = [b, a]
-    settings = instruction.settings
     return (op, *arguments, *[(k, frozen(settings[k])) for k in sorted(settings)]) if settings else (op, *arguments)
 
 
 def frozen(setting: Any) -> Hashable:
     """A setting, or an argument that is no value, as something that is equal only to what means the same: 1,
     1.0 and True are three."""
+    kind = setting.__class__
+    if kind is int or kind is str:
+        return kind, setting
+    if kind is tuple:
+        return kind, *[frozen(item) for item in setting]
     if setting is None or isinstance(setting, (str, bool)) or setting is Ellipsis:
         return setting.__class__, setting
     if isinstance(setting, int):

@@ -17,7 +17,9 @@ def without_dead(program: Program) -> Program:
                 if instruction.op.name == "loop":
                     instruction = _with_needed(instruction, needed)
                 kept.append(instruction)
-                needed.update([a for a in instruction.arguments if a.__class__ is Value])
+                for a in instruction.arguments:
+                    if a.__class__ is Value:
+                        needed.add(a)
                 break
     constants = {v: a for v, a in program.constants.items() if v in needed}
     return Program(program.inputs, program.outputs, kept[::-1], constants, program.name)

@@ -18,9 +18,10 @@ def with_views_in_place(program: Program) -> Program:
     rest: list[Instruction] = []
 
     def place(instruction: Instruction) -> None:
-        for value in instruction.values():
-            if value in waiting:
-                place(waiting.pop(value))
+        if waiting:
+            for value in instruction.arguments:
+                if value.__class__ is Value and value in waiting:
+                    place(waiting.pop(value))
         rest.append(instruction)
 
     for instruction in program.instructions:

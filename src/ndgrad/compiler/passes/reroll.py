@@ -112,34 +112,42 @@ class _Roller:
         """Number the kinds of instructions, and put operands and running indices into arrays."""
         n = len(self.instructions)
         known: dict[Any, int] = {}
-        self.ids = np.empty(n, np.int64)
+        ids: list[int] = []
         self.operands = np.full((n, _OPERANDS), _NONE, np.int64)
         depth = max((len(i.settings["index"]) for i in self.instructions if i.op.name == "getitem"), default=1) or 1
         self.index = np.full((n, depth), _NONE, np.int64)
         self.numbers = np.full(n, np.nan)
         number = self.number
+        rows: list[int] = []  # of operands: where they stand, and what they are
+        columns: list[int] = []
+        read: list[int] = []
         for i, instruction in enumerate(self.instructions):
             key = self._kind(i, instruction)
-            self.ids[i] = known.setdefault(key, len(known))
+            ids.append(known.setdefault(key, len(known)))
             if len(instruction.arguments) <= _OPERANDS:
                 for q, a in enumerate(instruction.arguments):
                     if a.__class__ is Value:
-                        self.operands[i, q] = number[a]
+                        rows.append(i)
+                        columns.append(q)
+                        read.append(number[a])
+        self.ids = np.array(ids, np.int64)
+        self.operands[rows, columns] = read
 
     def _kind(self, i: int, instruction: Instruction) -> Any:
         """What the instructions at one place of a block have in common."""
         op, settings = instruction.op, instruction.settings
-        if len(instruction.arguments) > _OPERANDS or len(instruction.results) > RESULTS:
+        given = instruction.arguments
+        if len(given) > _OPERANDS or len(instruction.results) > RESULTS:
             return i
+        if not settings and len(given) == 2 and given[0].__class__ is Value is given[1].__class__:  # as nearly all are
+            x, y = given
+            return op, x.shape, x.dtype, y.shape, y.dtype
         plain = _plain_number(instruction)
         if plain is not None:
             self.numbers[i] = plain
-        arguments = tuple(
-            [
-                (a.shape, a.dtype) if a.__class__ is Value else (None, None if plain is not None else frozen(a))
-                for a in instruction.arguments
-            ]
-        )
+        arguments = tuple([
+            (a.shape, a.dtype) if a.__class__ is Value else (None, None if plain is not None else frozen(a)) for a in given
+        ])  # fmt: skip
         if op.name == "getitem":
             index = settings["index"]
             for d, item in enumerate(index):

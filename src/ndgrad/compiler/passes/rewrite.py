@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.program import Argument, Instruction, Program, Value, with_arguments
+from ndgrad.compiler.program import Argument, Instruction, Program, Value, with_values
 from ndgrad.compiler.trace import infer
 
 #: Instead of a name: every elementwise op.
@@ -79,10 +79,11 @@ class Walk:
         for instruction in self._program.instructions:
             self.where = instruction.where
             if replaced:
-                instruction = with_arguments(
-                    instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments]
-                )
-            for old, new in zip(instruction.results, self._add(instruction), strict=True):
+                instruction = with_values(instruction, replaced)
+            results = self._add(instruction)
+            if results is instruction.results:  # as nearly always
+                continue
+            for old, new in zip(instruction.results, results, strict=True):
                 if old is not new:
                     if old.shape != new.shape or old.dtype != new.dtype:
                         raise AssertionError(
@@ -113,9 +114,13 @@ class Walk:
         return instruction.results
 
     def _is_ordinary(self, instruction: Instruction) -> bool:
-        """Whether arguments are none of those that rules for arithmetic look for: numbers, constants, negated and
+        """Whether arguments are none of those that rules for arithmetic look for: 0 and 1, constants, negated and
         expanded values. Long programs are arithmetic for the most part."""
         for argument in instruction.arguments:
+            if argument.__class__ is float:
+                if argument == 0 or argument == 1:
+                    return False
+                continue
             if argument.__class__ is not Value or argument in self.constants:
                 return False
             made = self._defined.get(argument)

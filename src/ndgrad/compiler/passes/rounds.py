@@ -27,7 +27,7 @@ from ndgrad.compiler.passes.basic_index import places
 from ndgrad.compiler.passes.cse import Unhashable, key_of
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.passes.loop_parts import LoopParts
-from ndgrad.compiler.program import Instruction, Program, Value, with_arguments
+from ndgrad.compiler.program import Instruction, Program, Value, with_values
 
 _PLAIN = frozenset(["add", "sub", "mul", "neg"])
 
@@ -83,20 +83,16 @@ def _share(earlier: LoopParts, later: LoopParts) -> None:
 
 def _share_in_order(earlier: LoopParts, later: LoopParts, first: int, step: int) -> None:
     same = _same_inputs(earlier, later, first, step)
-    numbers: dict[Value, int] = {}
     known: dict[Hashable, Instruction] = {}
     for instruction in earlier.body:
-        key = _key(instruction, numbers)
+        key = _key(instruction)
         if key is not None:
             known.setdefault(key, instruction)
     twice: set[Instruction] = set()
     for instruction in later.body:
         if not all(v in same for v in instruction.values()):
             continue
-        key = _key(
-            with_arguments(instruction, [same[a] if a.__class__ is Value else a for a in instruction.arguments]),
-            numbers,
-        )
+        key = _key(with_values(instruction, same))
         found = None if key is None else known.get(key)
         if found is not None:
             twice.add(instruction)
@@ -135,9 +131,9 @@ def _bits(array: Any) -> Hashable:
     return array.shape, array.dtype, array.tobytes()
 
 
-def _key(instruction: Instruction, numbers: dict[Value, int]) -> Hashable | None:
+def _key(instruction: Instruction) -> Hashable | None:
     try:
-        return None if instruction.op is loop else key_of(instruction, numbers)
+        return None if instruction.op is loop else key_of(instruction)
     except Unhashable:
         return None
 
