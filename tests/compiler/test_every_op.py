@@ -46,7 +46,7 @@ EAGER = {
 @pytest.fixture(autouse=True)
 def lanes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops are traced as in long programs, where each has a function written for it."""
-    monkeypatch.setattr("ndgrad.compiler.trace._FREQUENT", 0)
+    monkeypatch.setattr("ndgrad.compiler.traced_lanes._FREQUENT", 0)
 
 
 def as_array(t: Any) -> Any:

@@ -467,8 +467,7 @@ def multi_margin_loss(
     rows = _as_batch("multi_margin_loss", input)
     if not target.shape:
         target = ops.reshape(target, shape=(1,))
-    dim = _class_dim("multi_margin_loss", rows, target, weight)
-    targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=-1 - rows.shape[1], dim=dim)
+    targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=-1 - rows.shape[1])
     column = _unsqueezed(targets.target, 1)
     over = ops.relu(margin - ops.gather(rows, column, dim=1) + rows)
     over = over if p == 1 else over * over
