@@ -16,6 +16,7 @@ from ndgrad.autograd.modes import process
 from ndgrad.dtypes import float64, get_default_dtype, set_default_dtype
 from ndgrad.generator import manual_seed
 from tests import run_protocol
+from tests.examples import thin_out
 
 # No deadlines: the first call of an op also generates its code. In CI a run draws the same examples as the
 # run before it, so that red means the change; the long profile goes looking for new ones.
@@ -28,6 +29,10 @@ set_default_dtype(float64)
 
 def pytest_configure(config: pytest.Config) -> None:
     run_protocol.register(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    thin_out(config, items)
 
 
 gc.disable()  # while thousands of tests are collected, of which nothing is garbage: a third of that time

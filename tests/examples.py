@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from typing import TypeVar
 
+import pytest
 from hypothesis import settings
 
 Case = TypeVar("Case")
@@ -23,3 +25,17 @@ def in_a_long_run() -> bool:
 def few(number: int, cases: Iterable[Case]) -> list[Case]:
     """The first cases of a family in a short run, and all of them in a long one."""
     return [*cases][: None if in_a_long_run() else number]
+
+
+def thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the cases of a test with the mark `one_in(n)`, a short run takes that part, whoever asks for one case by its name gets it.
+
+    The checksum of a case's name decides, so that the cases taken are spread over all that varies, and stay the same when others join.
+    """
+    if in_a_long_run() or any("::" in argument for argument in config.args):
+        return
+    left = [item for item in items if (mark := item.get_closest_marker("one_in")) and zlib.crc32(item.name.encode()) % mark.args[0]]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = {id(item) for item in left}
+        items[:] = [item for item in items if id(item) not in gone]

@@ -248,6 +248,7 @@ def train(module, optimizer, steps):
     return [p.tolist() for p in module.parameters()]
 
 
+@pytest.mark.one_in(3)
 @copies
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_goes_on_from_a_copy_of_module_and_optimizer(name, copied):

@@ -41,6 +41,7 @@ def test_singular_matrices_are_reported():
         ndgrad.linalg.ldl_solve(ndgrad.eye(2), ndgrad.tensor([1, 2], dtype=ndgrad.int32), ndgrad.ones(3, 1))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 2)])
 @pytest.mark.parametrize("complex_", [False, True])
 def test_reflections_make_up_the_matrix_and_have_derivatives(shape, complex_):

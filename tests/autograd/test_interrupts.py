@@ -296,6 +296,7 @@ def plain(value):
     return np.asarray(value.detach().numpy()).tolist()
 
 
+@pytest.mark.one_in(2)
 @in_finalizers_too
 @pytest.mark.parametrize("name", SCENES)
 def test_an_interrupt_at_many_points_leaves_the_modes_as_they_were(name):

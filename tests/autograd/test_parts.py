@@ -169,6 +169,7 @@ def test_first_derivatives_of_parts_are_those_of_differences(name):
     onp.testing.assert_allclose(func.vmap(func.grad(program))(batch), each, rtol=1e-12, atol=1e-12 * scale)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives_of_parts_are_those_of_differences(name):
     program = PROGRAMS[name]

@@ -91,6 +91,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_scan_compiled_is_scan(transform: str, way: str) -> None:
     same(TRANSFORMS[transform](recurrent), tensor(WEIGHTS), tensor(ROWS))

@@ -371,6 +371,7 @@ def random_loop(seed: int) -> tuple[Callable[..., Any], list[Any]]:
     return f, arrays
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [*range(8), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 200)]])
 def test_random_loops(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")  # the same program, which NumPy runs without being compiled

@@ -140,6 +140,7 @@ def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", os.environ.get("NDGRAD_COMPILE_REPLAY", "1"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("on_numpy")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

@@ -27,11 +27,13 @@ def no_finding(results: list[Result]) -> None:
         assert not result.outcome.is_finding, report(result)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_random_loops_compiled_are_themselves(seed: int) -> None:
     no_finding(examine_loop(seed))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs_over_tensors_compiled_are_themselves(seed: int) -> None:
     no_finding(examine_tensors(seed, most=2))

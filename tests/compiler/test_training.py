@@ -73,6 +73,7 @@ def trained(kind: str, compiles: bool, zero: str) -> tuple[list[Any], Any]:
     return found, run
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "zero"),
     [*[(kind, "inside") for kind in OPTIMIZERS], *[(kind, zero) for kind in ("SGD", "Adam") for zero in ("outside", "in place", "never")]],

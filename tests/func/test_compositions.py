@@ -9,6 +9,7 @@ from tests.func.compositions import Failure, Function, Ours, Step, Vector, asser
 SHORT, LONG = 16, 250  # programs per block
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("face", ["torch", "numpy"])
 @pytest.mark.parametrize("block", range(8))
 def test_random_compositions_have_exact_derivatives(face: str, block: int) -> None:

@@ -66,6 +66,7 @@ def in_pool(cube: Callable[[Any], Any], pool: ThreadPoolExecutor | None = None) 
 SLOPE, CURVE = 3 * X**2 * [1, 2, 3], np.diag(6 * X * [1, 2, 3])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("way", CUBES)
 def test_transforms_of_functions_that_use_threads(way: str, face: str) -> None:

@@ -31,6 +31,8 @@ def quartic(x, a):
     return ((x - a) ** 2 + x**4).sum()
 
 
+#: SciPy takes a second to find a point that the others find at once; derivatives there are not its business.
+TRUST_CONSTR = pytest.param("trust-constr", marks=pytest.mark.slow)
 METHODS = [
     "BFGS",
     "CG",
@@ -108,7 +110,7 @@ def test_many_unknowns_without_a_dense_hessian():
 # ----- bounds and constraints ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["L-BFGS-B", "TNC", "SLSQP", "trust-constr", None])
+@pytest.mark.parametrize("method", ["L-BFGS-B", "TNC", "SLSQP", TRUST_CONSTR, None])
 def test_unknowns_at_a_bound_do_not_move(method):
     def solve(a):
         return implicit.minimize(
@@ -133,7 +135,7 @@ def test_notations_of_bounds():
     close(tree["v"], [1.0, -0.5])
 
 
-METHODS_WITH_CONSTRAINTS = pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
+METHODS_WITH_CONSTRAINTS = pytest.mark.parametrize("method", ["SLSQP", TRUST_CONSTR])
 
 
 @METHODS_WITH_CONSTRAINTS

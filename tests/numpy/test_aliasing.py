@@ -187,6 +187,7 @@ QUICK = [
 WIDE = [(g, layout, mode) for g in GROUPS for layout in LAYOUTS for mode in MODES if (g, layout, mode) not in QUICK]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("group", "layout", "mode"), QUICK, ids=["-".join(case) for case in QUICK])
 def test_results_share_memory_and_lie_in_memory_as_numpys_do(group: str, layout: str, mode: str) -> None:
     assert not disagreements(group, layout, mode)

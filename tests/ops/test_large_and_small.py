@@ -10,6 +10,7 @@ import pytest
 import ndgrad
 from ndgrad.arrays import native
 from ndgrad.ops.table import table
+from tests.examples import in_a_long_run
 from tests.op_programs import SAMPLES
 
 pytest.importorskip("llvmlite")
@@ -31,6 +32,16 @@ def functions() -> list[str]:
     return sorted(found)
 
 
+def cases() -> list[tuple[str, Any]]:
+    """Each function in both dtypes; in a short run in one of them, half of all in either."""
+    return [
+        (name, dtype)
+        for number, name in enumerate(functions())
+        for place, dtype in enumerate([np.float64, np.float32])
+        if in_a_long_run() or number % 2 == place
+    ]
+
+
 def special(dtype: Any) -> Any:
     limits = np.finfo(dtype)
     ends = [limits.tiny, limits.smallest_subnormal, limits.max, limits.eps]
@@ -49,8 +60,7 @@ def run(name: str, arrays: list[Any]) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", functions())
+@pytest.mark.parametrize(("name", "dtype"), cases())
 def test_many_elements_are_what_few_are(name: str, dtype: Any) -> None:
     x = special(dtype)
     arrays = [x] if len(table[name].args) == 1 else [a.ravel() for a in np.meshgrid(x, x)]

@@ -35,6 +35,8 @@ REAL_ONLY = {
 }
 SECOND = {"jvp of vjp", "vjp of vjp", "vjp of jvp"}
 THIRD = {*THIRD_ORDER}
+#: Modes inside modes over rules which every sample has tried by themselves, and whose ops have samples of their own.
+FOLLOWING = {"vjp of vjp", "vjp of jvp", "vmap of jvp", "vmap of vjp", *THIRD}
 #: Modes that an op has not, by its nature.
 WITHOUT = {
     DATA_DEPENDENT: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"},
@@ -92,15 +94,20 @@ def complex_samples() -> dict[str, Sample]:
     return found
 
 
-def first_of_their_dtype(samples: list[Sample]) -> list[int]:
-    """Which samples stand for the others where one is enough: the first smooth one of each dtype."""
-    return [*{dtype_of(sample): number for number, sample in reversed([*enumerate(samples)]) if sample.smooth}.values()]
+def most_checked(name: str) -> set[int]:
+    """Which samples of an op stand for the others where one is enough: of each dtype the first of those that have the most checks."""
+    best: dict[str, tuple[int, int]] = {}
+    for number, sample in enumerate(SAMPLES[name]):
+        entry = sum(1 for _ in checks(table[name], sample)), -number
+        best[dtype_of(sample)] = max(entry, best.get(dtype_of(sample), entry))
+    return {-number for _, number in best.values()}
 
 
 CASES = [
-    pytest.param(table[name], sample, number in first_of_their_dtype(found), id=f"{name}-{number}")
+    pytest.param(table[name], sample, number in whole, id=f"{name}-{number}")
     for name, found in SAMPLES.items()
     if name in table
+    for whole in [most_checked(name)]
     for number, sample in enumerate(found)
 ]
 
@@ -142,22 +149,23 @@ def test_no_result_lies_in_the_memory_of_an_argument_unless_its_op_says_so():
     assert found == set()
 
 
-@pytest.mark.parametrize(("op", "sample", "third"), CASES)
-def test_op(op, sample, third):
-    """Third orders, which are long, of one sample for each dtype: they follow from rules that all samples have tried to second order."""
+@pytest.mark.parametrize(("op", "sample", "whole"), CASES)
+def test_op(op, sample, whole):
+    """Every check of one sample for each dtype, and of the others what does not follow from these and from the checks of other ops."""
     with np.errstate(all="ignore"):
-        for name, run in checks(op, sample):
-            if third or name not in THIRD:
+        for check, run in checks(op, sample):
+            if whole or check not in FOLLOWING:
                 run()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [op.name for op in table.values() if op.elementwise and op.differentiable and op.name in SAMPLES])
-def test_third_orders_of_the_other_samples(name):
+@pytest.mark.parametrize("name", [op.name for op in table.values() if op.differentiable and op.name in SAMPLES])
+def test_what_follows_for_the_other_samples(name):
     with np.errstate(all="ignore"):
+        whole = most_checked(name)
         for number, sample in enumerate(SAMPLES[name]):
-            for check, run in checks(table[name], sample) if number not in first_of_their_dtype(SAMPLES[name]) else ():
-                if check in THIRD:
+            for check, run in checks(table[name], sample) if number not in whole else ():
+                if check in FOLLOWING:
                     run()
 
 
@@ -182,8 +190,8 @@ def test_the_table_has_no_holes(capsys):
     """Every differentiable op x every mode x {float64, complex128 where defined}, counted."""
     pytest.importorskip("scipy", reason="some ops have samples only with SciPy")
     ran: set[tuple[str, str, str]] = set()
-    for op, sample, third in (case.values for case in CASES):
-        ran |= {(op.name, check, dtype_of(sample)) for check, _ in checks(op, sample) if third or check not in THIRD}
+    for op, sample, whole in (case.values for case in CASES):
+        ran |= {(op.name, check, dtype_of(sample)) for check, _ in checks(op, sample) if whole or check not in FOLLOWING}
     for name, sample in complex_samples().items():
         ran |= {(name, check, "complex128") for check, _ in checks(table[name], sample)}
     holes = []

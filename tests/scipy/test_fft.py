@@ -26,6 +26,7 @@ def test_transform_of_real_numbers(name):
     check(getattr(fft, name), getattr(scipys, name), X, second=False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
 @pytest.mark.parametrize("norm", [None, "ortho", "forward"])
 @pytest.mark.parametrize("name", ["dct", "idct", "dst", "idst"])

@@ -104,6 +104,7 @@ def test_order_filters_and_morphology(mode):
         )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("order", [0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("mode", SAMPLED)
 def test_map_coordinates(mode, order):
@@ -141,6 +142,7 @@ def test_coordinates_at_pixels_give_pixels():
             )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("order", [1, 3])
 @pytest.mark.parametrize("mode", ["constant", "nearest", "mirror", "wrap", "reflect", "grid-wrap"])
 def test_transformations(mode, order):

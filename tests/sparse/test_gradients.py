@@ -83,12 +83,14 @@ def full(out):
     return out.to_dense() if out.layout is not ndgrad.strided else out
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "f", "layout"), CASES, ids=IDS)
 def test_derivatives_in_the_values(name, f, layout):
     v = values().requires_grad_()
     gradcheck(lambda v: full(f(sparse(v, layout))), (v,), check_forward_ad=True, check_batched_grad=False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "f", "layout"), CASES[::2], ids=IDS[::2])
 def test_second_derivatives_in_the_values(name, f, layout):
     gradgradcheck(lambda v: full(f(sparse(v, layout))), (values().requires_grad_(),))

@@ -75,6 +75,7 @@ def test_program_as_it_stands_has_the_right_gradient(case: Case) -> None:
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", ids(CASES))
 def test_program_in_a_transform_has_the_same_gradient(case: Case) -> None:
     x = dnp.array(case.arguments[case.number]).requires_grad_()
@@ -83,6 +84,7 @@ def test_program_in_a_transform_has_the_same_gradient(case: Case) -> None:
     np.testing.assert_allclose(func.grad(run)(x.detach()).numpy(), x.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", ids(CASES))
 def test_program_in_forward_mode_agrees_with_reverse_mode(case: Case) -> None:
     x = dnp.array(case.arguments[case.number])

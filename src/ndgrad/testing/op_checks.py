@@ -239,7 +239,7 @@ class _Case:
         return self.directions[which]
 
     def against_differences(self, name: str, which: str, tolerance: float) -> None:
-        """A central difference is near enough for most functions, and half the work of one of fourth order, which decides."""
+        """A central difference is near enough for most functions; where it is not, one of fourth order decides."""
         f, inputs, tangents, _, pushed = self.direction(which)
         made = [array_of(got) for got in pushed]
         near = central_difference(f, inputs, tangents, _STEP)

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from tests.compiler.kernels.products import Product, bound
+from tests.examples import in_a_long_run
 
 from ndgrad.compiler.kernels import gemm
 from ndgrad.compiler.kernels.tiles import Tile, TileShape, tile_kernel
@@ -72,7 +73,7 @@ def compare(run: Product, r: np.random.Generator, m: int, n: int, k: int) -> Non
 @pytest.mark.parametrize("kind", ["host", "small blocks", "plain", "many registers"])
 def test_products_of_random_sizes_and_strides(dtype: str, kind: str) -> None:
     r = np.random.default_rng(5)
-    for turn in range(150):
+    for turn in range(150 if in_a_long_run() else 50):
         m, n, k = (int(x) for x in r.integers(0, r.choice([4, 20, 70]), 3))
         compare(product(dtype, kind), r, m, n, k * (5 if turn % 7 == 0 else 1))
 

@@ -57,6 +57,7 @@ def drawn(dtype: str, n: int, r: np.random.Generator) -> Any:
     return r.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, n, dtype, endpoint=True)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_a_reduction_is_numpys(name: str, dtype: str, lanes: int) -> None:

@@ -62,6 +62,7 @@ def floats(*shape: int, dtype: Any = np.float64) -> Any:
     return RNG.standard_normal(shape).astype(dtype)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(25))
 def test_random_programs(seed: int) -> None:
     function, arrays = random_function(seed)
@@ -77,6 +78,7 @@ def test_random_programs(seed: int) -> None:
         np.testing.assert_allclose(a[finite], b[finite], rtol=1e-9, atol=1e-11 * scale)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (7,), (8,), (33,), (3, 5), (2, 1, 17), (40, 3), (1000,)])
 def test_a_chain_of_elementwise_ops_is_one_kernel(shape: tuple[int, ...], dtype: Any) -> None:
@@ -117,6 +119,7 @@ def test_rows_are_gone_through_in_one_kernel() -> None:
     assert len(made.groups.steps) <= 3
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dim", [0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2)])
 @pytest.mark.parametrize("shape", [(3, 4, 5), (1, 7, 2), (2, 1, 40), (5, 33, 1)])
 def test_sums_over_any_dimensions(dim: Any, shape: tuple[int, ...]) -> None:
@@ -149,6 +152,7 @@ def test_parts_are_put_together_in_place() -> None:
     native(writes, x, y)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "shapes",
@@ -275,6 +279,7 @@ def test_strict_and_threads() -> None:
     assert "i64 1)" in next(line for line in made.run_forward.made.text.splitlines() if "call void @ndgrad_run" in line)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(5000, 13), (700, 3, 50), (9, 30000), (40, 40, 40)])
 def test_sums_over_leading_dimensions_are_shared_among_workers(shape: tuple[int, ...], dtype: Any) -> None:
@@ -291,6 +296,7 @@ def test_sums_over_leading_dimensions_are_shared_among_workers(shape: tuple[int,
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
 @pytest.mark.parametrize("shape", [(7, 5), (1, 5), (2000, 60), (40, 8, 70)])
 def test_reductions_over_leading_dimensions_are_kernels(shape: tuple[int, ...], dtype: str) -> None:

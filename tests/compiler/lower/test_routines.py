@@ -53,6 +53,7 @@ CONVOLUTIONS = {  # (channels in, out, kernel, settings, sizes)
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 def test_a_convolution_between_others(case: str, dtype: Any) -> None:
@@ -208,6 +209,7 @@ WRITES: dict[str, Any] = {  # places are named again and again
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", WRITES)
 def test_every_way_to_write_by_index(case: str, dtype: Any) -> None:

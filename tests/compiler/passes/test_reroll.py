@@ -238,6 +238,7 @@ def test_few_rounds_stay_as_they_are() -> None:
     assert loops(check(function, [normal(3)])) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(25))
 def test_random_loops(seed: int) -> None:
     draw = np.random.default_rng(seed)
