@@ -43,6 +43,7 @@ from ndgrad.ops import (
 )
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import index as index_ops
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, Tensors
@@ -264,7 +265,10 @@ def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) 
 
     inverse, info = inv_ex(A)
     out = arithmetic.mul(matrix_norm(A, p), matrix_norm(inverse, p))
-    return out if not (payload(info) != 0).any() else selection.where(comparison.eq(info, 0), out, math.inf)
+    singular = checkable(info)
+    if singular is None or not (singular != 0).any():
+        return out
+    return selection.where(comparison.eq(info, 0), out, math.inf)
 
 
 # ----- products and parts ---------------------------------------------------------------------------------------------

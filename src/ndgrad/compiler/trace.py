@@ -513,6 +513,8 @@ def _is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> boo
     """Whether the results of an op certainly lie in C order."""
     if op.name == "contiguous":
         return True
+    if op.name == "matmul" and all(a.ndim <= 2 for a in arrays) and _place(arrays) in (None, CPU):
+        return True  # however the matrices lie; of a batch, the order of the products follows theirs
     if (not op.elementwise and op.name not in _ORDERLY) or settings.get("reverse"):
         return False
     for a in arrays:
