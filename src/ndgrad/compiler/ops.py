@@ -179,7 +179,7 @@ muladd.elementwise = True
 
 
 def as_pairs(z: Any) -> Any:
-    """A complex array as real and imaginary parts side by side, in a last dimension of two; a view if it is in C order."""
+    """A complex array as real and imaginary parts side by side, in a last dimension of two; a view of one in C order."""
     z = np.asarray(z, order="C")
     return z.reshape(*z.shape, 1).view(z.real.dtype)
 
@@ -294,7 +294,9 @@ def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> 
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
 _SLICES = (take_slices, add_slices, put_slices)
-OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, muladd, interleaved, loop, branch, repeat, unwind)}
+_PARTS = (pieces, overlaid, assembled)
+_ATTENTION = (attention_kept, attention_gradients)
+OPS = {op.name: op for op in (*_PARTS, *_SLICES, *_ATTENTION, muladd, interleaved, loop, branch, repeat, unwind)}
 
 
 @functools.cache
