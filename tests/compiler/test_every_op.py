@@ -128,6 +128,43 @@ def test_compiled_op_equals_eager(name: str) -> None:
     check(name, "double", [(0, SAMPLES[name][0])], second=False)
 
 
+# ----- complex numbers as native code -----------------------------------------------------------------------------------
+
+
+def is_complex(sample: Any) -> bool:
+    return any(isinstance(a, np.ndarray) and a.dtype.kind == "c" for a in sample.args)
+
+
+def check_complex(name: str, dtype: str, second: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ops of complex numbers, which are taken apart (ndgrad.compiler.passes.by_parts), in some units in the last place."""
+    monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
+    monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
+    monkeypatch.setattr(f"{__name__}.ULP", ULP or 200)
+    with np.errstate(all="ignore"):
+        check(name, dtype, [(i, s) for i, s in enumerate(SAMPLES[name]) if is_complex(s)][: None if second else 1], second)
+
+
+OF_COMPLEX = sorted(name for name in SAMPLES if any(is_complex(s) for s in SAMPLES[name]))
+#: One of each kind: arithmetic, functions, parts, choices, views, indices, sums, products, and what NumPy runs.
+SOME = (
+    "addcdiv pow exp log sgn where getitem index_add cumsum mean matmul contract linear vector_norm fft_c2c solve"
+).split()
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_native_op_of_complex_numbers_equals_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llvmlite")
+    check_complex(name, "double", False, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_COMPLEX)
+@pytest.mark.parametrize("dtype", ["double", "single"])
+def test_every_native_op_of_complex_numbers_equals_eager_to_second_order(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llvmlite")
+    check_complex(name, dtype, True, monkeypatch)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 @pytest.mark.parametrize("dtype", ["double", "single"])

@@ -210,4 +210,11 @@ for i in range(4):
     {new} = ({new} @ ({m}.mT @ {m})).tanh() * 0.5
 """)
 
-STATEMENTS = {"elementwise": (ELEMENTWISE, 6), "complex": (COMPLEX, 2), "rows": (ROWS, 4), "shapes": (SHAPES, 4), "products": (PRODUCTS, 3), "writes": (WRITES, 2)}
+STATEMENTS = {
+    "elementwise": (ELEMENTWISE, 6),
+    "complex": (COMPLEX, 2),
+    "rows": (ROWS, 4),
+    "shapes": (SHAPES, 4),
+    "products": (PRODUCTS, 3),
+    "writes": (WRITES, 2),
+}

@@ -180,7 +180,7 @@ muladd.elementwise = True
 
 
 def as_pairs(z: Any) -> Any:
-    """A complex array as real and imaginary parts side by side, in a last dimension of two; a view if it is in C order."""
+    """A complex array as real and imaginary parts side by side, in a last dimension of two; a view of one in C order."""
     z = np.asarray(z, order="C")
     return z.reshape(*z.shape, 1).view(z.real.dtype)
 

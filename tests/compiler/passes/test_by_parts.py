@@ -136,17 +136,18 @@ def test_views_of_memory_as_pairs_are_that_memory():
 
 
 def test_a_matrix_is_multiplied_where_it_lies():
+    places = tuple((slice(0, 3, 1), row, slice(0, 2, 1), column) for row in (0, 1) for column in (0, 1))
     becomes(
         """program p(%0: complex128[4,3], %1: complex128[3,2])
   %2: complex128[4,2] = matmul(%0, %1)
   return %2
 """,
-        """program p(%0: float64[4,3,2], %1: float64[3,2,2])
+        f"""program p(%0: float64[4,3,2], %1: float64[3,2,2])
   %2: float64[4,6] = reshape(%0, shape=(4, 6))
   %3: float64[3,2] = getitem(%1, index=(slice(0, 3, 1), slice(0, 2, 1), 0))
   %4: float64[3,2] = getitem(%1, index=(slice(0, 3, 1), slice(0, 2, 1), 1))
   %5: float64[3,2] = neg(%4)
-  %6: float64[3,2,2,2] = assembled(%3, %4, %5, %3, shape=(3, 2, 2, 2), index=((slice(0, 3, 1), 0, slice(0, 2, 1), 0), (slice(0, 3, 1), 0, slice(0, 2, 1), 1), (slice(0, 3, 1), 1, slice(0, 2, 1), 0), (slice(0, 3, 1), 1, slice(0, 2, 1), 1)))
+  %6: float64[3,2,2,2] = assembled(%3, %4, %5, %3, shape=(3, 2, 2, 2), index={places})
   %7: float64[6,4] = reshape(%6, shape=(6, 4))
   %8: float64[4,4] = matmul(%2, %7)
   %9: float64[4,2,2] = reshape(%8, shape=(4, 2, 2))

@@ -222,7 +222,7 @@ OPERATIONS: dict[str, Operation] = {
 #: Ops that are functions of the maths library by themselves.
 _FUNCTIONS = (
     "exp exp2 expm1 log log2 log10 log1p sqrt cbrt hypot sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
-    "atanh sigmoid erf erfc erfinv lgamma digamma muladd"
+    "atanh sigmoid erf erfc erfinv lgamma digamma"
 )
 OPERATIONS.update({name: Operation(FORMULAS[name].arity, _F, _function(name)) for name in _FUNCTIONS.split()})
 

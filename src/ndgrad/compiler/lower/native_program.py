@@ -255,10 +255,12 @@ class NativeProgram:
 
     def _fresh(self) -> list[Fresh]:
         """The fresh memory, as it is made."""
-        return [
-            Fresh(np.result_type(v.dtype, np.complex64), shape[:-1]) if v in self._complex_memory else Fresh(v.dtype, shape)
-            for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True)
-        ]
+        found = []
+        for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True):
+            is_complex = v in self._complex_memory
+            dtype = np.result_type(v.dtype, np.complex64) if is_complex else v.dtype
+            found.append(Fresh(dtype, shape[:-1] if is_complex else shape))
+        return found
 
     def row(
         self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()

@@ -15,6 +15,7 @@ import numpy as np
 
 from ndgrad.compiler.kernels import operations
 from ndgrad.compiler.kernels.casts import cast
+from ndgrad.compiler.kernels.maths.functions import muladd
 from ndgrad.compiler.kernels.reductions import Reduction
 from ndgrad.compiler.native.ir import TYPES, Function, Vector, element_of
 from ndgrad.compiler.program import Instruction, Value
@@ -46,6 +47,8 @@ def is_pointwise(instruction: Instruction) -> bool:
         return False
     if name in _COPIES:
         return name in ("cast", "expand", "clone")
+    if name == "muladd":
+        return all(v.dtype == instruction.result.dtype for v in instruction.values())
     if name not in operations.OPERATIONS:
         return False
     dtype = computing_dtype(instruction)
@@ -80,6 +83,9 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
     name = instruction.op.name
     if name in _COPIES:
         return _converted(f, arguments[0], instruction.result.dtype, lanes)
+    if name == "muladd":
+        x, y, z = (_converted(f, a, instruction.result.dtype, lanes) for a in arguments)
+        return muladd(f, Vector(element_of(instruction.result.dtype), lanes), x, y, z)
     dtype = computing_dtype(instruction)
     assert dtype is not None
     conditions = operations.OPERATIONS[name].conditions

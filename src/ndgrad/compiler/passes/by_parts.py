@@ -9,11 +9,11 @@
 
 A complex value is two real ones, its *parts*, so that kernels, their fusion, sums, products and loops of real numbers
 serve it, and a part that nobody reads is not computed. In memory complex numbers are *pairs*, as NumPy has them: a real
-array with a last dimension of two. Inputs, outputs and what loops and branches carry are pairs; so are the arguments and
-results of ops without a rule here, which NumPy runs (`interleaved`).
+array with a last dimension of two. Inputs, outputs and what loops and branches carry are pairs; so are the arguments
+and results of ops without a rule here, which NumPy runs (`interleaved`).
 
-Exact but for the last digits: formulas are in complex_formulas.py, matrix products in complex_products.py. An op that
-treats every number alike (a view, a sum) is that op on each part.
+Exact but for the last digits: formulas are in complex_formulas.py and complex_functions.py, matrix products in
+complex_products.py. An op that treats every number alike (a view, a sum) is that op on each part.
 
 A part may be a number instead of a value: of a real value the imaginary part is 0. It is computed with as NumPy does,
 which makes real operands complex first, so that infinities and the signs of zeros come out alike.
@@ -28,13 +28,14 @@ import numpy as np
 
 from ndgrad.compiler.passes.basic_index import is_written
 from ndgrad.compiler.passes.complex_formulas import formulas
+from ndgrad.compiler.passes.complex_functions import functions
 from ndgrad.compiler.passes.complex_products import products
 from ndgrad.compiler.passes.complex_walk import ByParts, Part, has_complex, is_complex, real_dtype
 from ndgrad.compiler.passes.contraction import contractions
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 
-_rules = Rules(formulas, products, contractions)
+_rules = Rules(formulas, functions, products, contractions)
 rule = _rules.rule
 
 
@@ -81,8 +82,8 @@ _SEPARATE = (
     "unsqueeze split split_with_sizes unbind diagonal diag_embed diagonal_backward flip roll rot90 repeat "
     "stack cat embed select_backward slice_backward slice_scatter pieces overlaid assembled constant_pad_nd "
     "tril triu unfold unfold_backward repeat_interleave block_diag trace clone alias detach "
-    "take_slices add_slices put_slices index index_select index_select_backward embedding rows take gather gather_backward "
-    "index_add index_copy index_put pick_along place_along scatter scatter_add put "
+    "take_slices add_slices put_slices index index_select index_select_backward embedding rows take gather "
+    "gather_backward index_add index_copy index_put pick_along place_along scatter scatter_add put "
     "sum sum_all mean mean_all cumsum sum_interleaved avg_pool avg_pool_backward adaptive_avg_pool im2col col2im"
 ).split()
 

@@ -49,7 +49,8 @@ def _are_alike(instruction: Instruction) -> bool:
 
 def _product(walk: ByParts, x: Value, y: Value) -> Value:
     """The product of two matrices, or two batches of them: the larger matrix stays as it lies."""
-    (a, a_transposed, a_conjugated), (b, b_transposed, b_conjugated) = (walk.seen_as.get(z, (z, False, False)) for z in (x, y))
+    a, a_transposed, a_conjugated = walk.seen_as.get(x, (x, False, False))
+    b, b_transposed, b_conjugated = walk.seen_as.get(y, (y, False, False))
     if prod(x.shape[-2:]) >= prod(y.shape[-2:]):
         if a_transposed:
             return _transposed(walk, _rows(walk, _transposed(walk, y), a, a_conjugated))
@@ -70,7 +71,7 @@ def _columns(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
     *others, _, n = y.shape
     left = walk.emit("reshape", walk.pairs(x), shape=(*batch, m, 2 * k))
     c, d = walk.both(y)
-    source, transposed, _ = walk.seen_as.get(y, (y, False, False))
+    _, transposed, _ = walk.seen_as.get(y, (y, False, False))
     if transposed:  # in the order in which y lies
         c, d = (walk.emit("permute", p, dims=(*range(p.ndim - 2), p.ndim - 1, p.ndim - 2)) for p in (c, d))
     minus_c, minus_d = (walk.emit("neg", c), d) if conjugated else (c, walk.emit("neg", d))
@@ -83,7 +84,8 @@ def _columns(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
     # block [[c, d], [-d, c]]; of the conjugate of x, y is [[c, d], [d, -c]]
     block = (c, minus_d, d, minus_c) if transposed else (c, d, minus_d, minus_c)
     blocks = Value(shape, real_dtype(y.dtype))
-    walk.append(Instruction(op_named("assembled"), block, {"shape": shape, "index": tuple(places)}, (blocks,), walk.where))
+    settings = {"shape": shape, "index": tuple(places)}
+    walk.append(Instruction(op_named("assembled"), block, settings, (blocks,), walk.where))
     right = walk.emit("reshape", blocks, shape=(*others, 2 * shape[-4], 2 * shape[-2]))
     if transposed:
         right = walk.emit("permute", right, dims=(*range(len(others)), len(others) + 1, len(others)))

@@ -93,7 +93,8 @@ class ByParts(Walk):
         if found is None:
             pairs = self._pairs[argument]
             whole = tuple([slice(0, n, 1) for n in argument.shape])
-            found = self._parts[argument] = tuple([self.emit("getitem", pairs, index=(*whole, k)) for k in (0, 1)])  # type: ignore[assignment]
+            re, im = (self.emit("getitem", pairs, index=(*whole, k)) for k in (0, 1))
+            found = self._parts[argument] = re, im
         re, im = found
         return self._as_real(re, dtype), self._as_real(im, dtype)
 
@@ -130,11 +131,9 @@ class ByParts(Walk):
         """A complex value of two parts, in the shape and dtype of another."""
         made = Value(like.shape, like.dtype)
         dtype = real_dtype(like.dtype)
-        parts = [
-            self._as_real(p if p.__class__ is not Value or p.shape == like.shape else self.value(p, like.shape, dtype), dtype)
-            for p in (re, im)
-        ]
-        self._parts[made] = (parts[0], parts[1])
+        re, im = (self._as_real(p, dtype) for p in (re, im))
+        re, im = (self.value(p, like.shape, dtype) if isinstance(p, Value) else p for p in (re, im))
+        self._parts[made] = re, im
         return made
 
     def number_pair(self, number: complex, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Value:

@@ -1,7 +1,7 @@
 """Contractions (einsum, tensordot, and the gradients of products) as one matrix product each.
 
-    contract(x, y, "ijk,kl->ijl")   ->   reshape(matmul(reshape(x), y))          own dimensions and summed ones as one each
-    contract(x, y, "bk,bk->b")      ->   sum(mul(x, y))                          of which nothing is a matrix
+    contract(x, y, "ijk,kl->ijl")   ->   reshape(matmul(reshape(x), y))     own dimensions as one, and summed ones
+    contract(x, y, "bk,bk->b")      ->   sum(mul(x, y))                     of which nothing is a matrix
     contract(x, y, "i,j->ij")       ->   mul(x[:, None], y)
 
 As the op does it on NumPy (`ndgrad.ops.product`), for native code. It reassociates: sums are added in the order of
@@ -23,7 +23,9 @@ contractions = Rules()
 def _contract(walk: Walk, instruction: Instruction) -> Rewritten:
     x, y = instruction.arguments
     result, subscripts = instruction.result, instruction.settings["subscripts"]
-    if any(v.__class__ is not Value or v.dtype != result.dtype or not v.size for v in (x, y)) or result.dtype.char not in "fdFD":
+    if any(v.__class__ is not Value or v.dtype != result.dtype or not v.size for v in (x, y)):
+        return None
+    if result.dtype.char not in "fdFD":
         return None
     plan = plan_of(subscripts)
     if plan.turned is not None:

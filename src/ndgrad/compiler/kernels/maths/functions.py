@@ -61,7 +61,6 @@ FORMULAS: dict[str, Formula] = {
     "rsqrt": Formula(1, power.rsqrt, 1.5, here=True),
     "cbrt": Formula(1, power.cbrt, 0.6),
     "hypot": Formula(2, power.hypot, 0.8),
-    "muladd": Formula(3, values.muladd, 1.0),
     # trigonometric and hyperbolic
     "sin": Formula(1, trigonometric.sin, 0.9),
     "cos": Formula(1, trigonometric.cos, 0.9),
@@ -103,15 +102,23 @@ FORMULAS: dict[str, Formula] = {
     "fmax": Formula(2, rounding.fmax, 0.0, here=True),
 }
 
+def _muladd(type: Vector, fma: bool) -> Function:
+    names = ["%x", "%y", "%z"]
+    parameters = ", ".join(f"{type} {n}" for n in names)
+    f = Function(symbol("muladd", type), parameters, str(type), "alwaysinline nounwind", "internal")
+    w = Writer(f, type, fma)
+    f.returns(f"{type} {values.muladd(*[w.real(n) for n in names])}")
+    return f
+
+
 #: Functions that others call, with results of their own kind, and what they refer to.
 _PARTS: dict[str, Callable[[Vector, bool], Function]] = {
     "large_angle": angles.large_angle,
+    "muladd": _muladd,
     "long_remainder": division.long_remainder,
 }
 _TABLES: dict[str, Callable[[], str]] = {"large_angle": angles.table}
 
-#: A function of so many lines is no longer than a call of it.
-_FEW_LINES = 8
 #: So many lines are worth their time in LLVM (20 us each) to have a function in every place where it is called.
 _MOST_LINES = 120
 
@@ -126,6 +133,12 @@ def emit(f: Function, name: str, type: Vector, *values: str) -> str:
     return f.set(f"call {type} @{symbol(name, type)}({', '.join(f'{type} {v}' for v in values)})")
 
 
+def muladd(f: Function, type: Vector, x: str, y: str, z: str) -> str:
+    """Write x y + z, rounded once where the processor can; the name of the result."""
+    f.needed.append(("muladd", type))
+    return f.set(f"call {type} @{symbol('muladd', type)}({type} {x}, {type} {y}, {type} {z})")
+
+
 def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Function | str]:
     """The definitions of functions that were called, so often as they were, and of what they call in turn."""
     calls = Counter(needed)
@@ -138,8 +151,7 @@ def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Functi
             continue
         known.add((name, type))
         definition = define(name, type, target.fma, inline=True)
-        lines = len(definition.text().splitlines())
-        if lines > _FEW_LINES and (calls[name, type] - 1) * lines > _MOST_LINES:
+        if (calls[name, type] - 1) * len(definition.text().splitlines()) > _MOST_LINES:
             definition = define(name, type, target.fma, inline=False)
         functions.append(definition)
         waiting += sorted(definition.needed, key=str)
