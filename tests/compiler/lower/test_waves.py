@@ -97,14 +97,16 @@ def test_sums_of_pieces_of_kernels_that_run_at_once(monkeypatch: pytest.MonkeyPa
         assert_close(made(given), run(program, given), 4000)
 
 
+@pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("make", [optim.AdamW, lambda p: optim.SGD(p, momentum=0.9)], ids=["adamw", "momentum"])
-def test_updates_of_all_parameters_are_one_wave(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "max_threads", 2)
+def test_updates_of_all_parameters_are_one_wave(make: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "max_threads", count)
     monkeypatch.setattr(specialise, "LARGE_WRITE", 0)
 
     def parameters() -> list[Any]:
         rng = np.random.default_rng(0)
-        made = [ndgrad.tensor(rng.standard_normal(3000 + 7 * (i % 5)), requires_grad=True) for i in range(20)]
+        sizes = [50_001 if i == 3 else 3000 + 7 * (i % 5) for i in range(20)]
+        made = [ndgrad.tensor(rng.standard_normal(n), requires_grad=True) for n in sizes]
         for p in made:
             p.grad = ndgrad.tensor(rng.standard_normal(p.shape))
         return made

@@ -331,3 +331,36 @@ def test_the_code_of_every_system_compiles(sleep: str, processor: str):
     wanted = {"futex": "syscall", "condition": "pthread_cond_wait", "windows": "WaitOnAddress"}[sleep]
     assert wanted in text
     assert ("yield" if chosen.architecture == "aarch64" else "pause") in text
+
+
+def test_chunks_have_a_home_and_those_of_a_late_worker_are_done_from_the_back(work: Work):
+    chunks, runs = 64, 200
+    code = target.Code(
+        """
+define void @who(ptr %a, i64 %chunk, i64 %worker) {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [0, %entry], [%j, %turn]
+  fence seq_cst
+  %j = add i64 %i, 1
+  %more = icmp slt i64 %j, 300
+  br i1 %more, label %turn, label %done
+done:
+  %p = getelementptr i64, ptr %a, i64 %chunk
+  store i64 %worker, ptr %p
+  ret void
+}
+"""
+    )
+    own_of_caller = 0
+    for _ in range(runs):
+        a = np.full(chunks, -1, np.int64)
+        work.pool.run(code.address("who"), a.ctypes.data, chunks, 2)
+        own, other = a[: chunks // 2], a[chunks // 2 :]
+        assert {*a.tolist()} <= {0, 1}
+        # each begins at the front of its own range, and comes into the other's from its back
+        assert (np.diff(own) >= 0).all()
+        assert (np.diff(other) <= 0).all()
+        own_of_caller += int((own == 0).sum())
+    assert own_of_caller > runs * chunks // 8  # the caller is there at once

@@ -5,9 +5,8 @@
     product0: reads b, writes d       the next
 
 Workers that share a step meet at its end, and each piece of a small step is short. The updates of a hundred
-parameters would be a hundred meetings, and neighbouring lines of memory would go from one core to the other at each end
-of a piece. Steps that follow one another, of which none reads or writes what another writes, are therefore a wave: one
-list of pieces, longer ones than those of a step alone.
+parameters would be a hundred meetings. Steps that follow one another, of which none reads or writes what another
+writes, are therefore a wave: one list of pieces, longer ones than those of a step alone.
 
 The memory plan knows waves, not steps: what the steps of a wave need, it needs from beginning to end.
 """

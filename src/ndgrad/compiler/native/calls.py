@@ -33,9 +33,11 @@ import numpy as np
 from ndgrad.compiler.native import entry_code, layout, tables
 from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Found, Is, Keys, Length, NumberAt
 from ndgrad.compiler.native.memory_guards import MemoryGuard
-from ndgrad.compiler.native.tensor_guards import Distinct, Outside, TensorAt
+from ndgrad.compiler.native.tensor_guards import Distinct, Outside, TensorAt, Writable
 
-Guard: TypeAlias = ArrayAt | NumberAt | Is | Equal | Length | Keys | Apart | TensorAt | Distinct | Outside | MemoryGuard
+Guard: TypeAlias = (
+    ArrayAt | NumberAt | Is | Equal | Length | Keys | Apart | TensorAt | Distinct | Writable | Outside | MemoryGuard
+)
 
 _FASTCALL, _KEYWORDS = 0x80, 0x02
 _FAILED = "compiled code failed with code %lld. [nd-compiler]"

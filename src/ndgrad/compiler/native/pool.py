@@ -22,10 +22,10 @@ The state is a few words, each group in a cache line of its own.
     ranges    per home: the first chunk that is left (bits 0-31) and the end (bits 32-63), one atomic word
 
 A caller takes `busy`, writes the job, opens the gate with threads - 1 places, raises the epoch, wakes sleepers, and
-takes chunks like everybody else until there are none (Note [Each chunk has a home]). Then it shuts the gate and waits for the workers that are
-inside. A worker enters with a compare and exchange, so only while the gate is open and has a place; a late one finds
-it shut and goes back. So nobody waits for a worker that has not begun, and no worker can see a job that is over: the
-job is not written again before those inside have left.
+takes chunks like everybody else until there are none (Note [Each chunk has a home]). Then it shuts the gate and waits
+for the workers that are inside. A worker enters with a compare and exchange, so only while the gate is open and has a
+place; a late one finds it shut and goes back. So nobody waits for a worker that has not begun, and no worker can see a
+job that is over: the job is not written again before those inside have left.
 
 Note [Each chunk has a home]
 Chunks are cut into as many ranges as there are threads: the caller's is the first, and each worker has one for good.

@@ -3,7 +3,7 @@
     TensorAt(place, class, dtype, shape, strides, requires_grad, inference)     with a pointer for the kernel, or without
     Distinct(n)                    the first n tensors that gave a pointer are n tensors
     Outside(place, tensors)        none of these
-    Writable(n, numbers)           the first n pointers lead to memory that has one owner each, and some of it may be written
+    Writable(n, numbers)           the first n pointers lead to memory of one owner each, and some of it may be written
 
 `requires_grad` is what ndgrad.autograd.variable.requires_grad says; of a view whose history may be out of date, Python
 must say it, unless nothing under it requires grad. The names of dimensions are not looked at: whoever uses these guards
@@ -117,8 +117,8 @@ class Outside:
 
 @dataclass(frozen=True, eq=False)
 class Writable:
-    """The arrays of the first tensors that gave pointers are so many, and each owns its memory, so that a write to one is
-    none to another; those of some of them may be written, and nobody asks for what was there before."""
+    """The arrays of the first tensors that gave pointers are so many, and each owns its memory, so that a write to one
+    is none to another; those of some of them may be written, and nobody asks for what was there before."""
 
     count: int
     written: tuple[int, ...]
