@@ -102,23 +102,22 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
     dtype = _dtype(step.touched())
     if isinstance(step, Loop):
         return _loop(step, dtype)
+    # of steps that are no kernels, bytes that are no numbers are memory to work in
+    own = {v for v in step.touched() if v.dtype != np.uint8}
     if isinstance(step, (Chain, Finished)):
-        inside = [work_of(inner, known | step.written(), defined) for inner in _inside(step)]
-        read = sum(v.nbytes for v in step.touched() - step.written())
-        return Work(read, sum(v.nbytes for v in step.written()), sum(w.flops for w in inside), dtype)
+        flops = sum(work_of(inner, known | step.written(), defined).flops for inner in _inside(step))
+        return Work(sum(v.nbytes for v in own - step.written()), sum(v.nbytes for v in step.written()), flops, dtype)
     if isinstance(step, Kernel):
         return Work(*_moved(step), _kernel_flops(step), dtype)
-    # of other steps, bytes that are no numbers are memory to work in
-    own = {v for v in step.touched() if v.dtype != np.uint8}
     instructions, written = _instructions(step, defined), sum(v.nbytes for v in own - known)
     if all(i.op.name in _GATHERS for i in instructions):
         read = written + sum(v.nbytes for v in own & known if v.dtype.kind == "i")
     else:
         read = sum(_bytes(place) for place in _places(step)) or sum(v.nbytes for v in own & known)
-    flops = getattr(step, "flops", None)
-    if flops is None:
-        flops = sum(instruction_flops(i) for i in instructions)
-    return Work(read, written, int(flops), dtype)
+    counted = getattr(step, "flops", None)
+    if counted is None:
+        counted = sum(instruction_flops(i) for i in instructions)
+    return Work(read, written, int(counted), dtype)
 
 
 def _loop(step: Loop, dtype: str) -> Work:

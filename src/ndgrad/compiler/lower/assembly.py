@@ -156,7 +156,7 @@ class Assembly:
                 words += 0 if own is None else len(nest.slots) + 4
                 self._begin_sums(f, nest, slots)
                 if isinstance(step, Finished):
-                    name, pieces = self._finished_product(step, nest, slots, between), step.producer.chunks
+                    name, pieces = self._finished_product(step, nest, slots, between)
                 else:
                     name, pieces = self._piece(nest, self._once(nest.function())), nest.pieces
                 tasks.append(_Task(name, pieces, _cost(step), own, nest))
@@ -346,7 +346,7 @@ class Assembly:
         self._begin_sums(f, nest, slots)
         self.sums = max(self.sums, nest.piece_bytes * nest.pieces)
         if isinstance(step.producer, Product):
-            name, chunks = self._finished_product(step, nest, slots), step.producer.chunks
+            name, chunks = self._finished_product(step, nest, slots)
             self._share(f, name, chunks, table)
         else:
             self._finished_routine(f, step.producer, nest, slots, table)
@@ -360,8 +360,11 @@ class Assembly:
         self.kernels.append(nest)
         return nest
 
-    def _finished_product(self, step: Finished, nest: Nest, slots: Slots, between: int | None = None) -> str:
-        """void name(ptr table, i64 chunk, i64 worker): a piece of a product, and what follows; the table is the kernel's."""
+    def _finished_product(
+        self, step: Finished, nest: Nest, slots: Slots, between: int | None = None
+    ) -> tuple[str, int]:
+        """void name(ptr table, i64 chunk, i64 worker): a piece of a product, and what follows; the table is the kernel's.
+        The name, and how many pieces there are."""
         product, kernel = step.producer, self._once(nest.function())
         assert isinstance(product, Product)
         name = self._product_functions(product, slots, False, between)
@@ -373,7 +376,7 @@ class Assembly:
             self._finish(work, kernel, nest, block_of_product(work, product, chunk), "%table")
         work.returns()
         self.functions.append(work)
-        return work.name
+        return work.name, product.chunks
 
     def _finished_routine(self, f: Function, routine: Routine, nest: Nest, slots: Slots, table: str) -> None:
         """Run a convolution, of which each chunk of the last phase is finished by a kernel."""

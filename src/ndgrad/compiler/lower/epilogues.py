@@ -14,8 +14,8 @@ A kernel is an epilogue if
 * all it adds up are columns (of images: channels);
 * no step between reads the result: the product moves to the kernel's place, where all that the kernel reads is known;
 * there is enough to do for several workers: as part of a small product, a large kernel would be one worker's;
-* it reads and writes few other arrays, where pieces are but parts of rows: memory is quickest from front to back, so an
-  optimizer's update stays by itself.
+* it reads and writes few other arrays: they take the place of operands in the cache, and memory is quickest from front to
+  back. So an optimizer's update stays by itself.
 
 Elementwise arithmetic is that of the kernel. Sums are *reassociated*: pieces are those of the product, which do not depend
 on the number of threads, and their sums are added up in their order (nests.py, Note [Sums of pieces]).
@@ -37,7 +37,7 @@ from ndgrad.compiler.program import Value
 
 #: The bytes of a result, at least: smaller ones are in the cache anyway.
 _SMALLEST = 1 << 14
-#: Other arrays that a kernel over parts of rows reads and writes, at most.
+#: Other arrays that an epilogue reads and writes, at most.
 _OTHERS = 3
 #: The floating-point operations of a product, and the machine instructions of a convolution, from which on workers
 #: share it.
@@ -56,7 +56,7 @@ class Result(NamedTuple):
 def finished(steps: Sequence[Step], end: int) -> list[Step]:
     """The steps, with kernels among the first `end` of them as parts of what they are epilogues of."""
     found: list[Step | None] = list(steps)
-    producers = {}
+    producers: dict[Value, int] = {}
     for number, step in enumerate(steps[:end]):
         if isinstance(step, Kernel):
             read = {p.root for item in step.items for p in item.reads if p is not None}
@@ -66,7 +66,7 @@ def finished(steps: Sequence[Step], end: int) -> list[Step]:
                 assert isinstance(producer, (Product, Routine))
                 between = steps[producers[value] + 1 : number]
                 kernel = _over(step, result_of(producer))
-                if kernel is not None and _pays(kernel, producer, value) and not any(value in other.touched() for other in between):
+                if kernel is not None and _pays(kernel, value) and not any(value in other.touched() for other in between):
                     found[producers.pop(value)] = None
                     found[number] = Finished(producer, kernel)
                     break
@@ -111,10 +111,8 @@ def _over(kernel: Kernel, result: Result | None) -> Kernel | None:
     return made
 
 
-def _pays(kernel: Kernel, producer: Product | Routine, result: Value) -> bool:
-    """Whether it is quicker to go through the arrays of a kernel piece by piece of a result."""
-    if isinstance(producer, Routine) or producer.chunk_sides[1] >= producer.n:
-        return True
+def _pays(kernel: Kernel, result: Value) -> bool:
+    """Whether a kernel goes through few enough arrays beside a result."""
     read = {p for item in kernel.items for p in item.reads if p is not None and p.root not in kernel.computed}
     others = {(p.root, p.offset, p.strides) for p in read if p.root is not result and 0 not in p.strides}
     return len(others) + len(kernel.stores) + len(kernel.puts) <= _OTHERS

@@ -71,8 +71,8 @@ class Routine:
         return dict.fromkeys([*self.reads, *self.results, *([] if self.workspace is None else [self.workspace])]).keys()
 
     def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes."""
-        return self.touched() - dict.fromkeys(self.reads).keys()
+        """The values whose memory it writes, but for its own."""
+        return dict.fromkeys(self.results).keys()
 
     @property
     def buffer_bytes(self) -> int:
