@@ -178,7 +178,10 @@ def _ask(
     key = (
         kind, x, w, stride, padding, dilation, groups, like.dtype.char, like.data.device_id, cudnn.convolution_switches()
     )  # fmt: skip
-    found = _asked.get(key)
+    try:
+        found = _asked.get(key)
+    except TypeError:  # settings in lists
+        return _ask(kind, like, x, w, tuple(stride), tuple(padding), tuple(dilation), groups)
     if found is None:
         if len(_asked) >= _MOST:
             _asked.clear()
