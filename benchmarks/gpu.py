@@ -272,7 +272,7 @@ def language(torch: Any, capturable: bool = False) -> Step:
 
 # ----- timing ---------------------------------------------------------------------------------------------------------
 
-#: Samples of each way to run a step, and seconds of one: many short ones, of which some are undisturbed. Steps before the first.
+#: Samples of each way to run a step, many and short, so that some are undisturbed; seconds of one; steps before them.
 SAMPLES, SECONDS, BEFORE = 21, 0.05, 4
 LIBRARIES = ("torch", "ndgrad")
 

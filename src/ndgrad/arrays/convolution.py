@@ -76,7 +76,7 @@ def conv_input_grad(
     array([[[  1.,  11., 111., 110., 100.]]])
     """
     axes = axes_of(x_shape, w.shape, stride, padding, dilation, groups)
-    _require_output_shape(g, x_shape, w.shape, axes)
+    require_output_shape(g, x_shape, w.shape, axes)
     kernels = _native(g, w, prod(g.shape[2:]) * len(g) * w.size)
     if kernels is not None:
         return kernels.conv_input_grad(
@@ -114,7 +114,7 @@ def conv_weight_grad(
     array([[[3., 6., 9.]]])
     """
     axes = axes_of(x.shape, w_shape, stride, padding, dilation, groups)
-    _require_output_shape(g, x.shape, w_shape, axes)
+    require_output_shape(g, x.shape, w_shape, axes)
     kernels = _native(g, x, prod(g.shape[2:]) * len(g) * prod(w_shape))
     if kernels is not None:
         return kernels.conv_weight_grad(
@@ -256,7 +256,7 @@ def _title(x_shape: Sequence[int], w_shape: Sequence[int]) -> str:
     return f"convolution of an input of shape {tuple(x_shape)} with a weight of shape {tuple(w_shape)}"
 
 
-def _require_output_shape(g: Array, x_shape: Sequence[int], w_shape: Sequence[int], axes: Axes) -> None:
+def require_output_shape(g: Array, x_shape: Sequence[int], w_shape: Sequence[int], axes: Axes) -> None:
     expected = (x_shape[0], w_shape[0], *(axis.out for axis in axes))
     if g.shape != expected:
         raise ValueError(

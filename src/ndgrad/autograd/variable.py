@@ -16,7 +16,7 @@ import numpy as np
 
 from ndgrad._locks import make_lock
 from ndgrad._registry import register
-from ndgrad.arrays.library import library_of
+from ndgrad.arrays.library import is_on_device, library_of
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import FIRST, GENERAL, Edge, Node
 
@@ -239,7 +239,7 @@ def accumulator(t: Any) -> AccumulateGrad:
         made = inner = LevelAccumulator()
         inner.level = meta.level
     array = t._array
-    plain = array.__class__ is np.ndarray and not meta.batch_level
+    plain = (array.__class__ is np.ndarray or is_on_device(array)) and not meta.batch_level
     made.seq = FIRST
     made.next = ()
     made.shape = array.shape if plain else tuple(t.shape)

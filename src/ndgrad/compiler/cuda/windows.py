@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.arrays import library
-from ndgrad.arrays.convolution import axes_of
+from ndgrad.arrays.convolution import axes_of, require_output_shape
 from ndgrad.arrays.correlation import Axis
 from ndgrad.compiler.cuda import cudnn, launch
 from ndgrad.compiler.cuda.copies import in_order
@@ -160,7 +160,9 @@ _MOST = 512
 class _Asked(NamedTuple):
     """How a kind of convolution is asked for."""
 
+    #: of the result, and of what `conv` gives
     shape: tuple[int, ...]
+    output: tuple[int, ...]
     bytes: int
     axes: tuple[Axis, ...]
     #: cuDNN's; None if it has none
@@ -178,7 +180,10 @@ def _ask(
     key = (
         kind, x, w, stride, padding, dilation, groups, like.dtype.char, like.data.device_id, cudnn.convolution_switches()
     )  # fmt: skip
-    found = _asked.get(key)
+    try:
+        found = _asked.get(key)
+    except TypeError:  # settings in lists
+        return _ask(kind, like, x, w, tuple(stride), tuple(padding), tuple(dilation), groups)
     if found is None:
         if len(_asked) >= _MOST:
             _asked.clear()
@@ -186,7 +191,7 @@ def _ask(
         y = (x[0], w[0], *[a.out for a in axes])
         shape = {"forward": y, "input": x, "weight": w}[kind]
         plan = cudnn.convolution(kind, like, x, w, y, axes)
-        found = _asked[key] = _Asked(shape, prod(shape) * like.dtype.itemsize, axes, plan)
+        found = _asked[key] = _Asked(shape, y, prod(shape) * like.dtype.itemsize, axes, plan)
     return found
 
 
@@ -212,6 +217,8 @@ def conv_input_grad(
     """The adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S)."""
     g, w = in_order(g), in_order(w)
     asked = _ask("input", g, tuple(x_shape), w.shape, stride, padding, dilation, groups)
+    if g.shape != asked.output:
+        require_output_shape(g, x_shape, w.shape, asked.axes)
     out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
     if asked.plan is not None:
         asked.plan(out, _aligned(w), _aligned(g))
@@ -234,6 +241,8 @@ def conv_weight_grad(
     """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
     g, x = in_order(g), in_order(x)
     asked = _ask("weight", g, x.shape, tuple(w_shape), stride, padding, dilation, groups)
+    if g.shape != asked.output:
+        require_output_shape(g, x.shape, w_shape, asked.axes)
     if asked.plan is not None:
         out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
         asked.plan(_aligned(x), out, _aligned(g))
