@@ -86,7 +86,7 @@ def _module_for(kind: str, code: str) -> Any:
             nvrtc.compileProgram(program, options)
             made = nvrtc.getCUBIN(program)
         except nvrtc.NVRTCError as error:
-            raise KernelError(nvrtc.getProgramLog(program)) from error
+            raise KernelError(f"NVRTC says: {nvrtc.getProgramLog(program)[:400]} [nd-gpu]") from error
         finally:
             nvrtc.destroyProgram(program)
         cache.store(key, made)
