@@ -26,6 +26,7 @@ from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.kernels.ahead import note_op
 from ndgrad.compiler.lower.places import reshaped_view
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.cse import Unhashable, frozen
@@ -538,6 +539,7 @@ def infer(
             out = run_forward(op, np, tuple(arrays), arrays, settings)
         several = op.outputs != 1
         found = (several, tuple([(tuple(o.shape), o.dtype) for o in (out if several else (out,))]))
+        note_op(op, found[1][0][1] if found[1] else None)
         if key is not None:
             if len(_inferred) > 20_000:
                 _inferred.clear()
