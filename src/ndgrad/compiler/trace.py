@@ -93,7 +93,7 @@ class Tracer:
         self.program, self._admits = Program([], []), None
         self.inputs, self.conditions, self.later = [], [], []
         for held in (self._outside, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
-            held.clear()  # type: ignore[attr-defined]  # dicts and lists
+            held.clear()
 
     # ----- what comes from outside ------------------------------------------------------------------------------------
 
