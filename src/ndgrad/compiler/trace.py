@@ -28,6 +28,7 @@ from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.fixed import FixedValues
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import same_bits
+from ndgrad.compiler.kernels.ahead import note_op
 from ndgrad.compiler.lower.places import reshaped_view
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.cse import SMALL_CONSTANT, Unhashable, frozen
@@ -100,7 +101,7 @@ class Tracer:
         self.program, self._admits = Program([], []), None
         self.inputs, self.conditions, self.later = [], [], []
         for held in (self._outside, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
-            held.clear()  # type: ignore[attr-defined]  # dicts and lists
+            held.clear()
 
     # ----- what comes from outside ------------------------------------------------------------------------------------
 
@@ -583,6 +584,7 @@ def infer(
             out = run_forward(op, np, tuple(arrays), arrays, settings)
         several = op.outputs != 1
         found = (several, tuple([(tuple(o.shape), o.dtype) for o in (out if several else (out,))]))
+        note_op(op, found[1][0][1] if found[1] else None)
         if key is not None:
             if len(_inferred) > 20_000:
                 _inferred.clear()

@@ -18,22 +18,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgrad._locks import make_lock
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import convolution, gemm, pooling, slices, windows
 from ndgrad.compiler.kernels.tiles import TileShape, tile_shape
 from ndgrad.compiler.native import pool, target
 from ndgrad.compiler.native.ir import TYPES, module
 from ndgrad.compiler.native.selftest import difference, problem
+from ndgrad.compiler.phases import phase
 
 Array = NDArray[Any]
 
 _LIBRARIES = {"product": gemm.library, "conv": convolution.library, "pool": pooling.library, "slices": slices.library}
 
 
-@functools.cache
+_codes: dict[tuple[str, str], target.Code] = {}
+_making = make_lock()
+
+
 def code(kind: str, element: str) -> target.Code:
     """The compiled library of one kind of kernels ("product", "conv", "pool", "slices") for an LLVM type."""
-    return target.Code(module(_LIBRARIES[kind](kind, element, target.host())), level=0)
+    made = _codes.get((kind, element))
+    if made is None:
+        with phase("LLVM"), _making:  # a second thread waits for what the first one makes
+            made = _codes.get((kind, element))
+            if made is None:
+                made = target.Code(module(_LIBRARIES[kind](kind, element, target.host())), level=0)
+                _codes[kind, element] = made
+    return made
 
 
 @functools.cache

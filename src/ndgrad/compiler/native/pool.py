@@ -53,12 +53,12 @@ code and the state of the pool are never given back, since a worker may be insid
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import platform
 import sys
 import time
 
+from ndgrad._locks import make_lock
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.native import pool_code
 from ndgrad.compiler.native.target import Code, host
@@ -147,14 +147,21 @@ def _windows_symbols() -> dict[str, int]:
     return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names}
 
 
-@functools.cache
+_made: list[Pool] = []
+_making = make_lock()
+
+
 def pool() -> Pool:
     """The pool of this process."""
-    made = Pool()
-    allowed.on_change(made.limit)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=made.renew)
-    return made
+    if not _made:
+        with _making:  # a second thread waits for what the first one makes
+            if not _made:
+                made = Pool()
+                allowed.on_change(made.limit)
+                if hasattr(os, "register_at_fork"):
+                    os.register_at_fork(after_in_child=made.renew)
+                _made.append(made)
+    return _made[0]
 
 
 def run(function: int, argument: int | None, chunks: int, threads: int = 0) -> None:

@@ -139,15 +139,15 @@ class _Roller:
         given = instruction.arguments
         if len(given) > _OPERANDS or len(instruction.results) > RESULTS:
             return i
-        if not settings and len(given) == 2 and given[0].__class__ is Value is given[1].__class__:  # as nearly all are
+        if not settings and len(given) == 2:  # as nearly all are
             x, y = given
-            return op, x.shape, x.dtype, y.shape, y.dtype
-        plain = _plain_number(instruction)
-        if plain is not None:
-            self.numbers[i] = plain
-        arguments = tuple([
-            (a.shape, a.dtype) if a.__class__ is Value else (None, None if plain is not None else frozen(a)) for a in given
-        ])  # fmt: skip
+            if x.__class__ is Value is y.__class__:
+                return op, x.shape, x.dtype, y.shape, y.dtype
+            plain = _plain_number(instruction)
+            if plain is not None:
+                self.numbers[i] = plain
+                return (op, x.shape, x.dtype, None) if x.__class__ is Value else (op, None, y.shape, y.dtype)
+        arguments = tuple([(a.shape, a.dtype) if a.__class__ is Value else (None, frozen(a)) for a in given])
         if op.name == "getitem":
             index = settings["index"]
             for d, item in enumerate(index):
