@@ -83,4 +83,5 @@ def test_threads_that_ask_at_once_get_one_library_and_one_pool(monkeypatch: pyte
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4 and len(set(found)) == 1 and len(made) == 1
+    assert len(found) == 4
+    assert len(set(found)) == len(made) == 1
