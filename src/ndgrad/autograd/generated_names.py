@@ -37,7 +37,7 @@ _EXAMPLES = {
     "view": {"transpose": "shape", "reshape": "shape", "select": "split"},
     "many": {"cat": "join", "index": "index"},
     "views": {"unbind": "split"},
-    "several": {"max": "extremum", "native_batch_norm": "normalization"},
+    "several": {"max": "extremum", "native_batch_norm": "normalization", "attention_with_logs": "attention"},
 }  # fmt: skip
 
 
