@@ -33,6 +33,11 @@ def test_version_is_the_same_everywhere():
     assert f"\nversion: {ndgrad.__version__}\n" in text_of("CITATION.cff")
 
 
+def test_changelog_has_a_dated_section_for_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(ndgrad.__version__)} \(\d{{4}}-\d\d-\d\d\)$", text, re.M)
+
+
 def test_supported_pythons_are_those_that_are_tested():
     claimed = [c.rsplit(" ", 1)[1] for c in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", c)]
     assert re.search(r"^PYTHONS := (.*)$", text_of("Makefile"), re.MULTILINE)[1].split() == claimed
