@@ -93,8 +93,8 @@ class ByParts(Walk):
         if found is None:
             pairs = self._pairs[argument]
             whole = tuple([slice(0, n, 1) for n in argument.shape])
-            re, im = (self.emit("getitem", pairs, index=(*whole, k)) for k in (0, 1))
-            found = self._parts[argument] = re, im
+            first, second = (self.emit("getitem", pairs, index=(*whole, k)) for k in (0, 1))
+            found = self._parts[argument] = first, second
         re, im = found
         return self._as_real(re, dtype), self._as_real(im, dtype)
 
