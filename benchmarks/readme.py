@@ -22,7 +22,8 @@ EAGER = (
 #: Rows of the second table, by how their titles begin.
 COMPILED = (
     "200 elementwise ops, size 100", "Van der Pol", "LSTM by hand", "MLP 784-256-256-10, batch 64", "transformer block",
-    "convnet", "Gaussian mixture, d 10", "bundle adjustment", "Hessian of logistic regression",
+    "convnet", "Gaussian mixture, d 10", "bundle adjustment", "diagonal LSTM", "Hessian of logistic regression",
+    "character transformer", "ResNet-18",
 )  # fmt: skip
 
 
@@ -36,24 +37,26 @@ def eager_table(content: dict[str, Any]) -> str:
     weighed = content["memory"].get("chain", content["memory"])  # runs of before weighed one program
     peaks = {name: cell["bytes"] for name, cell in weighed.items() if "bytes" in cell}
     cells = [f"{peaks[name] / peaks['torch']:.2f}" if name in peaks else "" for name in ("ndgrad", "jax", "autograd")]
-    lines.append(f"| peak memory of 50 ops on 10M float32 | {' | '.join(cells)} |")
+    title = next((cell["title"] for cell in weighed.values() if "title" in cell), "50 ops on 10M float32")
+    lines.append(f"| peak memory of {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def compiled_table(runs: str) -> str:
-    """ndgrad.compile and jax.jit beside torch eager."""
-    lines = ["| compiled, torch eager = 1 | ndgrad | jax, jit |", "|---|---:|---:|"]
+    """ndgrad.compile, torch.compile and jax.jit beside torch eager."""
+    lines = ["| compiled, torch eager = 1 | ndgrad | torch.compile | jax, jit |", "|---|---:|---:|---:|"]
     found = compiled_rows(runs)
     for start in COMPILED:
         title = next(title for title in found if title.startswith(start))
-        lines.append(f"| {title} | {found[title]['ndgrad, compiled']} | {found[title]['jax, jit'].replace('–', '')} |")
+        cells = [found[title][column].replace("–", "") for column in ("ndgrad, compiled", "torch.compile", "jax, jit")]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def compiled_rows(runs: str) -> dict[str, dict[str, str]]:
-    """The last table of `runs.md` that has compiled functions beside jax: its rows by title."""
+    """The last table of `runs.md` that has compiled functions of all libraries: its rows by title."""
     tables = re.findall(r"(?:^\|.*\n)+", runs, re.MULTILINE)
-    header = "| ndgrad, compiled | jax, jit |"
+    header = "| ndgrad, compiled | torch.compile | jax, jit |"
     lines = [table for table in tables if header in table][-1].splitlines()
     head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines)
     return {row[0]: dict(zip(head, row)) for row in rows}
