@@ -355,33 +355,37 @@ class DeviceProgram:
         it has run. All that can fail is done by then. `given` are the arrays of inputs that the graph works on."""
         found: list[Any] = []
         copies: list[tuple[Any, Place]] = []
-        for n, (place, target, _) in enumerate(self._collecting):
-            if n in self.later:
-                found.append(None)
-            elif place is None:
-                found.append(np.array(host[self.original.outputs[n]]))
-            elif target >= 0 and given.get(self.original.inputs[target]) is inputs[target]:
-                found.append(inputs[target])
-            else:
-                found.append(library.device_library.empty(place.shape, place.root.dtype))
-                copies.append((found[-1], place))
+        for n in range(len(self._collecting)):
+            array, place = self._known(n, inputs, host, given)
+            if place is not None:
+                array = library.device_library.empty(place.shape, place.root.dtype)
+                copies.append((array, place))
+            found.append(array)
         return found, copies
 
     def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays, given: Arrays) -> list[Any]:
         """The outputs of a run, each in memory of its own: that of an input only where the program writes that. `given`
         are the arrays of inputs that the program has worked on."""
         found: list[Any] = []
-        for n, (place, target, is_own) in enumerate(self._collecting):
-            if n in self.later:
-                found.append(None)
-            elif place is None:
-                found.append(np.array(host[self.original.outputs[n]]))
-            elif target >= 0 and given.get(self.original.inputs[target]) is inputs[target]:
-                found.append(inputs[target])
-            else:
+        for n, (_, _, is_own) in enumerate(self._collecting):
+            array, place = self._known(n, inputs, host, given)
+            if place is not None:
                 array = _shown(arrays, place)
-                found.append(array if is_own else array.copy())
+                array = array if is_own else array.copy()
+            found.append(array)
         return found
+
+    def _known(self, n: int, inputs: Sequence[Any], host: Arrays, given: Arrays) -> tuple[Any, Place | None]:
+        """An output that the device computes into no memory of its own: what somebody else makes later, what the host has
+        computed, an input that is written. For the others, the place where it is."""
+        place, target, _ = self._collecting[n]
+        if n in self.later:
+            return None, None
+        if place is None:
+            return np.array(host[self.original.outputs[n]]), None
+        if target >= 0 and given.get(self.original.inputs[target]) is inputs[target]:
+            return inputs[target], None
+        return None, place
 
     @staticmethod
     def shown(arrays: Arrays, place: Place) -> Any:

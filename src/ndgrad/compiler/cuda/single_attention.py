@@ -12,10 +12,10 @@ than they need be, so that the 32 that a warp reads at once lie in different ban
 from __future__ import annotations
 
 import functools
-from math import prod
 from typing import Any
 
 from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.attention_operands import LAYOUT, are_taken, as_heads, words_of
 from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.values import PRELUDE
 
@@ -321,8 +321,6 @@ _INSTRUCTIONS = {
     "AFRESH": 'asm volatile("" : "+f"(x));',
     "POWER": 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;',
 }
-#: The words of the structure: four operands of an address and three strides, six addresses, five numbers, the scale.
-_LAYOUT = "16q6q5qd"
 
 
 def source(size: int) -> str:
@@ -335,27 +333,17 @@ def source(size: int) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _kernel(name: str, size: int, device: int) -> launch.Kernel:
-    return launch.Kernel(source(size), _LAYOUT, name=name)
+    return launch.Kernel(source(size), LAYOUT, name=name)
 
 
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
-    """Whether there are kernels for such arrays: of single precision, all of one size of heads; the largest score is the
-    largest product, so the scale is positive."""
-    size = q.shape[-1]
-    return (
-        q.dtype.char == "f"
-        and scale > 0
-        and size == k.shape[-1] == v.shape[-1]
-        and size % 8 == 0
-        and size <= _LARGEST
-        and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and launch.capability(q.device.id) >= 80  # which has the instructions
-    )
+    """Whether there are kernels for such arrays: of single precision."""
+    return q.dtype.char == "f" and are_taken(q, k, v, scale, _LARGEST)
 
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
     """softmax(q k' scale) v, and the logarithm of each query's sum."""
-    q, k, v = _four(q), _four(k), _four(v)
+    q, k, v = as_heads(q), as_heads(k), as_heads(v)
     out, logs = launch.new(q.shape, q.dtype), launch.new(q.shape[:-1], launch.SINGLE)
     _start("forward", _tiles(q), q, k, v, q, (out, logs), is_causal, scale)
     return out, logs
@@ -365,7 +353,7 @@ def attention_gradients(
     g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, out: Any, logs: Any
 ) -> tuple[Any, Any, Any]:
     """The gradients in q, k and v, from the result and what forward has left besides."""
-    g, q, k, v = _four(g), _four(q), _four(k), _four(v)
+    g, q, k, v = as_heads(g), as_heads(q), as_heads(k), as_heads(v)
     out = out if out.flags.c_contiguous else in_order(out)
     sums = launch.new(q.shape[:-1], launch.SINGLE)
     made = [launch.new(a.shape, a.dtype) for a in (q, k, v)]
@@ -388,18 +376,5 @@ def _tiles(a: Any) -> int:
 def _start(
     name: str, blocks: int, q: Any, k: Any, v: Any, g: Any, buffers: tuple[Any, ...], is_causal: bool, scale: float
 ) -> None:
-    words = [w for a in (q, k, v, g) for w in (a.data.ptr, *[s // 4 for s in a.strides[:3]])]
-    words += [b.data.ptr for b in buffers] + [0] * (6 - len(buffers))
-    words += [q.shape[1], q.shape[2], k.shape[2], int(is_causal), q.shape[0] * q.shape[1]]
-    _kernel(name, q.shape[3], q.device.id)(blocks, _THREADS, *words, scale)
-
-
-def _four(a: Any) -> Any:
-    """An array as (batch, heads, rows, columns), whose rows lie where 16 bytes can be taken at a time."""
-    lead = a.shape[:-2]
-    if len(lead) != 2:
-        a = a.reshape(prod(lead), 1, *a.shape[-2:])
-    steps = [s for n, s in zip(a.shape[:3], a.strides[:3], strict=True) if n > 1]
-    if a.strides[3] != 4 or a.data.ptr % 16 or any(s % 16 or s <= 0 for s in steps):
-        return in_order(a) if not a.flags.c_contiguous else a.copy()
-    return a
+    words = words_of(q, k, v, g, buffers, is_causal, scale)
+    _kernel(name, q.shape[3], q.device.id)(blocks, _THREADS, *words)

@@ -23,6 +23,7 @@ import numpy as np
 
 from ndgrad.arrays import library
 from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.attention_operands import LAYOUT, are_taken, as_heads, words_of
 from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.tile_products import products
 from ndgrad.compiler.cuda.values import PRELUDE, STORED
@@ -351,8 +352,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) of_keys(const Ar
 }
 """
 _KERNELS = {"forward": _FORWARD, "of_queries": _OF_QUERIES, "of_keys": _OF_KEYS}
-#: The words of the structure: four operands of an address and three strides, six addresses, five numbers, the scale.
-_LAYOUT = "16q6q5qd"
 
 
 class Form(NamedTuple):
@@ -418,7 +417,7 @@ def _shared(name: str, size: int, cut: Form) -> int:
 def _kernel(name: str, char: str, size: int, device: int) -> tuple[launch.Kernel, Form]:
     cut = form(name, size, launch.capability(device) == 90)
     made = launch.Kernel(
-        source(name, char, size, cut), _LAYOUT, name=name, shared=_shared(name, size, cut), exactly="90a" if cut.by_groups else ""
+        source(name, char, size, cut), LAYOUT, name=name, shared=_shared(name, size, cut), exactly="90a" if cut.by_groups else ""
     )
     return made, cut
 
@@ -428,23 +427,13 @@ def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
-    """Whether there are kernels for such arrays: of halves, all of one size of heads; the largest score is the largest
-    product, so the scale is positive."""
-    size = q.shape[-1]
-    return (
-        q.dtype.char in "eE"
-        and scale > 0
-        and size == k.shape[-1] == v.shape[-1]
-        and size % 8 == 0
-        and size <= _LARGEST
-        and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and launch.capability(q.device.id) >= 80  # which has the instructions
-    )
+    """Whether there are kernels for such arrays: of halves."""
+    return q.dtype.char in "eE" and are_taken(q, k, v, scale, _LARGEST)
 
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
     """softmax(q k' scale) v, and the logarithm of each query's sum."""
-    q, k, v = _four(q), _four(k), _four(v)
+    q, k, v = as_heads(q), as_heads(k), as_heads(v)
     out = _new(q.shape, q.dtype)
     logs = _new(q.shape[:-1], launch.SINGLE)
     _start("forward", q.shape[2], q, k, v, None, (out, logs), is_causal, scale)
@@ -455,7 +444,7 @@ def attention_gradients(
     g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, out: Any, logs: Any
 ) -> tuple[Any, Any, Any]:
     """The gradients in q, k and v, from the result and what forward has left besides."""
-    g, q, k, v = _four(g), _four(q), _four(k), _four(v)
+    g, q, k, v = as_heads(g), as_heads(q), as_heads(k), as_heads(v)
     out = out if out.flags.c_contiguous else in_order(out)
     sums = _new(q.shape[:-1], launch.SINGLE)
     made = [_new(a.shape, a.dtype) for a in (q, k, v)]
@@ -468,20 +457,6 @@ def attention_gradients(
 def _start(
     name: str, rows: int, q: Any, k: Any, v: Any, g: Any, buffers: tuple[Any, ...], is_causal: bool, scale: float
 ) -> None:
-    words = [w for a in (q, k, v, q if g is None else g) for w in (a.data.ptr, *[s // a.dtype.itemsize for s in a.strides[:3]])]
-    words += [b.data.ptr for b in buffers] + [0] * (6 - len(buffers))
-    words += [q.shape[1], q.shape[2], k.shape[2], int(is_causal), q.shape[0] * q.shape[1]]
+    words = words_of(q, k, v, q if g is None else g, buffers, is_causal, scale)
     kernel, cut = _kernel(name, q.dtype.char, q.shape[3], q.device.id)
-    kernel(q.shape[0] * q.shape[1] * -(-rows // cut.rows), cut.threads, *words, scale)
-
-
-def _four(a: Any) -> Any:
-    """An array as (batch, heads, rows, columns), whose rows lie where 16 bytes can be taken at a time."""
-    lead = a.shape[:-2]
-    if len(lead) != 2:
-        a = a.reshape(1 if not lead else int(np.prod(lead)), 1, *a.shape[-2:])
-    item = a.dtype.itemsize
-    steps = [s for n, s in zip(a.shape[:3], a.strides[:3], strict=True) if n > 1]
-    if a.strides[3] != item or a.data.ptr % 16 or any(s % 16 or s <= 0 for s in steps):
-        return in_order(a) if not a.flags.c_contiguous else a.copy()
-    return a
+    kernel(q.shape[0] * q.shape[1] * -(-rows // cut.rows), cut.threads, *words)
