@@ -118,6 +118,32 @@ def test_expanded_values_are_broadcast_by_the_ops_themselves() -> None:
     )
 
 
+def test_values_that_have_the_shape_only_together_stay_expanded() -> None:
+    becomes(
+        broadcasting,
+        """program p(%0: float64[2], %1: float64[], %2: float64[])
+  %3: float64[2,1] = reshape(%0, shape=(2, 1))
+  %4: float64[1,3] = expand(%1, shape=(1, 3))
+  %5: float64[1,3] = expand(%2, shape=(1, 3))
+  %6: bool[2,3] = gt(%3, %4)
+  %7: float64[2,3] = where(%6, %3, %4)
+  %8: float64[2,3] = atan2(%3, %4)
+  %9: float64[1,3] = atan2(%4, %5)
+  return %7, %8, %9
+""",
+        """program p(%0: float64[2], %1: float64[], %2: float64[])
+  %3: float64[2,1] = reshape(%0, shape=(2, 1))
+  %4: float64[1,3] = expand(%1, shape=(1, 3))
+  %5: bool[2,1] = gt(%3, %1)
+  %6: bool[2,3] = expand(%5, shape=(2, 3))
+  %7: float64[2,3] = where(%6, %3, %1)
+  %8: float64[2,3] = atan2(%3, %4)
+  %9: float64[1,3] = atan2(%4, %2)
+  return %7, %8, %9
+""",
+    )
+
+
 def test_a_number_of_another_dtype_stays_an_array() -> None:
     text = """program p(%0: float32[2])
   constant %1: float64[] = 0.1

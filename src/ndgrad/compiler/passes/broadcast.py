@@ -32,21 +32,23 @@ def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
         return None
     shape = instruction.result.shape
     sources: list[Argument] = [_source(walk, a) for a in instruction.arguments]
-    inner = np.broadcast_shapes(*[s.shape for s in sources if s.__class__ is Value])
-    if inner == shape:
+    if _broadcast(sources) == shape:
         return walk.emit(instruction.op, *sources, **instruction.settings)
     if instruction.op.name in _ALIKE:
         return walk.emit("expand", walk.emit(instruction.op, *sources, **instruction.settings), shape=shape)
-    # as many as leave the shape: the first stays expanded
-    kept = next(
-        i
-        for i, (s, a) in enumerate(zip(sources, instruction.arguments, strict=True))
-        if s is not a and a.shape == shape
-    )
-    sources[kept] = instruction.arguments[kept]
+    # as many as leave the shape: one that has it stays expanded, or else as many as give it together
+    expanded = [i for i, (s, a) in enumerate(zip(sources, instruction.arguments, strict=True)) if s is not a]
+    for i in sorted(expanded, key=lambda i: instruction.arguments[i].shape != shape):
+        sources[i] = instruction.arguments[i]
+        if _broadcast(sources) == shape:
+            break
     if all(s is a for s, a in zip(sources, instruction.arguments, strict=True)):
         return None
     return walk.emit(instruction.op, *sources, **instruction.settings)
+
+
+def _broadcast(arguments: list[Argument]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*[a.shape for a in arguments if a.__class__ is Value])
 
 
 _ALIKE = frozenset((*_CORRECT, *_COMPARISONS))
