@@ -504,3 +504,21 @@ def test_programs_with_branches_and_loops_are_read_back_from_their_text() -> Non
     program = made(f, tensor(WEIGHTS, requires_grad=True)).program
     assert {i.op.name for i in program.instructions} >= {"loop", "repeat", "sweeps"}
     assert str(parse_program(str(program))) == str(program)
+
+
+def test_a_rule_that_runs_out_of_items_is_a_break_as_any_other_failure() -> None:
+    class Exhausted(Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return next(iter(()))
+
+    compiled = ndgrad.compile(grad(lambda x: cond(x.sum() > 0, Exhausted.apply, lambda s: s, x).sum()), fullgraph=True)
+    with pytest.raises(RuntimeError, match="StopIteration in the derivative of a loop or branch"):
+        compiled(tensor(WEIGHTS))

@@ -54,7 +54,8 @@ def breaking() -> Iterator[None]:
     except GraphBreak:
         raise
     except Exception as error:
-        raise GraphBreak(f"{type(error).__name__} in the derivative of a loop or branch: {str(error)[:300]}") from error
+        reason = f"{type(error).__name__} in the derivative of a loop or branch: {str(error)[:300]}"
+        raise GraphBreak(reason) from None  # contextlib takes a RuntimeError from a StopIteration for the latter
 
 
 # ----- scan -----------------------------------------------------------------------------------------------------------
