@@ -22,7 +22,6 @@ from benchmarks.differentiate import Compiler
 from benchmarks.libraries import LIBRARIES, ByHand, Functional
 from benchmarks.registry import WORKLOADS, Step
 
-
 #: Steps before the clock starts: a compiled step is traced again when the state of an optimizer is there, and the call
 #: after that is the first which native code takes. One of them alone would pass for a sample.
 _WARMING = 3
