@@ -119,6 +119,74 @@ def test_a_parameter_that_is_there_twice_is_updated_twice():
     np.testing.assert_array_equal(p.detach().numpy(), np.arange(9000.0) - 1)
 
 
+def _with_other_data(optimizer, params):
+    params[1].data = params[1].data * 2.0
+
+
+def _with_another_state(optimizer, params):
+    optimizer.state[params[1]]["exp_avg"] = optimizer.state[params[1]]["exp_avg"] * 3.0
+
+
+def _with_other_memory_under_a_state(optimizer, params):
+    optimizer.state[params[1]]["exp_avg_sq"].data = optimizer.state[params[1]]["exp_avg_sq"] * 3.0
+
+
+def _with_a_count_of_its_own(optimizer, params):
+    optimizer.state[params[1]]["step"] += 5.0
+
+
+def _with_counts_from_elsewhere(optimizer, params):
+    for p in params:
+        optimizer.state[p]["step"] = nd.tensor(9.0)
+
+
+def _without_a_state(optimizer, params):
+    del optimizer.state[params[1]]
+
+
+def _with_one_more(optimizer, params):
+    optimizer.param_groups[0]["params"].append(_one())
+
+
+def _with_one_fewer(optimizer, params):
+    del optimizer.param_groups[0]["params"][1]
+
+
+def _without_a_gradient(optimizer, params):
+    params[1].grad = None
+
+
+def _with_memory_of_another_as_gradient(optimizer, params):
+    params[0].grad = params[2].detach()
+
+
+def _with_a_part_of_another_as_gradient(optimizer, params):
+    params[0].grad = params[2].detach()[::1]
+
+
+def _with_a_strided_gradient(optimizer, params):
+    params[0].grad = nd.ones(18000, dtype=params[0].dtype)[::2]
+
+
+_CHANGES = [value for name, value in list(globals().items()) if name.startswith(("_with_", "_without_"))]
+
+
+@pytest.mark.parametrize("change", _CHANGES, ids=lambda change: change.__name__.lstrip("_"))
+def test_what_changes_between_steps_is_seen(change):
+    results = []
+    for settings in ({}, {"foreach": False, "fused": False}):  # together, and the ordinary way
+        params = [_one() for _ in range(3)]
+        optimizer = optim.AdamW(params, 0.1, **settings)
+        for _ in range(3):
+            optimizer.step()
+        change(optimizer, params)
+        for _ in range(2):
+            optimizer.step()
+        results.append([p.detach().numpy() for p in optimizer.param_groups[0]["params"]])
+    for together, ordinary in zip(*results, strict=True):
+        np.testing.assert_array_equal(together, ordinary)
+
+
 def test_odd_layouts_other_dtypes_and_tensors_as_settings_go_the_ordinary_way(monkeypatch):
     calls = _counting(monkeypatch)
     odd = nd.tensor(np.ones((100, 100)), requires_grad=True)

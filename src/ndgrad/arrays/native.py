@@ -79,7 +79,9 @@ def kernels_for(x: Any, *others: Any) -> Any:
 def is_dense(x: Any) -> bool:
     """Whether an array lies in memory as kernels take it: without gaps, in order, and aligned."""
     flags = x.flags
-    return bool(flags.c_contiguous and (x.__class__ is not numpy.ndarray or flags.aligned))
+    if x.__class__ is not numpy.ndarray:
+        return bool(flags.c_contiguous)
+    return flags.carray or (flags.c_contiguous and flags.aligned)  # the former says all of it, unless it is read-only
 
 
 def dense(x: Any, dtype: Any = None) -> Any:

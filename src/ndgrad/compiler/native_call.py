@@ -105,7 +105,7 @@ class NativeCall:
         is_written = False
         try:
             if not self.is_direct:
-                fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
+                fresh = self.program.collected([t._array for t in inputs], fresh)
             is_written = not made.is_plain
             result = made.finished(inputs, fresh, self.at_once, self.is_in_place)
         except Exception:

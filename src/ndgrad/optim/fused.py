@@ -17,6 +17,8 @@ taken as torch takes them: False for both asks for the ordinary way.
 
 from __future__ import annotations
 
+from itertools import chain, repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -91,7 +93,7 @@ def update_alike(
         if plan is None:
             left += alike
         elif plan.lone and len(alike) == len(found):
-            plan.order(group["params"])
+            plan.order(optimizer, group["params"])
             optimizer._plans.of_group[id(group)] = plan
     return left
 
@@ -220,13 +222,16 @@ class _Row(NamedTuple):
 
 
 class _Plan:
-    """Parameters that are updated together, and their memory."""
+    """Parameters that are updated together, and their memory.
+
+    Whether all is as the last step left it is asked of all parameters at once, list by list: a hundred of them would
+    take Python longer than the update itself if it went from one to the next.
+    """
 
     def __init__(self, optimizer: Optimizer, rule: _Written, rows: list[_Row], sets: list[list[Any]]) -> None:
         self.rows = rows
         self.changed = rule.changed
         self.names = rule.names
-        numbers: Any = optimizer._numbers_in_state
         #: where the gradient stands in a set
         self.place = len(rule.changed) + 1
         #: of each parameter the arrays that are written and those that are read; the gradient is not kept
@@ -239,24 +244,32 @@ class _Plan:
             self.table, self.chunks = self.kernels.formula_memory(sets)
         for arrays in sets:
             arrays[self.place] = None
-        #: per parameter what its state holds: its length, arrays with their tensors, names of numbers
-        self.kept = [
-            (
-                len(row.state),
-                [(k, t, t._array) for k, t in row.state.items() if k not in numbers],
-                [k for k in row.state if k in numbers],
-            )
-            for row in rows
-        ]
-        self.written = [pair for row in rows for pair in row.written]
-        self.own = {id(a) for _, a in self.written}
+        self.written = [t for row in rows for t, _ in row.written]
+        self.arrays = [a for row in rows for _, a in row.written]
+        self.own = {id(a) for a in self.arrays}
         #: whether no array that is written is a part of another
-        self.lone = all(a.base is None for _, a in self.written)
+        self.lone = all(a.base is None for a in self.arrays)
 
-    def order(self, params: list[Any]) -> None:
-        """Note which parameters of the group these are; the others had no gradient."""
-        mine = {id(row.p): (row, kept) for row, kept in zip(self.rows, self.kept, strict=True)}
-        self.known = [mine.get(id(p)) for p in params]
+    def order(self, optimizer: Optimizer, params: list[Any]) -> None:
+        """Note what the next step must find: the parameters of the group, of which some may have had no gradient, and
+        what the states of the others hold."""
+        numbers: Any = optimizer._numbers_in_state
+        self.params = list(params)
+        self.updated = [row.p for row in self.rows]
+        self.states = [row.state for row in self.rows]
+        updated = {id(p) for p in self.updated}
+        self.idle = [p for p in params if id(p) not in updated]
+        self.keys = [*chain.from_iterable(self.states)]
+        self.numbers = [name for name in self.states[0] if name in numbers]
+        self.shapes = [row.array.shape for row in self.rows]
+        #: tensors that must be over the arrays that they are over
+        self.tensors: list[Any] = [*self.updated]
+        self.held: dict[str, list[Any]] = {}
+        for name in self.states[0]:
+            if name not in numbers:
+                self.held[name] = [state[name] for state in self.states]
+                self.tensors += self.held[name]
+        self.memory = [t._array for t in self.tensors]
 
     def prepare(self, rule: _Written) -> None:
         """Have the code for a rule, which may be another one in the next step; NoFormula if there is none."""
@@ -288,39 +301,47 @@ class _Plan:
 
     def _gradients(self, optimizer: Optimizer, params: list[Any]) -> list[Any] | None:
         """The gradients, if no parameter and no state is another one, or elsewhere, since the last step."""
-        if len(params) != len(self.known):
+        states = [optimizer.state.get(p) for p in self.updated]
+        if not _are(params, self.params) or any(p.grad is not None for p in self.idle):
             return None
-        values: Any = None
-        gradients = []
-        for p, known in zip(params, self.known, strict=True):
-            grad = p.grad
-            if known is None:
-                if grad is not None:
-                    return None
-                continue
-            row, (count, arrays, numbers) = known
-            if grad is None or not _unchanged(p, row, count, arrays, optimizer.state.get(p)):
-                return None
-            if numbers:
-                here = [row.state[name]._array.item() for name in numbers]
-                if values is None:
-                    values = here
-                elif here != values:
-                    return None
-            g = grad._array
-            if not _is_dense_like(grad, g, row.array, self.dtype) or id(g) in self.own:
-                return None
-            gradients.append(g)
-        return gradients
+        if not (_are(states, self.states) if self.keys else not any(states)):  # a rule without state leaves none
+            return None
+        if [*chain.from_iterable(self.states)] != self.keys:
+            return None
+        if not all(_are([state[name] for state in states], tensors) for name, tensors in self.held.items()):
+            return None
+        if not _are([t._array for t in self.tensors], self.memory):
+            return None
+        if not all(_one_number([state[name] for state in states]) for name in self.numbers):
+            return None
+        gradients = [p.grad for p in self.updated]
+        if not FACES.keys() >= {*map(type, gradients)}:  # None is of no such class
+            return None
+        if InferenceStorage in map(type, [g._storage for g in gradients]):
+            return None
+        found = [g._array for g in gradients]
+        return found if self._are_alike(found) else None
+
+    def _are_alike(self, gradients: list[Any]) -> bool:
+        """Whether gradients lie in memory as their parameters do, and not in theirs."""
+        like = self.memory[0].__class__
+        return (
+            all(map(is_, map(type, gradients), repeat(like)))
+            and all(map(is_, [g.dtype for g in gradients], repeat(self.dtype)))
+            and [g.shape for g in gradients] == self.shapes
+            and all(map(native.is_dense, gradients))
+            and self.own.isdisjoint(map(id, gradients))
+            and self.own.isdisjoint(map(id, [g.base for g in gradients]))
+        )
 
     def run(self, optimizer: Optimizer, group: Group, rule: _Written, gradients: list[Any]) -> None:
         """Run a rule on the memory of all parameters, and leave versions and numbers as it says."""
         if recording.active is not None:
             self._record(optimizer, group, rule, gradients)
             return
-        storages = [t._storage or storage_of(t) for t, _ in self.written]
-        for storage, (_, array) in zip(storages, self.written, strict=True):
-            if storage.keeps:
+        storages = [t._storage or storage_of(t) for t in self.written]
+        if True in [storage.keeps for storage in storages]:
+            for storage, array in zip(storages, self.arrays, strict=True):
                 storage.before_write(array)
         if self.kernels is not None:
             self.kernels.formula_in_place(
@@ -344,7 +365,7 @@ class _Plan:
         self.kernels.formula_in_place(
             signature, numbers, self.dtype, self.table, self.chunks, self.place, gradients
         )
-        storages = [t._storage or storage_of(t) for t, _ in self.written]
+        storages = [t._storage or storage_of(t) for t in self.written]
 
         def prepare() -> None:
             now = _Written(optimizer, group, self.rows[0].state)
@@ -371,21 +392,17 @@ class _Plan:
                 row.state[name] = wrap(t.__class__, np.array(value))
 
 
-def _unchanged(p: Any, row: _Row, count: int, arrays: list[tuple[str, Any, Any]], held: Any) -> bool:
-    """Whether a parameter and its state are the objects that they were, over the same memory."""
-    state = row.state
-    if p is not row.p or p._array is not row.array or len(state) != count:
-        return False
-    if held is not state and (held or count):  # a rule without state leaves none
-        return False
-    return all(state.get(name) is t and t._array is a for name, t, a in arrays)
+def _are(now: list[Any], then: list[Any]) -> bool:
+    """Whether objects are those of another list; tensors would compare their values."""
+    return len(now) == len(then) and all(map(is_, now, then))
 
 
-def _is_dense_like(grad: Any, g: Any, array: Any, dtype: Any) -> bool:
-    """Whether a gradient, over the array g, lies in memory as a parameter does."""
-    if g.__class__ is not array.__class__ or g.dtype is not dtype or g.shape != array.shape:
+def _one_number(tensors: list[Any]) -> bool:
+    """Whether the same number stands in the states of all parameters."""
+    try:
+        return len({t._array.item() for t in tensors}) == 1
+    except (AttributeError, ValueError):  # no tensor, or not of one element
         return False
-    return grad.__class__ in FACES and native.is_dense(g) and grad._storage.__class__ is not InferenceStorage
 
 
 def _overlap(outputs: int, sets: list[list[Any]]) -> bool:
@@ -395,7 +412,7 @@ def _overlap(outputs: int, sets: list[list[Any]]) -> bool:
     own = {id(a) for a in written}
     if len(own) < len(written) or any(id(g) in own for g in read):
         return True
-    if all(a.base is None for a in written):
+    if all(a.base is None for a in (*written, *read)):
         return False
     places = sorted([(pointer(a), a.nbytes, True) for a in written] + [(pointer(g), g.nbytes, False) for g in read])
     end, ends_written = 0, False
