@@ -58,16 +58,22 @@ class Work:
 Definitions = dict[Value, Instruction]
 
 
-def ops_of(step: Any, defined: Definitions) -> list[str]:
-    """The names of the ops of a step, in order; those in a loop once."""
+def parts_of(step: Any, defined: Definitions) -> list[tuple[str, str | None]]:
+    """The ops of a step by name, in order, each with the user's line that it comes from; those in a loop once."""
     if isinstance(step, Kernel):
-        return [item.instruction.op.name for item in step.items]
+        return [(item.instruction.op.name, item.instruction.where) for item in step.items]
     if isinstance(step, Loop):
         inside = step.body.definitions()
-        return [name for inner in step.groups.steps for name in ops_of(inner, inside)]
+        return [part for inner in step.groups.steps for part in parts_of(inner, inside)]
     if isinstance(step, (Chain, Finished)):
-        return [name for inner in _inside(step) for name in ops_of(inner, defined)]
-    return [called(i) for i in _instructions(step, defined)] or [type(step).__name__.lower()]
+        return [part for inner in _inside(step) for part in parts_of(inner, defined)]
+    found = [(called(i), i.where) for i in _instructions(step, defined)]
+    return found or [(type(step).__name__.lower(), None)]
+
+
+def ops_of(step: Any, defined: Definitions) -> list[str]:
+    """The names of the ops of a step, in order."""
+    return [name for name, _ in parts_of(step, defined)]
 
 
 def called(instruction: Instruction) -> str:
@@ -95,6 +101,21 @@ def in_words(ops: Iterable[str], most: int = 6) -> str:
     shown = [f"{name} x {count}" if count > 1 else name for name, count in list(counts.items())[:most]]
     rest = sum(list(counts.values())[most:])
     return ", ".join([*shown, *([f"{rest} more"] if rest else [])])
+
+
+def in_lines(lines: Iterable[str], most: int = 4) -> str:
+    """Lines of the user's in short: model.py:12, 14, loss.py:3."""
+    shown, last = [], ""
+    for line in sorted({*lines}, key=_by_number):
+        file, _, number = line.rpartition(":")
+        shown.append(number if file == last else line)
+        last = file
+    return ", ".join([*shown[:most], *(["..."] if len(shown) > most else [])])
+
+
+def _by_number(line: str) -> tuple[str, int]:
+    file, _, number = line.rpartition(":")
+    return file, int(number)
 
 
 def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.placement import CPU, library_for
-from ndgrad.compiler.accounting import Work, in_words
+from ndgrad.compiler.accounting import Work, in_lines, in_words
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import target
@@ -41,6 +41,8 @@ class Step:
         self.name: str = step.name
         #: the ops that it stands for, in order
         self.ops: list[str] = step.ops
+        #: the user's lines that they come from; gradients that the function does not ask for have none
+        self.lines: list[str] = list(dict.fromkeys([line for _, line in step.parts if line is not None]))
         #: bytes and floating-point operations
         self.work: Work = step.work
         self.is_native: bool = step.is_native
@@ -117,14 +119,14 @@ class KernelList(Sequence[Any]):
         return "\n".join(f"# ----- {name}\n{code.assembly()}" for name, code in self._texts.items())
 
     def __str__(self) -> str:
-        head = ["", "read", "written", "flop", "time", "limit", "share"]
+        head = ["", "read", "written", "flop", "time", "limit", "share", "lines"]
         rows = [head]
         for program in dict.fromkeys([*self.totals, *[s.program for s in self._steps]]):
-            rows.append([program, "", "", "", _time(self.totals.get(program)), "", ""])
+            rows.append([program, "", "", "", _time(self.totals.get(program)), "", "", ""])
             rows += [_row(step) for step in self._steps if step.program == program]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
         aligned = [
-            [row[0].ljust(widths[0]), *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]]
+            [row[0].ljust(widths[0]), *[cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:], strict=False)], row[-1]]
             for row in rows
         ]
         lines = ["  ".join(cells) for cells in aligned]
@@ -141,7 +143,7 @@ def _row(step: Step) -> list[str]:
     return [
         title, format_bytes(step.work.read), format_bytes(step.work.written), _count(step.work.flops),
         _time(step.seconds),
-        _time(step.limit), f"{100 * step.share:.0f} %",
+        _time(step.limit), f"{100 * step.share:.0f} %", in_lines(step.lines),
     ]  # fmt: skip
 
 

@@ -52,7 +52,8 @@ from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import NEW, Results
 from ndgrad.compiler.tensor_replay import run_on_tensors
-from ndgrad.compiler.trace import Tracer, line_of
+from ndgrad.compiler.trace import Tracer
+from ndgrad.compiler.users_lines import line_of
 from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy

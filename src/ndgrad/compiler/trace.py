@@ -8,9 +8,7 @@ asked of the op itself, on arrays without data, once for each combination.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,11 +35,10 @@ from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_stride
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.traced_lanes import CHECKS, run_traced
+from ndgrad.compiler.users_lines import where
 from ndgrad.devices import device
 from ndgrad.ops.table import RANDOM
 from ndgrad.ops.vocabulary import find
-
-_PACKAGE = str(Path(ndgrad.__file__).parent)
 
 #: (op, arguments in shape and dtype, settings) -> (several results?, their shapes and dtypes)
 _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
@@ -640,34 +637,3 @@ def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number
 
 def _equal(a: Any, b: Any) -> bool:
     return a.shape == b.shape and same_bits(a, b)
-
-
-def line_of(error: BaseException) -> str | None:
-    """The innermost line outside ndgrad that an exception has passed."""
-    step, found = error.__traceback__, None
-    while step is not None:
-        if _is_users(step.tb_frame.f_code.co_filename):
-            found = f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
-        step = step.tb_next
-    return found
-
-
-def _is_users(file: str) -> bool:
-    return not file.startswith((_PACKAGE, "<"))
-
-
-def where() -> str | None:
-    """The line outside ndgrad that is at work."""
-    frame = sys._getframe(1)
-    while frame is not None and _name_outside(frame.f_code.co_filename) is None:
-        frame = frame.f_back  # type: ignore[assignment]
-    name = None if frame is None else _name_outside(frame.f_code.co_filename)
-    return f"{name}:{frame.f_lineno}" if name else None
-
-
-@functools.cache
-def _name_outside(file: str) -> str | None:
-    """The name of a file, empty for what is none; None for those of ndgrad."""
-    if file.startswith(_PACKAGE):
-        return None
-    return "" if file.startswith("<") else Path(file).name

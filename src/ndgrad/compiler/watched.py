@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from ndgrad.autograd.call_watchers import FUNCTION, KERNEL, begin, end
-from ndgrad.compiler.accounting import Work, called, in_words, instruction_flops, ops_of, work_of
+from ndgrad.compiler.accounting import Work, called, in_words, instruction_flops, parts_of, work_of
 from ndgrad.compiler.lower.group import Call, Finished
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.program import Program
@@ -28,12 +28,17 @@ class WatchedStep:
     program: str
     #: kernel0, product1, loop0, or the name of an op that NumPy runs
     name: str
-    ops: list[str]
+    #: its ops by name, each with the user's line that it comes from
+    parts: list[tuple[str, str | None]]
     work: Work
     #: the native functions that were written for it
     functions: list[str]
     #: the least of all runs so far, None before the first
     seconds: float | None = None
+
+    @property
+    def ops(self) -> list[str]:
+        return [name for name, _ in self.parts]
 
     @property
     def is_native(self) -> bool:
@@ -72,7 +77,7 @@ class WatchedNative(NativeProgram):
         for step, functions in self.written:
             name = called(step.instruction) if isinstance(step, Call) else _name(step, functions)
             self.watched.append(
-                WatchedStep(program.name, name, ops_of(step, defined), work_of(step, known, defined), functions)
+                WatchedStep(program.name, name, parts_of(step, defined), work_of(step, known, defined), functions)
             )
             known |= step.touched()
 
@@ -98,9 +103,10 @@ class WatchedReplay(Replay):
         self.program = program
         self.watched: list[WatchedStep] = []
         for i, instruction in enumerate(program.instructions):
+            name = instruction.op.name
             read = sum(v.nbytes for v in dict.fromkeys(instruction.values()))
             work = Work(read, sum(v.nbytes for v in instruction.results), instruction_flops(instruction))
-            shown = WatchedStep(program.name, instruction.op.name, [instruction.op.name], work, [])
+            shown = WatchedStep(program.name, name, [(name, instruction.where)], work, [])
             self.watched.append(shown)
             forward, *rest = self._calls[i]
             self._calls[i] = (_seen(shown, forward), *rest)

@@ -44,6 +44,11 @@ _INSIDE = (
 Frames = tuple[CodeType | int, ...]
 
 
+def is_users(filename: str) -> bool:
+    """Whether code is the user's, by the name of its file; what is typed into an interpreter is."""
+    return not filename.startswith(_INSIDE)
+
+
 def user_frames(limit: int = 1) -> Frames:
     """The innermost frames of the user's code that led here, at most `limit`."""
     frame: FrameType | None = sys._getframe(1)

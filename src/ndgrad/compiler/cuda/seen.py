@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad.arrays import library
-from ndgrad.compiler.accounting import Work, in_words, ops_of, work_of
+from ndgrad.compiler.accounting import Work, in_words, parts_of, work_of
 from ndgrad.compiler.cuda.program import DeviceProgram
-from ndgrad.compiler.lower.group import Call, Kernel
+from ndgrad.compiler.lower.group import Call
 from ndgrad.compiler.watched import WatchedStep
 from ndgrad.debug.drawing.contents import format_bytes
 
@@ -110,8 +110,8 @@ def measured(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], 
         works = [work_of(group, known, defined) for group in groups]
         work = Work(*[sum(getattr(w, field) for w in works) for field in ("read", "written", "flops")])
         name = "note" if step.group is None else step.group.instruction.op.name if isinstance(step.group, Call) else ""
-        ops = [op for group in groups for op in ops_of(group, defined)] if isinstance(step.group, Kernel) else [name]
-        shown.append(WatchedStep(program.original.name, name or step.functions[0], ops, work, step.functions))
+        parts = [part for group in groups for part in parts_of(group, defined)] if groups else [(name, None)]
+        shown.append(WatchedStep(program.original.name, name or step.functions[0], parts, work, step.functions))
         known.update(v for group in groups for v in group.touched())
     total = float("inf")
     for n in range(_BEFORE + _MEASURED):
