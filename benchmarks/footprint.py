@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.libraries import LIBRARIES, Functional, child_environment
 from benchmarks.registry import WORKLOADS, Step
-from benchmarks.workloads.chain import chain_functional_step, chain_step, inputs
+from benchmarks.workloads.chain import SEED, chain_functional_step, chain_step, draw, inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_SIZE, MEMORY_OPS = 10_000_000, 50
@@ -140,10 +140,10 @@ def _measure_memory(job: str, name: str, size: int) -> dict[str, Any]:
 
 
 def _chain(namespace: Any, size: int) -> Step:
-    arrays = inputs(size, np.float32)
+    arrays, ops = inputs(size, np.float32), draw(MEMORY_OPS, SEED)
     if isinstance(namespace, Functional):
-        return chain_functional_step(namespace, arrays, MEMORY_OPS)
-    return chain_step(namespace, arrays, MEMORY_OPS)
+        return chain_functional_step(namespace, arrays, ops)
+    return chain_step(namespace, arrays, ops)
 
 
 def _measure_first(workload: str, name: str) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""A chain of 200 elementwise ops drawn by seed from 30: what one op costs, from overhead to arithmetic.
+"""Chains of 200 elementwise ops: what one op costs, from overhead to arithmetic.
+
+One kind is drawn by seed from 30 ops, most of them transcendental: where arrays are long, it is their arithmetic. The
+other repeats a block of four ops of an instruction each, so overhead is all there is to it, and a loop in a trace to be
+found.
 
 The draw follows the values: on a grid of inputs an op is admissible only where it is smooth enough, keeps the
 state bounded, does not flatten it, and (relu, maximum, minimum) does not cut the path back to the first leaf,
@@ -9,7 +13,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,10 +126,16 @@ def inputs(size: int, dtype: type[np.floating[Any]] = np.float64) -> list[np.nda
     return [random.uniform(LOW, HIGH, size).astype(dtype) for _ in range(2)]
 
 
-def chain_step(torch: Any, arrays: list[np.ndarray], length: int) -> Step:
-    """Forward and backward through a drawn chain, in torch's dialect."""
+def repeated(length: int) -> list[Op]:
+    """|x y - y| + y, over and over: it stays between the leaves and 2."""
+    block = [next(op for op in OPS if op.name == name) for name in ("mul", "sub", "abs", "add")]
+    return block * (length // len(block))
+
+
+def chain_step(torch: Any, arrays: list[np.ndarray], ops: Sequence[Op]) -> Step:
+    """Forward and backward through a chain, in torch's dialect."""
     x, y = leaves(torch, arrays)
-    calls = [(getattr(torch, op.name), op.operands == 2) for op in draw(length, SEED)]
+    calls = [(getattr(torch, op.name), op.operands == 2) for op in ops]
 
     def loss() -> Any:
         state = x
@@ -136,7 +146,7 @@ def chain_step(torch: Any, arrays: list[np.ndarray], length: int) -> Step:
     return backward_step(loss, [x, y])
 
 
-def chain_functional_step(dialect: Functional, arrays: list[np.ndarray], length: int) -> Step:
+def chain_functional_step(dialect: Functional, arrays: list[np.ndarray], ops: Sequence[Op]) -> Step:
     """The same chain, in the functional dialect."""
     functions = numpy_functions(
         dialect.np,
@@ -145,7 +155,7 @@ def chain_functional_step(dialect: Functional, arrays: list[np.ndarray], length:
         relu=dialect.relu,
         rsqrt=lambda x: 1.0 / dialect.np.sqrt(x),
     )
-    calls = [(functions[op.name], op.operands == 2) for op in draw(length, SEED)]
+    calls = [(functions[op.name], op.operands == 2) for op in ops]
 
     def loss(parameters: list[Any]) -> Any:
         state, y = parameters
@@ -156,16 +166,20 @@ def chain_functional_step(dialect: Functional, arrays: list[np.ndarray], length:
     return functional_step(dialect, loss, arrays)
 
 
-def _register(size: int, goal: float | None, compiled_goal: float) -> None:
-    @workload(f"chain-{size}", title=f"{LENGTH} elementwise ops, size {size:,}", goal=goal, compiled_goal=compiled_goal)
+def _register(name: str, title: str, ops: list[Op], size: int, goal: float | None, compiled_goal: float) -> None:
+    @workload(f"{name}-{size}", title=f"{title}, size {size:,}", goal=goal, compiled_goal=compiled_goal)
     def program(torch: Any) -> Step:
-        return chain_step(torch, inputs(size), LENGTH)
+        return chain_step(torch, inputs(size), ops)
 
     @program.functional
     def functional_program(dialect: Functional) -> Step:
-        return chain_functional_step(dialect, inputs(size), LENGTH)
+        return chain_functional_step(dialect, inputs(size), ops)
 
 
-_register(1, 0.5, 0.004)
-_register(100, 0.5, 0.006)
-_register(10_000, None, 0.09)
+for _name, _title, _ops in (
+    ("chain", f"{LENGTH} drawn elementwise ops", draw(LENGTH, SEED)),
+    ("repeated", f"mul, sub, abs, add, {LENGTH // 4} times", repeated(LENGTH)),
+):
+    _register(_name, _title, _ops, 1, 0.5, 0.004)
+    _register(_name, _title, _ops, 100, 0.5, 0.006)
+    _register(_name, _title, _ops, 10_000, None, 0.09)
