@@ -345,3 +345,22 @@ def test_parts_written_over_others_are_kernels() -> None:
 
     made, _ = native(function, RNG.standard_normal((4, 6)), RNG.standard_normal((4, 6)))
     assert not [name for name in kinds(made) if name not in ("Kernel", "Product")]
+
+
+def test_outputs_have_memory_of_their_own_without_python() -> None:
+    def function(x: Any, y: Any) -> Any:
+        total = x + y
+        return total.T, x[:, ::2], x, y, y, total.sum(0).expand(3, 5)
+
+    made, _ = native(function, floats(4, 5), floats(4, 5), gradients=False)
+    assert made.gives_fresh
+    x, y = floats(4, 5), floats(4, 5)
+    outputs = made([x, y])
+    assert all(a.flags.c_contiguous and a.flags.owndata and not np.shares_memory(a, b) for a in outputs for b in (x, y))
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(outputs) for b in outputs[:i])
+
+
+def test_a_transposed_gradient_is_a_product_and_no_copy() -> None:
+    made, _ = native(lambda x, w: x @ w.T, floats(6, 5), floats(7, 5))
+    assert kinds(made) == ["Product", "Product", "Product"]
+    assert made.gives_fresh

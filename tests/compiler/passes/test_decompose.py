@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,23 @@ def test_the_variance_of_equal_numbers_is_zero() -> None:
     assert "var" not in names_of(other)
     assert run(other, [x])[0][0] == 0
     assert_same(program, other, [x], ulps=4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_deviation_of_numbers_whose_squares_are_out_of_range(dtype: str, dim: int) -> None:
+    limits = np.finfo(dtype)
+    x = np.random.default_rng(0).standard_normal((6, 6)).astype(dtype)
+    sizes = np.array([1.0, limits.max / 8, limits.tiny * 64, math.sqrt(limits.max), math.sqrt(limits.tiny), 1e-9], dtype)
+    x = x * (sizes[:, None] if dim else sizes)
+    program = traced(lambda x: ndgrad.std_mean(x, dim), [x], gradients=False)
+    other = decompose(program)
+    assert "std_mean" not in names_of(other)
+    with np.errstate(all="ignore"):
+        found, expected = run(other, [x]), run(program, [x])
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=20 * limits.eps, atol=4 * limits.smallest_subnormal)
+    np.testing.assert_allclose(found[0], np.std(x.astype(np.longdouble), axis=dim, ddof=1), rtol=20 * limits.eps)
 
 
 def test_single_precision_is_as_accurate_as_the_op() -> None:

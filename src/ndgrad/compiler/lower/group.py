@@ -192,9 +192,8 @@ class _Grouping:
         self.components = Components(program, abilities.is_pointwise)
         for instruction in _numbers_first(program, abilities):
             self._take(instruction)
-        for value in program.outputs:
-            if self.places[value].root in self.orders:
-                self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
+        if abilities.has_routines:
+            self._own_outputs()
 
     def _take(self, instruction: Instruction) -> None:
         op, can = instruction.op, self.abilities
@@ -261,6 +260,18 @@ class _Grouping:
                 return False
             self.places[value] = place
         return True
+
+    def _own_outputs(self) -> None:
+        """Give each output memory of its own, in the order of its dimensions: what lies in another order, is a part, or
+        belongs to an input or to another output is copied by a kernel, and not by Python after the call."""
+        taken = {*self.program.inputs, *self.program.constants}
+        for value in self.program.outputs:
+            place = self.places[value]
+            if place.is_whole and place.root not in taken:
+                taken.add(place.root)
+            elif place.root in self.orders or (self.abilities.is_type(value.dtype) and value.size):
+                place = self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
+                taken.add(place.root)
 
     # ----- orders of dimensions ---------------------------------------------------------------------------------------
 

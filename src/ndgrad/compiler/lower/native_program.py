@@ -38,6 +38,7 @@ from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.by_parts import by_parts
 from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.passes.regions import in_regions
+from ndgrad.compiler.passes.turned import with_turned_products
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import Replay, forward_of
 
@@ -75,7 +76,7 @@ class NativeProgram:
         simple = simplified(
             Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name)
         )
-        self.program = in_regions(simple)
+        self.program = in_regions(with_turned_products(simple))
         groups = self.groups = grouped(self.program)
         for step in groups.steps:
             if isinstance(step, Loop):

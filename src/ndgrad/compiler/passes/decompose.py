@@ -114,14 +114,9 @@ def _largest(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
     return walk.emit("amax", x, dim=dim, keepdim=True)
 
 
-@rule("var")
-def _var(walk: Walk, instruction: Instruction) -> Rewritten:
-    """With the numbers counted from the first of them where they deviate by no more than their mean
+def _moments(walk: Walk, x: Value, dim: tuple[int, ...], correction: float) -> tuple[Value, Value]:
+    """Variance and mean, with the numbers counted from the first of them where they deviate by no more than their mean
     is rounded (see the op)."""
-    (x,) = instruction.arguments
-    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
-    if not is_plain(x) or not dim:
-        return None
     n = math.prod([x.shape[d] for d in dim])
     emit = walk.emit
     mean = _average(walk, x, dim)
@@ -130,10 +125,40 @@ def _var(walk: Walk, instruction: Instruction) -> Rewritten:
     near = emit("le", squares, emit("mul", emit("mul", rounding, rounding), n))
     first = emit("getitem", x, index=tuple([slice(0, 1 if d in dim else size, 1) for d, size in enumerate(x.shape)]))
     away = emit("sub", x, first)
-    squares = emit("where", near, _squares(walk, emit("sub", away, _average(walk, away, dim)), dim), squares)
+    shift = _average(walk, away, dim)
+    squares = emit("where", near, _squares(walk, emit("sub", away, shift), dim), squares)
     left = n - correction
-    out = emit("div", squares, left if left > 0 else 0.0)
-    return walk.reshaped(out, instruction.result.shape)
+    return emit("div", squares, left if left > 0 else 0.0), emit("where", near, emit("add", first, shift), mean)
+
+
+@rule("var", "var_mean")
+def _var(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
+    if not is_plain(x) or not dim:
+        return None
+    found = _moments(walk, x, dim, correction)
+    return tuple([walk.reshaped(v, r.shape) for v, r in zip(found, instruction.results, strict=False)])
+
+
+@rule("std", "std_mean")
+def _std(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The root of the variance; of numbers divided by the largest of them, where squares of these or of their last
+    digits would leave the range of the dtype."""
+    (x,) = instruction.arguments
+    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
+    if not is_plain(x) or not dim:
+        return None
+    emit, limits = walk.emit, np.finfo(x.dtype)
+    n = math.prod([x.shape[d] for d in dim])
+    most, least = math.sqrt(limits.max / (8 * n)), math.sqrt(limits.tiny / limits.eps) / float(limits.eps)
+    top = _largest(walk, emit("abs", x), dim)
+    is_large = emit("logical_and", emit("gt", top, most), emit("lt", top, math.inf))
+    is_small = emit("logical_and", emit("lt", top, least), emit("gt", top, 0.0))
+    unit = emit("where", emit("logical_or", is_large, is_small), top, 1.0)
+    variance, mean = _moments(walk, emit("div", x, unit), dim, correction)
+    found = emit("mul", emit("sqrt", variance), unit), emit("mul", mean, unit)
+    return tuple([walk.reshaped(v, r.shape) for v, r in zip(found, instruction.results, strict=False)])
 
 
 def _squares(walk: Walk, deviation: Value, dim: tuple[int, ...]) -> Value:

@@ -1,0 +1,70 @@
+"""Products that leave a program transposed, computed so.
+
+    permute(matmul(a, b), dims=(1, 0))                      ->  matmul(permute(b), permute(a))
+    permute(add(matmul(a, b), matmul(c, d)), dims=(1, 0))   ->  add of both, likewise
+
+Transposed operands are read by strides at no cost, while a result has to be copied: the gradient of a weight that
+was used transposed is one. Only of outputs, and of products that nobody else reads. It reassociates: a product of other
+sides may add its terms in another order. For native code alone.
+"""
+
+from __future__ import annotations
+
+from ndgrad.compiler.passes.dead import without_dead
+from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad.compiler.passes.views import canonical_views
+from ndgrad.compiler.program import Instruction, Program, Value
+
+_rules = Rules(canonical_views)
+
+
+class _Turning(Walk):
+    """A walk that knows what leaves a program, and what is read once."""
+
+    outputs: set[Value]
+    read_once: set[Value]
+
+
+def with_turned_products(program: Program) -> Program:
+    """The program with products in the order in which they leave it."""
+    definitions, outputs = program.definitions(), set(program.outputs)
+    if all(v not in definitions or definitions[v].op.name != "permute" for v in outputs):
+        return program
+    walk = _Turning(program, _rules)
+    walk.outputs = outputs
+    walk.read_once = {v for v, users in program.users().items() if len(users) == 1 and v not in outputs}
+    return without_dead(walk.run())
+
+
+@_rules.rule("permute")
+def _of_product(walk: Walk, instruction: Instruction) -> Rewritten:
+    assert isinstance(walk, _Turning)
+    result, dims = instruction.result, instruction.settings["dims"]
+    if result not in walk.outputs or tuple(dims) != swapped(result.ndim):
+        return None
+    (x,) = instruction.arguments
+    return _turned(walk, x) if _can_turn(walk, x) else None
+
+
+def swapped(ndim: int) -> tuple[int, ...]:
+    """The order of dimensions with the last two in each other's place."""
+    return (*range(ndim - 2), ndim - 1, ndim - 2) if ndim > 1 else ()
+
+
+def _can_turn(walk: _Turning, value: Value) -> bool:
+    made = walk.made_by(value, "matmul", "add")
+    if made is None or value not in walk.read_once:
+        return False
+    if made.op.name == "matmul":
+        return all(v.ndim > 1 for v in made.values())
+    return all(a.__class__ is Value and a.shape == value.shape and _can_turn(walk, a) for a in made.arguments)
+
+
+def _turned(walk: _Turning, value: Value) -> Value:
+    """What `_can_turn`, with its last two dimensions in each other's place."""
+    made = walk.definition(value)
+    assert made is not None
+    if made.op.name == "add":
+        return walk.emit("add", *[_turned(walk, a) for a in made.arguments])
+    a, b = (walk.emit("permute", v, dims=swapped(v.ndim)) for v in made.arguments)
+    return walk.emit("matmul", b, a)
