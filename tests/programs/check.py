@@ -20,6 +20,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad.autograd import modes as ndgrad_modes
+from ndgrad.compiler.backend import LoweringFailed
 from tests.programs import language, oracle
 from tests.programs.generate import REJECTED, Program, generate
 from tests.programs.minimise import minimise
@@ -131,6 +132,8 @@ def check(known: Reference, mode: str, door: str) -> Outcome:
             outcome = compared(known, found)
         except Unfit:
             outcome = Outcome("unknown", "the program fails at another sample")
+        except LoweringFailed as error:
+            outcome = Outcome("crashed", shortened(error))
         except Exception as error:
             outcome = judged(error)
     if not closed():

@@ -18,6 +18,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad import func
+from ndgrad.compiler.backend import LoweringFailed
 from ndgrad.pytree import tree_flatten
 from tests.programs import check as numpy_programs
 from tests.programs import loops, tensors
@@ -169,7 +170,7 @@ def beside(run: Callable[[Any, Any], Any], xs: Any, options: dict[str, Any]) -> 
         try:
             found = arrays(run(xs, lambda f: compiled(f, **options)))
             outcome = same(found, expected, others)
-        except Exception as error:
+        except (Exception, LoweringFailed) as error:
             outcome = judged(error)
             outcome = replace(outcome, kind="crashed")  # eager did not refuse
     if not closed():

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 Later = dict[int, Callable[[int], Exception]]
 
 
+class LoweringFailed(BaseException):
+    """What NDGRAD_COMPILE_RAISE=1 makes of a failure: nobody on its way takes it for an error of the function's, and
+    runs that eagerly."""
+
+
 class Runner:
     """A function from the arrays of a program's inputs to those of its outputs."""
 
@@ -98,7 +103,7 @@ class Runner:
             return NativeProgram(program, self.threads, self.sizes, self.writes)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
-                raise
+                raise LoweringFailed(f"{self.program.name}: {type(error).__name__}: {error} [nd-bug]") from error
             warnings.warn(
                 (
                     f"compile: no native code could be made for {self.program.name} ({type(error).__name__}: {error}). "
