@@ -297,8 +297,8 @@ class Specialisation:
         cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
         try:
             found: Sequence[Any] = grad(roots, inputs, cotangents, allow_unused=True)
-        except RuntimeError:
-            if tracer.broken is not None:
+        except RuntimeError as error:
+            if tracer.broken is not None or "[nd-freed-graph]" not in str(error):
                 raise
             self.is_freed = True
             return ()
