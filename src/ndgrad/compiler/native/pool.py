@@ -65,7 +65,7 @@ from ndgrad.compiler.native.target import Code, host
 
 #: How long a worker waits for the next run before it sleeps, in seconds: more than Python takes between two calls, and
 #: little enough to be no burden on those who share the machine.
-SPIN = 30e-6
+SPIN = 200e-6
 
 _Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _Rouse = ctypes.CFUNCTYPE(None, ctypes.c_int64)
