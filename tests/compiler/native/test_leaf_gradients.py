@@ -215,3 +215,24 @@ def test_threads_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for t in threads:
         t.join()
     case.check(160.0)
+
+
+def test_inputs_that_want_no_gradient_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = (ndgrad.tensor(values, requires_grad=True) for values in ([0.3, -0.7, 1.1], [1.0, 2.0, 0.5]))
+    data, unused = ndgrad.tensor([2.0, 3.0, 4.0]), ndgrad.tensor([1.0], requires_grad=True)
+    functions = [
+        lambda: (data * x).sin().sum() + (data * w * w).sum(),
+        lambda: (data * x).sum() + (w * w).sum() + unused.detach().sum(),
+    ]
+    compiled = [ndgrad.compile(f) for f in functions]
+    for f in compiled:
+        for _ in range(5):
+            f().backward()
+    case = Case(monkeypatch, x, w)
+    for case.function, case.compiled in zip(functions, compiled, strict=True):
+        case.clear()
+        case.compiled().backward()
+        case.check()
+    assert case.answers[0]
+    assert data.grad is None
+    assert unused.grad is None

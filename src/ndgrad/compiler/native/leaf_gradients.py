@@ -1,8 +1,8 @@
 """Gradients that a node has ready, given to leaves without Python: the end of `backward()` of one compiled call.
 
 `hand_out(node)` is a builtin. It looks whether this is the plain case: no mode or hook on any leaf anywhere, a node
-without anything extra that has one gradient for each of its inputs, nobody else who holds these, and only leaves behind
-it, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a
+without anything extra that has one gradient for each of its inputs that want one, nobody else who holds these, and only
+leaves behind it, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a
 tensor, and the answer is True. Otherwise nothing has happened, the answer is False, and the engine does what there is to do
 (`accumulate_array` says what all of this means; see its Note [Steal or copy]).
 
@@ -154,28 +154,35 @@ def _hand_out(node_class: type) -> Function:
     ends, gradients = f.slot(node, node_class, "next"), f.slot(node, node_class, "made")
     f.is_class(gradients, f.known(TUPLE), "no")
     f.held_once(gradients, "no")
-    number = f.at(ends, layout.LENGTH, "i64")
+    count, inputs = f.set("alloca i64"), f.at(ends, layout.LENGTH, "i64")
+    wanting = f.set(f"alloca ptr, i64 {inputs}")  # the ends of the graph, without the Nones of data
+    f.do(f"store i64 0, ptr {count}")
+    with f.loop(inputs) as i:
+        end, number = f.item(ends, i), f.set(f"load i64, ptr {count}")
+        f.put(end, wanting, number, "ptr")
+        f.do(f"store i64 {f.choose(f.same(end, f.known(NONE)), number, f.add(number, 1))}, ptr {count}")
+    number = f.set(f"load i64, ptr {count}")
     f.unless(f.same(number, f.at(gradients, layout.LENGTH, "i64"), "i64"), "no")
     with f.loop(number) as i:
-        end = f.item(ends, i)
+        end = f.word(wanting, i, "ptr")
         f.is_class(end, f.known(END), "no")
         f.unless(f.call("i1", "fits", "ptr %table", f"ptr {end}", f"ptr {f.item(gradients, i)}"), "no")
 
-    made, count = f.set(f"alloca ptr, i64 {number}"), f.set("alloca i64")
+    made = f.set(f"alloca ptr, i64 {number}")
     f.do(f"store i64 0, ptr {count}")
     f.call_void("Py_IncRef", f"ptr {node}")  # with all that it holds, whatever the collector runs
     with f.loop(number) as i:
-        leaf = f.slot(f.item(ends, i), AccumulateGrad, "variable")
+        leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         tensor = f.call("ptr", "tensor", "ptr %table", f"ptr {leaf}", f"ptr {f.item(gradients, i)}")
         f.unless(f.set(f"icmp ne ptr {tensor}, null"), "undo")
         f.put(tensor, made, i, "ptr")
         f.do(f"store i64 {f.set(f'add i64 {i}, 1')}, ptr {count}")
     f.unless(f.same(f.slot(node, node_class, "made"), gradients), "undo")
     with f.loop(number) as i:
-        leaf = f.slot(f.item(ends, i), AccumulateGrad, "variable")
+        leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         f.unless(f.call("i1", "is_free", "ptr %table", f"ptr {leaf}"), "undo")
     with f.loop(number) as i:
-        leaf = f.slot(f.item(ends, i), AccumulateGrad, "variable")
+        leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         own = f.dictionary(f.slot(leaf, BareTensor, "_meta"), "undo")
         f.call("i32", "PyDict_SetItem", f"ptr {own}", f"ptr {f.known(GRAD)}", f"ptr {f.word(made, i, 'ptr')}")
     with f.loop(number) as i:
