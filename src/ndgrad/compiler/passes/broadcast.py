@@ -37,13 +37,12 @@ def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
         return walk.emit(instruction.op, *sources, **instruction.settings)
     if instruction.op.name in _ALIKE:
         return walk.emit("expand", walk.emit(instruction.op, *sources, **instruction.settings), shape=shape)
-    # as many as leave the shape: the first stays expanded
-    kept = next(
-        i
-        for i, (s, a) in enumerate(zip(sources, instruction.arguments, strict=True))
-        if s is not a and a.shape == shape
-    )
-    sources[kept] = instruction.arguments[kept]
+    # as many as leave the shape: others stay expanded, one of the whole shape before several that have it together
+    expanded = [i for i, a in enumerate(instruction.arguments) if sources[i] is not a]
+    for i in sorted(expanded, key=lambda i: instruction.arguments[i].shape != shape):
+        sources[i] = instruction.arguments[i]
+        if np.broadcast_shapes(*[s.shape for s in sources if s.__class__ is Value]) == shape:
+            break
     if all(s is a for s, a in zip(sources, instruction.arguments, strict=True)):
         return None
     return walk.emit(instruction.op, *sources, **instruction.settings)
