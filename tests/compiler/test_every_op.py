@@ -16,7 +16,7 @@ import pytest
 import ndgrad
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.trace import _AS_LEFT, _KEPT, _ORDERLY, _kept_order
+from ndgrad.compiler.layouts import _AS_LEFT, _KEPT, _ORDERLY, _kept_order
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM
 from ndgrad.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of

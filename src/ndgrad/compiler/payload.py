@@ -14,7 +14,7 @@ result shares memory follows from strides, as in NumPy.
 New memory is taken to lie in C order. That is certain for elementwise ops on arrays that do; for others NumPy may
 choose another order (that of the arguments, or what a library has left), and the strides are *assumed*. Nobody notices,
 but in one case: a reshape of such an array is a view or a copy by its strides, and then one of the two is written. So
-what has asked for the order of assumed memory is noted, and a write to it ends the trace.
+what has asked for the order of assumed memory is noted, and a write to it finds out (ndgrad.compiler.layouts).
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ class Memory:
         self.version = 0
         self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
         self.written = False
-        #: whether the order in which it lies is assumed, and whether somebody has asked for it
-        self.assumed = self.asked = False
+        #: by which op it was made, where the order in which it lies is assumed, and whether somebody has asked for that
+        self.assumed: Any = None
+        self.asked = False
         #: the memory of which it is a part that an index picks which only a call will know, and how often that had been
         #: written by then: eagerly, it is a view
         self.picked: tuple[Memory, int] | None = None

@@ -16,7 +16,7 @@ stand for several of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,3 +174,47 @@ def with_arguments(instruction: Instruction, arguments: Iterable[Argument]) -> I
     if all(a is b for a, b in zip(new, instruction.arguments, strict=True)):
         return instruction
     return Instruction(instruction.op, new, instruction.settings, instruction.results, instruction.where)
+
+
+# ----- settings as keys -----------------------------------------------------------------------------------------------
+
+
+class Unhashable(Exception):
+    """A setting that cannot be compared: its instruction stays."""
+
+
+def frozen(setting: Any) -> Hashable:
+    """A setting, or an argument that is no value, as something that is equal only to what means the same: 1,
+    1.0 and True are three."""
+    kind = setting.__class__
+    if kind is int or kind is str:
+        return kind, setting
+    if kind is tuple:
+        return kind, *[frozen(item) for item in setting]
+    if setting is None or isinstance(setting, (str, bool)) or setting is Ellipsis:
+        return setting.__class__, setting
+    if isinstance(setting, int):
+        return int, setting
+    if isinstance(setting, (float, complex)):
+        return setting.__class__, repr(setting)  # 0.0 and -0.0 are two, and nan is one
+    if isinstance(setting, (tuple, list)):
+        return setting.__class__, *map(frozen, setting)
+    if isinstance(setting, slice):
+        return slice, frozen(setting.start), frozen(setting.stop), frozen(setting.step)
+    if isinstance(setting, np.dtype):
+        return setting
+    if isinstance(setting, np.generic):
+        return setting.dtype, setting.tobytes()
+    try:
+        hash(setting)
+    except TypeError:
+        raise Unhashable from None
+    return setting
+
+
+def settings_key(settings: dict[str, Any]) -> Hashable | None:
+    """Settings as a key; None for those that cannot be one."""
+    try:
+        return tuple([(k, s.__class__, frozen(s) if s.__class__ is tuple else s) for k, s in settings.items()])
+    except Unhashable:
+        return None

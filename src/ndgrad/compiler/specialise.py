@@ -41,6 +41,7 @@ from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
+from ndgrad.compiler.layouts import Relaid
 from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.templates import Sizes
@@ -59,6 +60,8 @@ from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy
 from ndgrad.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 
+#: How many traces may find that memory lies otherwise than they had assumed.
+MOST_RELAID = 8
 #: Bytes that a call writes into inputs, from which on it pays not to copy them.
 LARGE_WRITE = 1 << 16
 
@@ -132,6 +135,12 @@ class Specialisation:
 
     def _trace(self, arguments: list[Any]) -> None:
         with _without_collections():
+            for _ in range(MOST_RELAID):
+                try:
+                    self._trace_once(arguments)
+                except Relaid:  # what it has found out is known to the next trace
+                    continue
+                return
             self._trace_once(arguments)
 
     def _trace_once(self, arguments: list[Any]) -> None:

@@ -7,8 +7,7 @@ asked of the op itself, on arrays without data, once for each combination.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,13 @@ from ndgrad.compiler.fixed import FixedValues
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import same_bits
 from ndgrad.compiler.kernels.ahead import note_op
+from ndgrad.compiler.layouts import Made, arrange, is_orderly, settle
 from ndgrad.compiler.lower.places import reshaped_view
 from ndgrad.compiler.outside import Outside, payload_of, refused
-from ndgrad.compiler.passes.cse import SMALL_CONSTANT, Unhashable, frozen
+from ndgrad.compiler.passes.cse import SMALL_CONSTANT
 from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
-from ndgrad.compiler.program import Argument, Instruction, Program, Value
+from ndgrad.compiler.payload import Memory, Step, TracedArray
+from ndgrad.compiler.program import Argument, Instruction, Program, Value, settings_key
 from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.traced_lanes import CHECKS, run_traced
 from ndgrad.compiler.users_lines import where
@@ -336,8 +336,8 @@ class Tracer:
             return TracedArray(results[0], Memory(self, results[0], place=place))
         else:
             out = tuple([self.array(value, place) for value in results])
-            if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays, settings):
-                _arrange(op, arrays, settings, out)
+            if any(made.ndim > 1 for made in out) and not is_orderly(op, arrays, settings, place):
+                arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
 
     def _shown(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
@@ -348,7 +348,8 @@ class Tracer:
             source.memory.asked = True
         if strides is None:
             copied = self.array(value, source.memory.place)
-            copied.memory.assumed, copied.memory.asked = source.memory.assumed, is_decided
+            if source.memory.assumed:
+                copied.memory.assumed, copied.memory.asked = Made(op, (source,), settings, 0, copied.strides), is_decided
             return copied
         step = Step(op, settings, number, value.shape, value.dtype)
         shown = TracedArray(value, source.memory, (*source.path, step), strides)
@@ -392,8 +393,8 @@ class Tracer:
         if value.shape != payload.shape:
             (value,) = self.emit(find("expand"), (value,), {"shape": payload.shape})
         memory = payload.memory
-        if memory.assumed and memory.asked:
-            raise GraphBreak("memory is written of which it is not known whether a reshape has copied it")
+        if memory.assumed is not None and memory.asked:
+            settle(memory)
         whole = value
         if payload.path:
             parents = [memory.value]
@@ -489,77 +490,6 @@ def on_host(array: Any) -> Any:
     return array.get() if is_on_device(array) else array
 
 
-# ----- order in memory ------------------------------------------------------------------------------------------------
-
-
-#: Beside elementwise ops, those whose results lie in C order if their arguments do.
-_ORDERLY = frozenset([
-    "cast", "clone", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack",
-    "softmax", "cumsum", "zeros_like", "slice_scatter", "embed", "select_backward", "slice_backward",
-    "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
-])  # fmt: skip
-
-#: Elementwise ops whose results lie in C order if their arguments do, and else as their functions leave them.
-_AS_LEFT = frozenset([
-    "beta_shape_ratio", "betainc_shape", "boxcox", "boxcox1p", "complex", "distance_power", "expn",
-    "gamma_shape_ratio", "igamma_shape", "mish_slope", "orthogonal_polynomial", "polar", "sigmoid", "silu",
-    "silu_slope", "softplus_slope", "student_shape", "voigt_profile",
-])  # fmt: skip
-
-
-def _is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
-    """Whether the results of an op certainly lie in C order."""
-    if op.name == "contiguous":
-        return True
-    if op.name == "matmul" and all(a.ndim <= 2 for a in arrays) and _place(arrays) in (None, CPU):
-        return True  # however the matrices lie; of a batch, the order of the products follows theirs
-    if (not op.elementwise and op.name not in _ORDERLY) or settings.get("reverse"):
-        return False
-    for a in arrays:
-        if isinstance(a, TracedArray):
-            if a.ndim > 1 and (a.memory.assumed or not a.is_in_order):
-                return False
-        elif isinstance(a, np.ndarray) and a.ndim > 1 and not a.flags.c_contiguous:
-            return False
-    return True
-
-
-def _arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequence[TracedArray]) -> None:
-    """Let results lie in the order of the arguments, where NumPy keeps that, as far as it is
-    known; else it is assumed."""
-    if op.name == "clone_ordered":
-        (array,), order = made, settings["order"]
-        steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
-        array.strides = tuple([steps[order.index(d)] for d in range(array.ndim)])
-        return
-    if op.name == "clone" and 0 in arrays[0].strides:
-        return
-    if any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed for a in arrays) or not (
-        (op.elementwise and op.name not in _AS_LEFT) or op.name in _KEPT
-    ):
-        for array in made:
-            array.memory.assumed = array.ndim > 1
-        return
-    given = [(a.shape, a.strides) for a in arrays if isinstance(a, (TracedArray, np.ndarray))]
-    for array in made:
-        kept = _kept_order(array.shape, tuple(given))
-        array.strides = tuple([s * array.itemsize for s in kept])
-
-
-#: Beside elementwise ops, those that keep the order of their arguments.
-_KEPT = frozenset(["cast", "clone", "zeros_like"])
-
-
-@functools.lru_cache(maxsize=4096)
-def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> tuple[int, ...]:
-    """The strides, in elements, of what NumPy makes of arrays of these shapes and strides element by element."""
-    one = np.zeros(1, np.int8)
-    arrays = [np.lib.stride_tricks.as_strided(one, *layout, writeable=False) for layout in given]
-    flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
-    found = np.nditer([*arrays, None], ["zerosize_ok"], flags, order="K").operands[-1]
-    return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
-
-
 # ----- shapes ---------------------------------------------------------------------------------------------------------
 
 
@@ -587,14 +517,6 @@ def infer(
                 _inferred.clear()
             _inferred[key] = found
     return found
-
-
-def settings_key(settings: dict[str, Any]) -> Hashable | None:
-    """Settings as a key; None for those that cannot be one."""
-    try:
-        return tuple([(k, s.__class__, frozen(s) if s.__class__ is tuple else s) for k, s in settings.items()])
-    except Unhashable:
-        return None
 
 
 #: (op, settings, which of its results, shape, strides and dtype of the source) -> the strides of a view

@@ -154,7 +154,9 @@ def values_of(x: ArrayLike) -> NDArray[Any]:
         return np.asarray(x)
     if batch_dims(x):
         raise vmap_error("the values of a batched array decide what is computed")
-    return memory_of(x)
+    memory = memory_of(x)
+    known = memory.known if getattr(memory, "is_traced", False) else None  # of constants of a trace
+    return memory if known is None else known.copy()
 
 
 def truth_of(mask: ArrayLike) -> Array:

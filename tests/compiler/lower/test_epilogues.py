@@ -239,3 +239,14 @@ program two(%0: float32[256,300], %1: float32[300,200], %2: float32[256,200], %3
     a = [normal(*v.shape) * 0.1 for v in program.inputs]
     for one, other in zip(made(a), run(program, a), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_a_routine_whose_result_is_one_number() -> None:
+    text = """
+program one(%0: float64[5])
+  %1: int64[] = argmax(%0, dim=0, keepdim=False)
+  %2: float64[] = index(%0, %1)
+  return %2
+"""
+    program = parse_program(text)
+    assert NativeProgram(program)([np.array([1.0, 4.0, 2.0, 0.0, 3.0])])[0] == 4.0

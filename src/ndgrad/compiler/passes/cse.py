@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.program import Instruction, Program, Value, with_values
+from ndgrad.compiler.program import Instruction, Program, Unhashable, Value, frozen, with_values
 
 _COMMUTATIVE = frozenset(("add", "mul"))
 
 #: Bytes of a constant up to which others are compared with it; a larger one is one if it is one object.
 SMALL_CONSTANT = 4096
-
-
-class Unhashable(Exception):
-    """A setting that cannot be compared: its instruction stays."""
 
 
 def without_repetition(program: Program) -> Program:
@@ -66,32 +62,3 @@ def key_of(instruction: Instruction) -> Hashable:
         if a.__class__ is Value is b.__class__ and id(b) < id(a):
             arguments = [b, a]
     return (op, *arguments, *[(k, frozen(settings[k])) for k in sorted(settings)]) if settings else (op, *arguments)
-
-
-def frozen(setting: Any) -> Hashable:
-    """A setting, or an argument that is no value, as something that is equal only to what means the same: 1,
-    1.0 and True are three."""
-    kind = setting.__class__
-    if kind is int or kind is str:
-        return kind, setting
-    if kind is tuple:
-        return kind, *[frozen(item) for item in setting]
-    if setting is None or isinstance(setting, (str, bool)) or setting is Ellipsis:
-        return setting.__class__, setting
-    if isinstance(setting, int):
-        return int, setting
-    if isinstance(setting, (float, complex)):
-        return setting.__class__, repr(setting)  # 0.0 and -0.0 are two, and nan is one
-    if isinstance(setting, (tuple, list)):
-        return setting.__class__, *map(frozen, setting)
-    if isinstance(setting, slice):
-        return slice, frozen(setting.start), frozen(setting.stop), frozen(setting.step)
-    if isinstance(setting, np.dtype):
-        return setting
-    if isinstance(setting, np.generic):
-        return setting.dtype, setting.tobytes()
-    try:
-        hash(setting)
-    except TypeError:
-        raise Unhashable from None
-    return setting

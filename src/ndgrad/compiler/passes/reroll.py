@@ -26,11 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.passes.cse import frozen
 from ndgrad.compiler.passes.loop_building import RESULTS, Building, FoundLoop
 from ndgrad.compiler.passes.order import with_views_in_place
 from ndgrad.compiler.passes.periods import periods, runs
-from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad.compiler.program import Instruction, Program, Value, frozen
 
 #: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop.
 #: But one whose values another loop reads may be shorter.

@@ -24,10 +24,10 @@ import numpy as np
 from ndgrad.compiler.ops import loop
 from ndgrad.compiler.partition import is_view
 from ndgrad.compiler.passes.basic_index import places
-from ndgrad.compiler.passes.cse import Unhashable, key_of
+from ndgrad.compiler.passes.cse import key_of
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.passes.loop_parts import LoopParts
-from ndgrad.compiler.program import Instruction, Program, Value, with_values
+from ndgrad.compiler.program import Instruction, Program, Unhashable, Value, with_values
 
 _PLAIN = frozenset(["add", "sub", "mul", "neg"])
 
