@@ -151,29 +151,3 @@ def test_a_number_of_another_dtype_stays_an_array() -> None:
   return %2
 """
     becomes(broadcasting, text, text)
-
-
-def test_values_that_have_the_whole_shape_only_together_stay_expanded() -> None:
-    becomes(
-        broadcasting,
-        """program p(%0: float64[], %1: float64[4], %2: float64[1,1])
-  %3: float64[2,1] = expand(%0, shape=(2, 1))
-  %4: float64[3,4] = expand(%1, shape=(3, 4))
-  %5: float64[3,1] = expand(%2, shape=(3, 1))
-  %6: float64[1,4] = expand(%2, shape=(1, 4))
-  %7: float64[2,4] = maximum(%3, %1)
-  %8: float64[3,4] = maximum(%5, %6)
-  %9: float64[3,4] = maximum(%4, %5)
-  return %7, %8, %9
-""",
-        """program p(%0: float64[], %1: float64[4], %2: float64[1,1])
-  %3: float64[2,1] = expand(%0, shape=(2, 1))
-  %4: float64[3,4] = expand(%1, shape=(3, 4))
-  %5: float64[3,1] = expand(%2, shape=(3, 1))
-  %6: float64[1,4] = expand(%2, shape=(1, 4))
-  %7: float64[2,4] = maximum(%3, %1)
-  %8: float64[3,4] = maximum(%5, %6)
-  %9: float64[3,4] = maximum(%4, %2)
-  return %7, %8, %9
-""",
-    )
