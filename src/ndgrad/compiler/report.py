@@ -69,11 +69,12 @@ class Step:
 
     @property
     def assembly(self) -> str:
-        """Its machine code as assembly; empty for what NumPy runs. What was inlined into its caller is there alone."""
+        """Its machine code as assembly; empty for what NumPy runs. What was inlined stands in its caller: then it is all of
+        the program's."""
         if not self._functions or hasattr(self._code, "cuda_source"):
             return ""
         text = self._code.assembly()
-        return "\n".join(found for name in self._functions if (found := _labelled(text, name)))
+        return "\n".join(found for name in self._functions if (found := _labelled(text, name))) or text
 
     def __repr__(self) -> str:
         return f"<{self.program}::{self.name} ({in_words(self.ops)}), {_time(self.seconds)}>"

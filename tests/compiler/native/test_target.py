@@ -38,7 +38,7 @@ body:
 done:
   ret void
 }
-define internal double @twice(double %x) {
+define internal double @twice(double %x) alwaysinline {
   %y = fadd double %x, %x
   ret double %y
 }

@@ -11,7 +11,7 @@ alone, and those whose text is the same are one function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ndgrad.arrays import threads as allowed
@@ -91,12 +91,14 @@ class Assembly:
         #: bytes for matrix products to pack into, and for the sums of pieces of a row
         self.buffer = self.sums = 0
 
-    def text(self) -> str:
-        """The text of the module."""
+    def text(self, entries: Collection[str]) -> str:
+        """The text of the module; `entries` are the functions that others call."""
         own = [f for f in self.functions if isinstance(f, Function)]
-        if self.is_long:
-            for f in own:  # LLVM would make long functions of short ones, which takes longer
-                f.attributes = "noinline"
+        for f in own:
+            if f.name not in entries:
+                # Once where it is called, with the bounds of that call, and nowhere else. But of the many functions of
+                # a long program, LLVM would make one that takes longer than all of them.
+                f.linkage, f.attributes = "internal", "noinline" if self.is_long else "alwaysinline"
         needed = [pair for f in own for pair in f.needed]
         return module([*self.functions, *maths.library(needed, self.target)])
 

@@ -166,7 +166,7 @@ class NativeProgram:
         self.is_native = not self.apart and bool(self.steps) and all(isinstance(step, str) for step in self.steps)
         if self.is_native:
             assembly.functions.append(self._entering())
-        self.text = assembly.text()
+        self.text = assembly.text({"enter", *[step for step in self.steps if isinstance(step, str)]})
         numbers: list[int] = []
         if assembly.functions:
             self.code, numbers = code_for(self.text, assembly.target, assembly.outside, sizes)

@@ -111,7 +111,8 @@ class Function:
         self.declared: dict[str, str] = {}
         #: Calls of functions of the maths library here, by name and type: `maths.library` has their definitions.
         self.needed: list[tuple[str, Vector]] = []
-        self._head = " ".join(f"define {linkage} {returns} @{name}({parameters})".split())
+        self.linkage = linkage
+        self._head = f"{returns} @{name}({parameters})"
         self.attributes = attributes
         self._lines = ["entry:"]
         self._count = 0
@@ -338,7 +339,7 @@ class Function:
         return "\n".join(self._lines)
 
     def text(self) -> str:
-        head = f"{self._head} {self.attributes} {{" if self.attributes else f"{self._head} {{"
+        head = " ".join(filter(None, ["define", self.linkage, self._head, self.attributes, "{"]))
         return "\n".join([head, *self._lines, "}"])
 
 

@@ -223,14 +223,25 @@ def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
     if level:
         options = llvm.create_pipeline_tuning_options(speed_level=level)
         options.loop_vectorization = options.slp_vectorization = False
-        options.loop_unrolling = level > 1
         builder = llvm.create_pass_builder(machine, options)
-        passes = builder.getModulePassManager()
+        passes = _short_passes(llvm) if level == 1 else builder.getModulePassManager()
         passes.run(module, builder)
         if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # llvmlite 0.50 forgets to free them, 44 kB each time
             llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
             passes.detach()
     return module, machine
+
+
+def _short_passes(llvm: Any) -> Any:
+    """What code that is written for its purpose needs of LLVM's passes. The forty of its level 1 take four times as long
+    and find nothing more: the code is in vectors, and its invariants are outside of its loops."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()
+    return passes
 
 
 @functools.lru_cache(maxsize=16)
