@@ -94,6 +94,53 @@ def test_a_write_into_the_middle_copies_only_the_ends() -> None:
     )
 
 
-def test_too_many_regions_stay_as_they_are() -> None:
+MANY = {
+    "every third and all": ((300,), [S[0:300,], S[::3,]]),
+    "steps that meet at some": ((300,), [S[0:300,], S[1::4,], S[::3,]]),
+    "steps of rows and of columns": ((70, 80), [S[::3, :], S[:, ::3], S[1:69, 1:79]]),
+    "steps of which some cover nothing": ((200,), [S[::3,], S[::5,], S[2:2,]]),
+    "backwards": ((300,), [S[::3,], S[::-1,], S[::5,]]),
+    "many rows and all": ((400, 3), [S[k,] for k in range(0, 400, 2)] + [S[0:400, 0:2]]),
+}
+
+
+@pytest.mark.parametrize("case", MANY)
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_too_many_regions_are_layers_of_parts_that_do_not_meet(case: str, dtype: str) -> None:
+    shape, indices = MANY[case]
+    program = program_of("pieces", shape, indices, dtype)
+    cut = in_regions(program)
+    cut.check()
+    assert "pieces" not in {i.op.name for i in cut.instructions}
+    assert "overlaid" in {i.op.name for i in cut.instructions}
+    for seed in range(3):
+        arrays = numbers(program, seed)
+        (expected,), (found,) = Replay(program)(arrays), Replay(cut)(arrays)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_the_text_of_layers() -> None:
+    program = program_of("pieces", (300,), [S[::3,], S[::5,]])
+    program.instructions[0].settings["common"] = None  # as of parts that are not known to meet
+    assert str(in_regions(program)).partition("\n")[2] == (
+        "  %2: float64[100] = add(%0, 0.0)\n"
+        "  %3: float64[300] = assembled(%2, shape=(300,), index=((slice(0, 300, 3),),))\n"
+        "  %4: float64[60] = getitem(%3, index=(slice(0, 300, 5),))\n"
+        "  %5: float64[60] = add(%4, %1)\n"
+        "  %6: float64[300] = overlaid(%3, %5, index=((slice(0, 300, 5),),))\n"
+        "  return %6\n"
+    )
+
+
+def test_more_parts_than_bits_of_a_word_have_regions() -> None:
+    program = program_of("pieces", (5,), [S[k % 3 : 3 + k % 3,] for k in range(200)])
+    cut = in_regions(program)
+    assert [i.op.name for i in cut.instructions].count("assembled") == 1
+    arrays = numbers(program, 0)
+    np.testing.assert_array_equal(Replay(cut)(arrays)[0], Replay(program)(arrays)[0])
+
+
+def test_what_has_many_regions_and_many_layers_stays_as_it_is() -> None:
     program = program_of("pieces", (400,), [S[k : k + 3,] for k in range(60)] + [S[::7,]])
     assert in_regions(program).instructions[0].op.name == "pieces"

@@ -211,8 +211,6 @@ class _Grouping:
             self._copy_in_order(instruction)
         elif (parts := parts_of(instruction, can.is_type)) is not None:
             self._assemble(instruction, parts)
-        elif (parts := summands_of(instruction, can.is_type)) is not None:
-            self._add_up(instruction, parts)
         elif not can.has_routines:
             self._call(instruction)
         elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(
@@ -339,31 +337,6 @@ class _Grouping:
         for value, target in parts.values:
             last = max(last, self._put_part(value, target, last + 1 if parts.in_order else 0))
         self.ready[result] = last
-
-    def _add_up(self, instruction: Instruction, parts: Parts) -> None:
-        """Add values to parts of a result, one after another, each by a kernel that reads what is there; from negative
-        zeros where all parts lie, since only there a sum of negative zeros is one."""
-        result = instruction.result
-        self.cleared.add(result)
-        self.places[result] = whole(result)
-        if instruction.settings["common"] is not None and result.dtype.kind == "f":
-            zero = Value((), result.dtype)
-            self.program.constants[zero] = np.array(-0.0, result.dtype)
-            self.places[zero], self.ready[zero] = whole(zero), -1
-            target = part_of(result, instruction.settings["common"])
-            if target is not None and target.size:
-                self.ready[result] = self._put_part(zero, target, 0)
-        for value, target in parts.values:
-            kernel = Kernel(target.shape)
-            self.steps.append(kernel)
-            total = Value(target.shape, result.dtype)
-            item = Item(
-                Instruction(find("add"), (result, value), {}, (total,)),
-                [target, self.places[value].broadcast(target.shape)],
-            )
-            self._put(len(self.steps) - 1, item)
-            kernel.puts.append((total, target))
-        self.ready[result] = len(self.steps) - 1
 
     def _put_part(self, value: Value, target: Place, earliest: int) -> int:
         """Put a value into a part of another; the number of the step that does."""
@@ -713,22 +686,6 @@ def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
 #: Ops that write parts over their first argument.
 _OVERWRITTEN = frozenset(["overlaid", "slice_scatter"])
 _ASSEMBLED = _OVERWRITTEN | {"cat", "stack", "embed", "select_backward", "slice_backward", "assembled"}
-
-
-def summands_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
-    """The values that an instruction adds to parts of its result; None for ops that do something else."""
-    if instruction.op.name != "pieces":
-        return None
-    result, values = instruction.result, list(instruction.values())
-    if not result.size or not is_type(result.dtype) or result.dtype == bool:
-        return None
-    if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
-        return None
-    places = [part_of(result, index) for index in instruction.settings["index"]]
-    if any(place is None or place.shape != v.shape for place, v in zip(places, values, strict=True)):
-        return None
-    # none is None
-    return Parts([(v, p) for v, p in zip(values, places, strict=True) if v.size], False)  # type: ignore[misc]
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:

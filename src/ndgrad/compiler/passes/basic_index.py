@@ -81,7 +81,7 @@ def after(first: tuple[Place, ...], second: tuple[Place, ...]) -> tuple[Place, .
 
 def disjoint(a: tuple[Place, ...], b: tuple[Place, ...]) -> bool:
     """Whether two indices into one array show no element in common: in some dimension they meet nowhere."""
-    return any(not _meet(_numbers(i), _numbers(j)) for i, j in zip(a, b, strict=True))
+    return any(not _meet(positions(i), positions(j)) for i, j in zip(a, b, strict=True))
 
 
 def within(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...] | None:
@@ -111,7 +111,8 @@ def within(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, .
     return tuple(found)
 
 
-def _numbers(item: Place) -> range:
+def positions(item: Place) -> range:
+    """The positions along one dimension that an index shows."""
     return range(item, item + 1) if isinstance(item, int) else range(item[0], item[0] + item[1] * item[2], item[2])
 
 
@@ -132,12 +133,12 @@ def common(indices: Sequence[tuple[Place, ...]]) -> tuple[Place, ...] | None:
     """The index of the elements that all indices show; None if there are none, or no index shows them."""
     found: list[Place] = []
     for items in zip(*indices, strict=True):
-        low = max(min(_numbers(item), default=0) for item in items)
-        high = min(max(_numbers(item), default=-1) for item in items)
+        low = max(min(positions(item), default=0) for item in items)
+        high = min(max(positions(item), default=-1) for item in items)
         if low > high:
             return None
         inside = (
-            [k for k in range(low, high + 1) if all(k in _numbers(item) for item in items)] if _uneven(items) else None
+            [k for k in range(low, high + 1) if all(k in positions(item) for item in items)] if _uneven(items) else None
         )
         if inside is None:
             found.append((low, high - low + 1, 1))

@@ -9,8 +9,15 @@ several parts meet, order matters: an array of them is a chain of steps, each wa
 that computes it puts where it belongs, and nothing is written twice.
 
 Regions are found dimension by dimension: the positions that the same parts cover are runs of a constant step, and in
-each run the next dimension is cut by those parts alone. Exact: at each place the same numbers are added in the same
-order (see `pieces` for zeros). For native code alone; NumPy has one call for each region.
+each run the next dimension is cut by those parts alone.
+
+Every third element and all of them meet in as many ways as there are elements. Where regions are too many, parts are
+added in *layers*, each of parts that do not meet:
+
+    pieces(a, b, index=(0:300, 0:300:3))   ->   overlaid(s, s[0:300:3] + b, index=(0:300:3,)) with s = a + 0.
+
+Exact, either way: at each place the same numbers are added in the same order (see `pieces` for zeros). For native code
+alone; NumPy has one call for each region. What has many layers, too, is left to it.
 """
 
 from __future__ import annotations
@@ -22,12 +29,14 @@ import numpy as np
 
 from ndgrad.compiler.native.ir import TYPES
 from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.passes.basic_index import Range, is_whole, places, shape_of, within, written
+from ndgrad.compiler.passes.basic_index import Place, Range, disjoint, is_whole, places, positions, shape_of, within, written
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Instruction, Program, Value
 
 #: More regions than this are not worth a kernel each.
-MOST = 64
+_REGIONS = 64
+#: Layers beyond which nothing is gained, as each goes through the whole array; and parts that are not compared in pairs.
+_LAYERS, _PARTS = 8, 512
 
 _rules = Rules()
 
@@ -57,10 +66,12 @@ def in_regions(program: Program, is_type: Callable[[np.dtype[Any]], bool] = _is_
 def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
     result, settings = instruction.result, instruction.settings
     parts = _parts(walk, instruction.arguments, settings["index"], result)
-    cut = None if parts is None else regions([index for _, index in parts], result.shape)
-    if parts is None or cut is None:
+    if parts is None:
         return None
     starts_at_zero = result.dtype.kind == "f" or result.dtype.char in "eE"
+    cut = regions([index for _, index in parts], result.shape)
+    if cut is None:
+        return _in_layers(walk, instruction, parts, starts_at_zero)
     found: list[tuple[Value, Index]] = []
     for region, numbers in cut:
         if not numbers:
@@ -73,6 +84,45 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
             total = walk.emit("add", total, term)
         found.append((total, region))
     return _assembled(walk, instruction, found) if found else None
+
+
+def _in_layers(
+    walk: Walk, instruction: Instruction, parts: list[tuple[Value, Index]], starts_at_zero: bool
+) -> Rewritten:
+    """A sum of parts, each added to what is there of those before it that it meets; those at once that do not meet."""
+    layers = _layers([index for _, index in parts])
+    common = instruction.settings["common"]
+    if layers is None:
+        return None
+    if starts_at_zero and common is not None:  # what all parts cover begins at -0., the rest at 0.
+        at = places(common, instruction.result.shape)
+        assert at is not None
+        number = walk.full(-0.0, Value(shape_of(at), instruction.result.dtype))
+        total = _put(walk, instruction, "assembled", [number], [common])
+    else:
+        first = [parts[k] for k in layers.pop(0)]
+        values = [walk.emit("add", part, 0.0) for part, _ in first] if starts_at_zero else [part for part, _ in first]
+        total = _put(walk, instruction, "assembled", values, [written(index) for _, index in first])
+    for layer in layers:
+        sums = [walk.emit("add", _part_of(walk, total, parts[k][1]), parts[k][0]) for k in layer]
+        if is_whole(parts[layer[0]][1], total.shape):
+            total = sums[0]
+        else:
+            total = _put(walk, instruction, "overlaid", [total, *sums], [written(parts[k][1]) for k in layer])
+    return total
+
+
+def _layers(indices: Sequence[Index]) -> list[list[int]] | None:
+    """The numbers of indices in layers: each behind all those before it that it meets. None if there are too many."""
+    if len(indices) > _PARTS:
+        return None
+    depths: list[int] = []
+    for index in indices:
+        below = [depth for depth, other in zip(depths, indices, strict=False) if not disjoint(index, other)]
+        depths.append(1 + max(below, default=-1))
+        if depths[-1] >= _LAYERS:
+            return None
+    return [[k for k, depth in enumerate(depths) if depth == layer] for layer in range(1 + max(depths))]
 
 
 @_rules.rule("overlaid", "slice_scatter")
@@ -95,7 +145,7 @@ def _parts(
 ) -> list[tuple[Value, Index]] | None:
     """The parts with their places, a range in every dimension; None where kernels cannot put them there."""
     assert isinstance(walk, _Cutting)
-    if not walk.is_type(result.dtype) or not result.size or len(arguments) > MOST:
+    if not walk.is_type(result.dtype) or not result.size:
         return None
     found: list[tuple[Value, Index]] = []
     for value, given in zip(arguments, index, strict=True):
@@ -111,16 +161,26 @@ def _taken(walk: Walk, part: Value, index: Index, region: Index) -> Value:
     """What a part has in a region."""
     inner = within(region, index)
     assert inner is not None
-    return part if is_whole(inner, part.shape) else walk.emit("getitem", part, index=written(inner))
+    return _part_of(walk, part, inner)
 
 
-def _assembled(walk: Walk, instruction: Instruction, parts: list[tuple[Value, Index]]) -> Rewritten:
+def _part_of(walk: Walk, value: Value, index: tuple[Place, ...]) -> Value:
+    return value if is_whole(index, value.shape) else walk.emit("getitem", value, index=written(index))
+
+
+def _assembled(walk: Walk, instruction: Instruction, parts: list[tuple[Value, Index]]) -> Value:
+    return _put(walk, instruction, "assembled", [v for v, _ in parts], [written(index) for _, index in parts])
+
+
+def _put(
+    walk: Walk, instruction: Instruction, name: str, values: Sequence[Value], index: Sequence[tuple[Any, ...]]
+) -> Value:
+    """An array like an instruction's result of which values are parts, by an op of the compiler's own."""
     result = instruction.result
     made = Value(result.shape, result.dtype)
-    settings = {"shape": result.shape, "index": tuple([written(index) for _, index in parts])}
-    return walk.append(
-        Instruction(op_named("assembled"), tuple([v for v, _ in parts]), settings, (made,), instruction.where)
-    )
+    settings = {"index": tuple(index)} if name == "overlaid" else {"shape": result.shape, "index": tuple(index)}
+    walk.append(Instruction(op_named(name), tuple(values), settings, (made,), instruction.where))
+    return made
 
 
 # ----- regions --------------------------------------------------------------------------------------------------------
@@ -134,7 +194,7 @@ def regions(
     found: list[tuple[Index, tuple[int, ...]]] = []
     for region in _cut((), tuple(range(len(indices))), indices, shape, last_alone):
         found.append(region)
-        if len(found) > MOST:
+        if len(found) > _REGIONS:
             return None
     return found
 
@@ -151,13 +211,15 @@ def _cut(
     if all(_is_full(indices[k][dim:], rest) for k in active):
         yield (*begun, *[(0, n, 1) for n in rest]), active
         return
-    kinds = np.zeros(shape[dim], np.uint64)  # a bit for each part that covers a position
-    for bit, k in enumerate(active):
+    kinds = np.zeros(shape[dim], np.int64)  # a bit for each part that covers a position
+    for number, k in enumerate(active):
+        if number % 30 == 29:
+            kinds = np.unique(kinds, return_inverse=True)[1]  # fewer bits: there are no more kinds than positions
         start, count, step = indices[k][dim]
-        kinds[start + step * np.arange(count)] |= np.uint64(1 << bit)
+        kinds *= 2
+        kinds[start + step * np.arange(count)] += 1
     for run in _runs(kinds):
-        covering = int(kinds[run[0]])
-        still = tuple([k for bit, k in enumerate(active) if covering >> bit & 1])
+        still = tuple([k for k in active if run[0] in positions(indices[k][dim])])
         yield from _cut((*begun, run), still, indices, shape, last_alone)
 
 
@@ -168,13 +230,13 @@ def _is_full(index: Index, shape: tuple[int, ...]) -> bool:
 def _runs(kinds: Any) -> Iterator[Range]:
     """Runs of positions of a constant step that are of one kind."""
     for kind in np.unique(kinds):
-        positions = np.flatnonzero(kinds == kind)
-        steps = np.diff(positions)
+        found = np.flatnonzero(kinds == kind)
+        steps = np.diff(found)
         begin = 0
-        while begin < len(positions):
+        while begin < len(found):
             uneven = np.flatnonzero(steps[begin:] != steps[begin : begin + 1])
-            count = 1 + int(uneven[0]) if len(uneven) else len(positions) - begin
+            count = 1 + int(uneven[0]) if len(uneven) else len(found) - begin
             if count == 2 and len(uneven) and steps[begin] != 1:
                 count = 1  # two that happen to stand so far apart
-            yield int(positions[begin]), count, int(steps[begin]) if count > 1 else 1
+            yield int(found[begin]), count, int(steps[begin]) if count > 1 else 1
             begin += count
