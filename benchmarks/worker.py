@@ -22,10 +22,6 @@ from benchmarks.differentiate import Compiler
 from benchmarks.libraries import LIBRARIES, ByHand, Functional
 from benchmarks.registry import WORKLOADS, Step
 
-#: Steps before the clock starts: a compiled step is traced again when the state of an optimizer is there, and the call
-#: after that is the first which native code takes. One of them alone would pass for a sample.
-_WARMING = 3
-
 
 class Worker:
     """Answers `prepare`, `sample` and `release` for one library."""
@@ -43,7 +39,6 @@ class Worker:
         first = time.perf_counter() - start
         digest = [_digest(_as_numpy(self.namespace, value)) for value in results]
         del results
-        self._timed(_WARMING)
         iterations, seconds = 1, self._timed(1)
         while seconds < sample_seconds:
             growth = 1.2 * sample_seconds / max(seconds, 1e-9)
