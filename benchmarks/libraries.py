@@ -33,6 +33,9 @@ class Functional:
     conv3x3: Callable[[Any, Any], Any]
     #: of a function of some arrays for each row of a batch: its Jacobians with respect to the first of them
     row_jacobians: Callable[[Callable[..., Any], int], Callable[..., Any]]
+    hessian: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
+    #: of a function of parameters and two rows: its gradients with respect to the parameters, for each row
+    row_gradients: Callable[[Callable[..., Any]], Callable[..., Any]]
 
     def relu(self, x: Any) -> Any:
         """max(x, 0)."""
@@ -139,6 +142,8 @@ def _load_jax(jit: bool) -> Functional:
         logsumexp=jax.scipy.special.logsumexp,
         conv3x3=conv3x3,
         row_jacobians=lambda f, count: jax.vmap(jax.jacrev(f, argnums=tuple(range(count)))),
+        hessian=jax.hessian,
+        row_gradients=lambda f: jax.vmap(jax.grad(f), in_axes=(None, 0, 0)),
     )
 
 
@@ -171,10 +176,16 @@ def _load_autograd() -> Functional:
         logsumexp=special.logsumexp,
         conv3x3=conv3x3,
         row_jacobians=_no_row_jacobians,
+        hessian=autograd.hessian,
+        row_gradients=_no_row_gradients,
     )
 
 
 def _no_row_jacobians(f: Callable[..., Any], count: int) -> Callable[..., Any]:
+    raise NotImplementedError("it has no vmap")
+
+
+def _no_row_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
     raise NotImplementedError("it has no vmap")
 
 

@@ -7,6 +7,7 @@ import importlib
 SUBJECTS = (
     "chain", "elementwise", "ode", "mlp", "lstm", "transformer", "convnet", "embedding", "hessian", "per_sample",
     "banded", "single_ops", "mixture", "bundle", "sequence", "models", "optimizers", "drawn",
+    "op_families",
 )  # fmt: skip
 
 for _subject in SUBJECTS:

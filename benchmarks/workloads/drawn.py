@@ -9,8 +9,7 @@ NDGRAD_BENCH_DRAWN="seed,count" in the environment says what is drawn, so that a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -21,62 +20,8 @@ from benchmarks.libraries import Functional
 from benchmarks.registry import Step, workload
 from benchmarks.workloads.chain import draw as draw_chain
 from benchmarks.workloads.chain import numpy_functions
-
-LAYOUTS = ("plain", "transposed", "stepped")
-
-
-@dataclass
-class Case:
-    """A drawn program: leaves with their layouts, data, and the loss in each dialect."""
-
-    title: str
-    arrays: list[np.ndarray]
-    layouts: list[str]
-    data: list[np.ndarray]
-    #: of a namespace of torch's dialect, the leaves as they are read, and the data
-    torch_loss: Callable[[Any, list[Any], list[Any]], Any]
-    functional_loss: Callable[[Functional, list[Any], list[Any]], Any]
-
-
-class Draw:
-    """A source of sizes, dtypes and arrays."""
-
-    def __init__(self, seed: Sequence[int]) -> None:
-        self.random = np.random.default_rng(seed)
-        self.dtype = np.dtype(self.random.choice(["float32", "float64"]))
-
-    def size(self, low: int = 3, high: int = 3000) -> int:
-        """A number on a logarithmic scale; two of three are odd."""
-        found = int(np.exp(self.random.uniform(np.log(low), np.log(high))))
-        return found | 1 if self.random.random() < 2 / 3 else found
-
-    def batch(self, high: int) -> int:
-        """A size, of which every third is one."""
-        return 1 if self.random.random() < 1 / 3 else self.size(2, high)
-
-    def layout(self) -> str:
-        return str(self.random.choice(LAYOUTS))
-
-    def normal(self, *shape: int, scale: float = 1.0) -> np.ndarray:
-        return (scale * self.random.standard_normal(shape)).astype(self.dtype)
-
-    def weight(self, fan_in: int, fan_out: int) -> np.ndarray:
-        return self.normal(fan_in, fan_out, scale=fan_in**-0.5)
-
-
-def stored(array: np.ndarray, layout: str) -> np.ndarray:
-    """The leaf of which an array is what a layout shows."""
-    if layout == "transposed":
-        return np.ascontiguousarray(np.swapaxes(array, -2, -1)) if array.ndim > 1 else array
-    return np.repeat(array, 2, axis=-1) if layout == "stepped" else array
-
-
-def shown(leaf: Any, layout: str) -> Any:
-    """What a program reads of a leaf."""
-    if layout == "transposed":
-        return leaf.swapaxes(-2, -1) if len(leaf.shape) > 1 else leaf
-    return leaf[..., ::2] if layout == "stepped" else leaf
-
+from benchmarks.workloads.drawn_cases import Case, Draw, Transform, shown, stored
+from benchmarks.workloads.drawn_programs import PROGRAMS
 
 # ----- families ------------------------------------------------------------------------------------------
 
@@ -293,8 +238,9 @@ def scalars(d: Draw) -> Case:
     return Case(f"{steps} steps of {size}", arrays, ["plain", "plain"], [], torch_loss, functional_loss)
 
 
-FAMILIES: dict[str, Callable[[Draw], Case]] = {
-    f.__name__: f for f in (elementwise, rows, product, mlp, convolution, recurrence, attention, gather, scalars)
+FAMILIES: dict[str, Callable[[Draw], Case | Transform]] = {
+    f.__name__: f
+    for f in (elementwise, rows, product, mlp, convolution, recurrence, attention, gather, scalars, *PROGRAMS)
 }
 
 
@@ -304,40 +250,45 @@ def drawn_name(family: str, number: int) -> str:
 
 
 def _register(family: str, number: int, seed: int) -> None:
-    def drawn() -> tuple[Case, np.dtype[Any]]:
+    def drawn() -> tuple[Case | Transform, np.dtype[Any]]:
         d = Draw((seed, number, list(FAMILIES).index(family)))
         return FAMILIES[family](d), d.dtype
 
     case, dtype = drawn()
-    unusual = [layout for layout in case.layouts if layout != "plain"]
+    unusual = [layout for layout in getattr(case, "layouts", ()) if layout != "plain"]
     title = f"{family}: {case.title}, {dtype}" + (f", {', '.join(unusual)}" if unusual else "")
     del case
 
     @workload(drawn_name(family, number), title=title, tolerance=1e-3 if dtype == np.float32 else 1e-8, group="drawn")
     def program(torch: Any) -> Step:
         case, _ = drawn()
-        parameters = leaves(torch, [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)])
-        data = [torch.tensor(a) for a in case.data]
-        own_loss, layouts = (
-            case.torch_loss,
-            tuple(case.layouts),
-        )  # and not the arrays: a compiled function would have to watch them
-
-        def loss() -> Any:
-            return own_loss(torch, [shown(p, layout) for p, layout in zip(parameters, layouts, strict=True)], data)
-
-        return backward_step(loss, parameters)
+        return case.program(torch) if isinstance(case, Transform) else _loss_step(case, torch)
 
     @program.functional
     def functional_program(dialect: Functional) -> Step:
         case, _ = drawn()
+        return case.functional(dialect) if isinstance(case, Transform) else _functional_loss_step(case, dialect)
 
-        def loss(parameters: list[Any], *data: Any) -> Any:
-            seen = [shown(p, layout) for p, layout in zip(parameters, case.layouts, strict=True)]
-            return case.functional_loss(dialect, seen, list(data))
 
-        given = [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)]
-        return functional_step(dialect, loss, given, *case.data)
+def _loss_step(case: Case, torch: Any) -> Step:
+    parameters = leaves(torch, [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)])
+    data = [torch.tensor(a) for a in case.data]
+    # and not the arrays: a compiled function would have to watch them
+    own_loss, layouts = case.torch_loss, tuple(case.layouts)
+
+    def loss() -> Any:
+        return own_loss(torch, [shown(p, layout) for p, layout in zip(parameters, layouts, strict=True)], data)
+
+    return backward_step(loss, parameters)
+
+
+def _functional_loss_step(case: Case, dialect: Functional) -> Step:
+    def loss(parameters: list[Any], *data: Any) -> Any:
+        seen = [shown(p, layout) for p, layout in zip(parameters, case.layouts, strict=True)]
+        return case.functional_loss(dialect, seen, list(data))
+
+    given = [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)]
+    return functional_step(dialect, loss, given, *case.data)
 
 
 def register_drawn(seed: int, count: int) -> None:

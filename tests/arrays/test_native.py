@@ -153,6 +153,20 @@ def test_a_recurrence_is_what_it_says_step_by_step(reverse):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_scans_along_other_dimensions_than_the_last(dtype, reverse, dim):
+    a, b = np.random.default_rng(0).uniform(0.5, 1.5, (2, 37, 21, 19)).astype(dtype)
+    scans = nd.ops.scan
+    for op, operands in ((scans.cumsum, [b]), (scans.cumprod, [b]), (scans.linear_recurrence, [a, b])):
+        found = []
+        for use in (True, False):
+            with native.kernels_in_use(use):
+                found.append(op.forward_for(np)(*operands, dim=dim, reverse=reverse))
+        np.testing.assert_allclose(*found, rtol=100 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_infinities_and_nans(dtype):
     x = np.random.default_rng(0).standard_normal((300, 33)).astype(dtype)
     x[0, 5], x[1, :], x[2, 3], x[3, :] = np.inf, -np.inf, np.nan, 1e4

@@ -99,6 +99,11 @@ def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
     return kernels_for(x, *others)
 
 
+def kernels_for_scan(dim: int, x: Any, *others: Any) -> Any:
+    """The same for what goes from one element to the next along any dimension that is no short one."""
+    return kernels_for(x, *others) if x.size >= SMALLEST and x.shape[dim] >= _SHORT else None
+
+
 def row_kernels(x: Any, *others: Any) -> Any:
     """The kernels of softmax, cross entropy and normalisation, which there are for arrays on a device too."""
     if is_on_device(x):

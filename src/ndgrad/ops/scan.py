@@ -93,9 +93,9 @@ def _by_steps(np: Library, a: Payload, b: Payload, dim: int, dtype: Any) -> Payl
 
 
 def _linear_recurrence(np: Library, a: Payload, b: Payload, *, dim: int, reverse: bool = False) -> Payload:
-    kernels = native.kernels_for_lines(dim, b, a) if a.shape == b.shape else None
+    kernels = native.kernels_for_scan(dim, b, a) if a.shape == b.shape else None
     if kernels is not None:
-        return kernels.scan("linear", reverse, b, a)
+        return kernels.scan("linear", reverse, dim, b, a)
     dtype = np.result_type(a, b)
     if reverse:
         a, b = _backwards(a, dim), _backwards(b, dim)
@@ -146,9 +146,9 @@ _ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex
 
 def _accumulate(np: Library, ufunc: Any, x: Payload, dim: int, reverse: bool, dtype: Any) -> Payload:
     wanted = x.dtype if dtype is None else numpy.dtype(dtype)
-    kernels = native.kernels_for_lines(dim, x) if wanted == x.dtype else None
+    kernels = native.kernels_for_scan(dim, x) if wanted == x.dtype else None
     if kernels is not None:
-        return kernels.scan("sum" if ufunc is np.add else "product", reverse, x)
+        return kernels.scan("sum" if ufunc is np.add else "product", reverse, dim, x)
     wide = _ACCUMULATING.get(wanted.char, dtype)
     out = ufunc.accumulate(_backwards(x, dim) if reverse else x, axis=dim, dtype=wide)
     out = out if wide is dtype else out.astype(wanted)

@@ -9,6 +9,7 @@ another way than CPython's and NumPy's, no kernel is used.
 from __future__ import annotations
 
 import functools
+import math
 import struct
 import sys
 from collections.abc import Sequence
@@ -19,13 +20,12 @@ from numpy.typing import NDArray
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.arrays.formulas import Formula, Signature
-from ndgrad.compiler.kernels import arrays, maths, operations
+from ndgrad.compiler.kernels import arrays, maths, operations, scans
 from ndgrad.compiler.kernels.elementwise import loop_function
 from ndgrad.compiler.kernels.formula_code import in_place_function, supports, write_formula
 from ndgrad.compiler.kernels.maths.values import Writer
 from ndgrad.compiler.kernels.row_formulas import ROW_KERNELS
 from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
-from ndgrad.compiler.kernels.scans import scan_function
 from ndgrad.compiler.native import layout, pool, target
 from ndgrad.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad.compiler.native.selftest import difference, problem
@@ -322,20 +322,22 @@ def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift:
 
 
 @functools.cache
-def _scan(how: str, dtype: np.dtype[Any]) -> tuple[target.Code, int]:
-    code = _code([scan_function(how, element_of(dtype))])
+def _scan(how: str, dtype: np.dtype[Any], abreast: int) -> tuple[target.Code, int]:
+    code = _code([scans.scan_function(how, element_of(dtype), abreast)])
     return code, code.address(how)
 
 
-def scan(how: str, reverse: bool, *operands: Array) -> Array:
-    """A running "sum" or "product" of x, or the "linear" recurrence of x and a, along the last dimension."""
+def scan(how: str, reverse: bool, dim: int, *operands: Array) -> Array:
+    """A running "sum" or "product" of x, or the "linear" recurrence of x and a, along a dimension."""
     x = operands[0]
-    out, length = np.empty(x.shape, x.dtype), x.shape[-1]
-    rows = x.size // length
-    grain = max(4, -(-_CHUNK // length) // 4 * 4)
+    out, length = np.empty(x.shape, x.dtype), x.shape[dim]
+    lines, inner = x.size // length, math.prod(x.shape[dim + 1 :])
+    abreast = scans.ROWS if inner == 1 else scans.COLUMNS
+    grain = max(abreast, -(-_CHUNK // length) // abreast * abreast)
     places = [id(a) + layout.DATA for a in (out, *operands)]
-    words = struct.pack(f"{4 + len(places)}q", rows, grain, length, -1 if reverse else 1, *places)
-    _run()(_scan(how, x.dtype)[1], words, -(-rows // grain), 1 if x.size < _SHARED else allowed.max_threads)
+    words = struct.pack(f"{5 + len(places)}q", lines, grain, length, -1 if reverse else 1, inner, *places)
+    address = _scan(how, x.dtype, abreast)[1]
+    _run()(address, words, -(-lines // grain), 1 if x.size < _SHARED else allowed.max_threads)
     return out
 
 

@@ -1,15 +1,17 @@
-"""Running sums, running products and linear recurrences along rows whose number and length are known at run time.
+"""Running sums, running products and linear recurrences along lines whose number and length are known at run time.
 
     sum       h[k] = h[k-1] + x[k]
     product   h[k] = h[k-1] x[k]
     linear    h[k] = a[k] h[k-1] + x[k], each operation rounded
 
-Every step waits for the one before it, so four rows are gone through side by side; the last four of a chunk may be
-some of them twice, to the same results. Sums and products of float32 are kept in double precision on the way, since an
+Every step waits for the one before it, so several lines are gone through side by side, and more of them where they lie
+beside each other, along another dimension than the last: whatever is read of a cache line is used then. The last ones of
+a chunk may be some of them twice, to the same results. Sums and products of float32 are kept in double precision on the way, since an
 error made there stays to the end.
 
-The function is `void name(ptr argument, i64 chunk, i64 worker)`; the words of its argument are rows, rows of a chunk,
-length, 1 or -1 for the direction, and where the addresses of the result, of x and of a stand.
+The function is `void name(ptr argument, i64 chunk, i64 worker)`; the words of its argument are lines, lines of a chunk,
+length, 1 or -1 for the direction, elements from one of a line to the next, and where the addresses of the result, of x and
+of a stand.
 """
 
 from __future__ import annotations
@@ -17,23 +19,27 @@ from __future__ import annotations
 from ndgrad.compiler.kernels.elementwise import data, word
 from ndgrad.compiler.native.ir import Function, Vector
 
-#: Rows side by side.
-_ABREAST = 4
+#: Lines side by side: rows, and those along other dimensions.
+ROWS, COLUMNS = 4, 16
 
 
-def scan_function(how: str, element: str) -> Function:
-    """The function of a scan: "sum", "product" or "linear"."""
+def scan_function(how: str, element: str, abreast: int) -> Function:
+    """The function of a scan, "sum", "product" or "linear", of so many lines side by side."""
     f = Function(how, "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     kind = element if how == "linear" else "double"
-    rows, grain, length, step = (word(f, n) for n in range(4))
-    places = [data(f, 4 + n) for n in range(3 if how == "linear" else 2)]
-    first = f.choose(f.compare("slt", step, 0), f.sub(length, 1), 0)
+    lines_in_all, grain, length, direction, inner = (word(f, n) for n in range(5))
+    places = [data(f, 5 + n) for n in range(3 if how == "linear" else 2)]
+    step = f.mul(direction, inner)
+    first = f.choose(f.compare("slt", direction, 0), f.mul(f.sub(length, 1), inner), 0)
     begin = f.mul("%chunk", grain)
-    end = f.least(f.add(begin, grain), rows)
-    with f.loop(end, begin, str(_ABREAST)) as r:
+    end = f.least(f.add(begin, grain), lines_in_all)
+    with f.loop(end, begin, str(abreast)) as r:
         lines = []
-        for n in range(_ABREAST):
-            start = f.add(f.mul(f.least(f.add(r, n), f.sub(end, 1)), length), first)
+        for n in range(abreast):
+            line = f.least(f.add(r, n), f.sub(end, 1))
+            outer = f.set(f"udiv i64 {line}, {inner}")
+            column = f.sub(line, f.mul(outer, inner))
+            start = f.add(f.add(f.mul(f.mul(outer, length), inner), column), first)
             lines.append([f.address(element, place, start) for place in places])
         states = [f.carried(kind, _widened(f, element, kind, f.load(Vector(element), line[1]))) for line in lines]
         for state, line in zip(states, lines, strict=True):
