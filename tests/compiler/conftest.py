@@ -1,4 +1,4 @@
-"""Tests of the compiler leave the user's cache alone, and know nothing of what it holds."""
+"""Tests of the compiler leave the user's cache alone, and know nothing of what it holds; where no code can be made, they fail."""
 
 from __future__ import annotations
 
@@ -11,4 +11,5 @@ import pytest
 def cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NDGRAD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("NDGRAD_COMPILE_RAISE", "1")
         yield

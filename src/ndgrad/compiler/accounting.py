@@ -122,7 +122,7 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
 
 def _loop(step: Loop, dtype: str) -> Work:
     """Memory: what goes in and what comes out. What rounds hand to each other is in the cache, one hopes."""
-    count = step.instruction.settings.get("count", 1)  # of a `repeat`, nobody knows how many
+    count = step.instruction.settings.get("count", 1)  # of a `while`, nobody knows how many
     inside = step.body.definitions()
     known = {*step.body.inputs, *step.body.constants}
     flops = 0

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 Later = dict[int, Callable[[int], Exception]]
 
 
+class NoCode(RuntimeError):
+    """No native code could be made, where that is an error. It is none of the program's, after which eager code runs."""
+
+
+def runs_on_numpy(strict: bool) -> bool:
+    """Whether programs of arrays on the CPU run on NumPy, op by op."""
+    return strict or bool(os.environ.get("NDGRAD_COMPILE_REPLAY")) or not available()
+
+
 class Runner:
     """A function from the arrays of a program's inputs to those of its outputs."""
 
@@ -90,7 +99,7 @@ class Runner:
         return found
 
     def _make(self) -> NativeProgram | Replay:
-        if self.strict or os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
+        if runs_on_numpy(self.strict):
             return Replay(self.program)
         try:
             with phase("passes"):
@@ -98,7 +107,7 @@ class Runner:
             return NativeProgram(program, self.threads, self.sizes, self.writes)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
-                raise
+                raise NoCode(f"compile: no native code for {self.program.name}: {error!r} [nd-bug]") from error
             warnings.warn(
                 (
                     f"compile: no native code could be made for {self.program.name} ({type(error).__name__}: {error}). "

@@ -106,7 +106,7 @@ class WatchedReplay(Replay):
             self._calls[i] = (_seen(shown, forward), *rest)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return shown(self.program, super().__call__, inputs)
+        return shown(self.program, self.one_by_one, inputs)
 
 
 def shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:

@@ -82,7 +82,7 @@ def result_of(step: Product | Routine) -> Result | None:
         is_shared = step.chunks > 1 and step.flops >= SHARED_FLOPS
     else:
         phase, ((_, place),) = step.phases[-1], list(step.places.items())[:1]
-        value, columns = place.root, place.root.shape[-1]
+        value, columns = place.root, (1, *place.root.shape)[-1]
         # the pieces of images whose channels lie last are rows of them
         is_shared = phase.function == "conv_correlate" and not place.is_whole and phase.cost >= SHARED_COST
         is_shared = is_shared and phase.chunks > 1

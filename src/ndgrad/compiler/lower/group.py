@@ -214,7 +214,7 @@ class _Grouping:
             self._assemble(instruction, parts)
         elif not can.has_routines:
             self._call(instruction)
-        elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(
+        elif (op.name == "loop" or (op.name == "while" and "most" in instruction.settings)) and self._loop(
             instruction
         ):
             pass

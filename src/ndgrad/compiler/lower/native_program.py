@@ -384,7 +384,7 @@ class _Callback:
         if getattr(step.instruction.op, "programs", ()):
             from ndgrad.compiler.backend import Runner  # which runs programs, and so this one
 
-            if step.instruction.op.name == "repeat" and "most" not in self.settings:
+            if step.instruction.op.name == "while" and "most" not in self.settings:
                 self.forward = Pieces(step.instruction, lambda program: Runner(program, threads=threads))
             else:
                 self.settings = {
