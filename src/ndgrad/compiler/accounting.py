@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
-from ndgrad.compiler.lower.group import Call, Chain, Finished, Kernel
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
+from ndgrad.compiler.lower.steps import Call, Chain, Finished, Kernel
 from ndgrad.compiler.ops import interleaved
 from ndgrad.compiler.partition import is_view
 from ndgrad.compiler.program import Instruction, Program, Value

@@ -15,8 +15,8 @@ from typing import Any
 
 from ndgrad.autograd.call_watchers import FUNCTION, KERNEL, begin, end
 from ndgrad.compiler.accounting import Work, called, in_words, instruction_flops, ops_of, work_of
-from ndgrad.compiler.lower.group import Call, Finished
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Call, Finished
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.compiler.backend import Runner
-from ndgrad.compiler.lower.group import Call
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Call
 from ndgrad.compiler.program import Instruction, Program
 
 
