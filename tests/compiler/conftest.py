@@ -1,5 +1,4 @@
-"""Tests of the compiler leave the user's cache alone, and know nothing of what it holds; a program of which no native code can be
-made is an error."""
+"""Tests of the compiler leave the user's cache alone, and know nothing of what it holds; where no code can be made, they fail."""
 
 from __future__ import annotations
 

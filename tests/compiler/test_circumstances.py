@@ -117,6 +117,15 @@ def test_what_ends_the_making_of_code_leaves_inputs_and_function_usable(
 
 
 @pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+def test_in_our_tests_no_code_is_an_error_and_no_eager_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
+    monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
+    monkeypatch.setattr(backend, "NativeProgram", lambda *args: {}["nothing"])
+    with pytest.raises(backend.LoweringFailed):
+        ndgrad.compile(lambda x: x.sin())(ndgrad.ones(3))
+
+
+@pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 def test_an_error_while_running_has_written_nothing_and_is_the_functions_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
 

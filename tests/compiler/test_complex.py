@@ -15,8 +15,8 @@ pytest.importorskip("llvmlite")
 
 from ndgrad.compiler.accounting import called
 from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.lower.group import Call
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Call
 from ndgrad.compiler.passes import simplified
 from tests.compiler.traced import traced
 

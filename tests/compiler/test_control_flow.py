@@ -320,7 +320,7 @@ def test_a_native_while_loop_runs_any_number_of_rounds() -> None:
         assert count.item() == n
         assert total.tolist() == [n, -2.0 * n]
     assert f.traces == 1
-    assert "repeat: native" in str(ndgrad.compiler.explain(f, ndgrad.tensor(3), x))
+    assert "while: native" in str(ndgrad.compiler.explain(f, ndgrad.tensor(3), x))
 
 
 def test_gradients_of_what_a_compiled_while_loop_captures(way: str) -> None:
@@ -394,7 +394,7 @@ def test_sweeps_keep_only_rows_that_are_read() -> None:
 
 def test_a_picture_of_a_program_with_a_while_loop() -> None:
     graph = ndgrad.compiler.graph(halved, tensor([1.0, 0.8, -0.9]), tensor([0.4, -0.3, -0.6]), tensor(0.3))
-    assert "repeat" in graph._repr_html_()
+    assert "while" in graph._repr_html_()
 
 
 def test_a_gradient_of_some_results_of_a_compiled_while_loop(way: str) -> None:
@@ -502,7 +502,7 @@ def test_programs_with_branches_and_loops_are_read_back_from_their_text() -> Non
         return scan(lambda c, _: (cond(c.sum() > 1, lambda c: c * 2, lambda c: -c, c), None), y, length=3)[0].sum()
 
     program = made(f, tensor(WEIGHTS, requires_grad=True)).program
-    assert {i.op.name for i in program.instructions} >= {"loop", "repeat", "sweeps"}
+    assert {i.op.name for i in program.instructions} >= {"loop", "while", "sweeps"}
     assert str(parse_program(str(program))) == str(program)
 
 

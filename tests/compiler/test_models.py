@@ -15,7 +15,7 @@ from ndgrad import nn, optim
 pytest.importorskip("llvmlite")
 
 from ndgrad.compiler.lower import native_program
-from ndgrad.compiler.lower.group import Call
+from ndgrad.compiler.lower.steps import Call
 
 Loss = Callable[..., Any]
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
-from ndgrad.compiler.lower.group import Call, Chain, Finished, Kernel
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
+from ndgrad.compiler.lower.steps import Call, Chain, Finished, Kernel
 from ndgrad.compiler.ops import interleaved
 from ndgrad.compiler.partition import is_view
 from ndgrad.compiler.program import Instruction, Program, Value
@@ -143,7 +143,7 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
 
 def _loop(step: Loop, dtype: str) -> Work:
     """Memory: what goes in and what comes out. What rounds hand to each other is in the cache, one hopes."""
-    count = step.instruction.settings.get("count", 1)  # of a `repeat`, nobody knows how many
+    count = step.instruction.settings.get("count", 1)  # of a `while`, nobody knows how many
     inside = step.body.definitions()
     known = {*step.body.inputs, *step.body.constants}
     flops = 0

@@ -39,6 +39,11 @@ class LoweringFailed(BaseException):
     runs that eagerly."""
 
 
+def runs_on_numpy(strict: bool) -> bool:
+    """Whether programs of arrays on the CPU run on NumPy, op by op."""
+    return strict or bool(os.environ.get("NDGRAD_COMPILE_REPLAY")) or not available()
+
+
 class Runner:
     """A function from the arrays of a program's inputs to those of its outputs."""
 
@@ -95,7 +100,7 @@ class Runner:
         return found
 
     def _make(self) -> NativeProgram | Replay:
-        if self.strict or os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
+        if runs_on_numpy(self.strict):
             return Replay(self.program)
         try:
             with phase("passes"):

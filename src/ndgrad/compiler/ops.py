@@ -5,7 +5,7 @@
     assembled   an array of parts that do not meet
     loop        a program that is run again and again
     branch      one of two programs
-    repeat      a program that is run for as long as it gives True
+    while       a program that is run for as long as it gives True
     sweeps      the same, and others that go to and fro through its rounds
     take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
     attention_kept, attention_gradients    attention with what its gradients need besides; and these, on a device
@@ -270,7 +270,7 @@ def _rounds(state: list[Any], fixed: list[Any], body: Runs) -> Iterator[list[Any
         state = run([*state, *fixed])
 
 
-def _repeat(*arrays: Any, body: Runs, carried: int, invariant: int, most: int | None = None) -> tuple[Any, ...]:
+def _run_while(*arrays: Any, body: Runs, carried: int, invariant: int, most: int | None = None) -> tuple[Any, ...]:
     rounds = _rounds(list(arrays[:carried]), list(arrays[carried:]), body)
     (last,) = deque(rounds if most is None else islice(rounds, most + 1), maxlen=1)
     return tuple(last)
@@ -278,7 +278,7 @@ def _repeat(*arrays: Any, body: Runs, carried: int, invariant: int, most: int | 
 
 #: Run `body` for as long as the last of what is carried is True, or `most` rounds. It takes the `carried` values and
 #: the `invariant` ones, which stay, and gives the next of what is carried; the last of it are the results.
-repeat = CompilerOp("repeat", _repeat, VARIABLE, ("body",))
+run_while = CompilerOp("while", _run_while, VARIABLE, ("body",))
 
 
 def _sweeps(
@@ -301,7 +301,7 @@ def _sweeps(
     return tuple(found)
 
 
-#: Run a `repeat` of `carried[0]` values, and go through its rounds again, once for each further program `sweep1`,
+#: Run a `while` of `carried[0]` values, and go through its rounds again, once for each further program `sweep1`,
 #: `sweep2`, ...: from the last round to the first, then forward, and so on. A sweep takes `carried` values of its own, the
 #: rows that it `reads` of what earlier sweeps have left in this round (the values that each was given, and what it has made
 #: besides), and the values that stay; it gives the next of what it carries, and what it makes besides. Results: the last
@@ -310,7 +310,7 @@ sweeps = CompilerOp("sweeps", _sweeps, VARIABLE, ("body",))
 
 _SLICES = (take_slices, add_slices, put_slices)
 _ATTENTION = (attention_kept, attention_gradients)
-_CONTROL = (loop, branch, repeat, sweeps)
+_CONTROL = (loop, branch, run_while, sweeps)
 OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, *_ATTENTION, muladd, interleaved, *_CONTROL)}
 
 

@@ -35,7 +35,7 @@ from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
-from ndgrad.compiler.backend import Runner
+from ndgrad.compiler.backend import Runner, runs_on_numpy
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
@@ -285,7 +285,8 @@ class Specialisation:
         #: whether the graph of the results was used up inside the function, by a backward pass
         self.is_freed = False
         on_device = any(o._array.stands_on is not CPU for o in tracer.inputs)
-        looped = None if self.strict or on_device else joint_program(tracer, values, roots, wanted)
+        plain = on_device or runs_on_numpy(self.strict)
+        looped = None if plain else joint_program(tracer, values, roots, wanted)
         if looped is not None:
             return looped
         given = [tracer.input(t._array) for t in roots]
@@ -324,7 +325,7 @@ class Specialisation:
         #: forward and backward in one, with loops before they are split: what a round's backward needs of it
         #: is then a row of an array
         self.program = simplified(program)
-        if self.place is CPU:  # a device would wait between rounds
+        if self.place is CPU and not runs_on_numpy(self.strict):  # others would wait between rounds
             self.program = with_loops(self.program)
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)

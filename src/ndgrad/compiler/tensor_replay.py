@@ -42,8 +42,8 @@ def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
             return _loop(*arguments, **settings)
         case "branch":
             return _branch(*arguments, **settings)
-        case "repeat":
-            return _repeat(*arguments, **settings)
+        case "while":
+            return _run_while(*arguments, **settings)
         case "sweeps":
             return _sweeps(*arguments, **settings)
         case "pieces":
@@ -130,7 +130,7 @@ def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) 
     return found
 
 
-def _repeat(*tensors: Any, body: Program, carried: int, invariant: int) -> Sequence[Any]:
+def _run_while(*tensors: Any, body: Program, carried: int, invariant: int) -> Sequence[Any]:
     from ndgrad.func.control_flow import while_loop  # which few programs need
 
     fixed = tensors[carried:]

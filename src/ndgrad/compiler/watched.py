@@ -15,8 +15,8 @@ from typing import Any
 
 from ndgrad.autograd.call_watchers import FUNCTION, KERNEL, begin, end
 from ndgrad.compiler.accounting import Work, called, in_words, instruction_flops, parts_of, work_of
-from ndgrad.compiler.lower.group import Call, Finished
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Call, Finished
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 
@@ -112,7 +112,7 @@ class WatchedReplay(Replay):
             self._calls[i] = (_seen(shown, forward), *rest)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return shown(self.program, super().__call__, inputs)
+        return shown(self.program, self.one_by_one, inputs)
 
 
 def shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:

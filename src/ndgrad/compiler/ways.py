@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.compiler.backend import Runner
-from ndgrad.compiler.lower.group import Call
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Call
 from ndgrad.compiler.program import Instruction, Program
 
 
@@ -48,6 +48,6 @@ def _called(instruction: Instruction) -> str:
     body = Runner(instruction.settings["body"]).made
     steps: list[Any] = body.groups.steps if isinstance(body, NativeProgram) else []
     names = sorted({s.instruction.op.name for s in steps if isinstance(s, Call)})
-    if not names and instruction.op.name == "repeat":
+    if not names and instruction.op.name == "while":
         return "native, as long as it goes on"
     return f"runs round by round: it calls {', '.join(names) or 'NumPy'}"

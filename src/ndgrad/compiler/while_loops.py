@@ -49,7 +49,7 @@ from ndgrad.compiler.control_flow import (
     tracer_here,
 )
 from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.ops import repeat, sweeps
+from ndgrad.compiler.ops import run_while, sweeps
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.program import Value
 from ndgrad.ops.vocabulary import tensor_ops
@@ -129,7 +129,7 @@ class While(Function):
             settings |= {"carried": len(values), "invariant": len(taken)}
         else:
             settings |= {"carried": (len(starts[0]) + 1, *[s.carried for s in plan.sweeps[1:]]), "reads": reads}
-        emit(tracer, repeat if len(regions) == 1 else sweeps, [*values, *taken], settings, results)
+        emit(tracer, run_while if len(regions) == 1 else sweeps, [*values, *taken], settings, results)
         found = [wrap(t.face, tracer.array(v)) for t, v in zip(carried, results, strict=True)]
         del found[len(starts[0])]
         return tuple(found)

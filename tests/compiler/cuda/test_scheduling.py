@@ -9,7 +9,8 @@ from ndgrad.compiler.cuda.expanding import expanded
 from ndgrad.compiler.cuda.fusing import DEVICE
 from ndgrad.compiler.cuda.parting import parted
 from ndgrad.compiler.cuda.scheduling import scheduled
-from ndgrad.compiler.lower.group import Kernel, grouped
+from ndgrad.compiler.lower.group import grouped
+from ndgrad.compiler.lower.steps import Kernel
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay

@@ -30,6 +30,10 @@ def product(dtype: str, kind: str = "host") -> Product:
     if kind == "small blocks":  # so that small matrices have several blocks of everything
         tile = gemm.tile_shape(host(), element)
         return Product(dtype, plan=gemm.Blocking(tile, 16, 2 * tile.rows, 4 * tile.columns, pack_above=1))
+    if kind == "avx2":  # 32-byte vectors, 16 registers
+        if host().architecture == "aarch64" or host().vector_bytes < 32:
+            pytest.skip("this processor has no such vectors")
+        return Product(dtype, processor("haswell"))
     if kind == "plain":  # 16-byte vectors, no multiply-add instruction
         return Product(dtype, PLAIN)
     # The tile of processors with 32 registers.
@@ -70,7 +74,7 @@ def compare(run: Product, r: np.random.Generator, m: int, n: int, k: int) -> Non
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["host", "small blocks", "plain", "many registers"])
+@pytest.mark.parametrize("kind", ["host", "small blocks", "plain", "many registers", "avx2"])
 def test_products_of_random_sizes_and_strides(dtype: str, kind: str) -> None:
     r = np.random.default_rng(5)
     for turn in range(150 if in_a_long_run() else 50):

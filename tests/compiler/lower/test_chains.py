@@ -14,8 +14,9 @@ pytest.importorskip("llvmlite")
 
 from ndgrad.compiler.accounting import ops_of
 from ndgrad.compiler.lower.chains import chained
-from ndgrad.compiler.lower.group import Chain, Step, grouped
+from ndgrad.compiler.lower.group import grouped
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Chain, Step
 from ndgrad.compiler.native.target import host
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.text import parse_program

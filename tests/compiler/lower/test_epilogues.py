@@ -14,8 +14,9 @@ pytest.importorskip("llvmlite")
 
 from ndgrad.compiler.accounting import ops_of
 from ndgrad.compiler.lower.epilogues import finished
-from ndgrad.compiler.lower.group import Finished, Step, grouped
+from ndgrad.compiler.lower.group import grouped
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Finished, Step
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.text import parse_program
 from tests.compiler.lower.test_native_programs import failures_are_errors

@@ -16,10 +16,11 @@ from ndgrad.nn import functional as F
 pytest.importorskip("llvmlite")
 
 from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.lower.group import Call, Kernel, grouped
+from ndgrad.compiler.lower.group import grouped
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.products import Product
+from ndgrad.compiler.lower.steps import Call, Kernel
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.reroll import rolled
 from ndgrad.compiler.program import Program

@@ -15,10 +15,10 @@ pytest.importorskip("llvmlite")
 
 from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.kernels import arrays
-from ndgrad.compiler.lower.group import Call
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.routines import Routine
+from ndgrad.compiler.lower.steps import Call
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.reroll import rolled
 from tests.compiler.lower.test_native_programs import assert_close, failures_are_errors, native

@@ -16,9 +16,10 @@ pytest.importorskip("llvmlite")
 from ndgrad.arrays import threads
 from ndgrad.compiler import specialise
 from ndgrad.compiler.accounting import ops_of
-from ndgrad.compiler.lower.group import Kernel, Step, grouped
+from ndgrad.compiler.lower.group import grouped
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.products import Product
+from ndgrad.compiler.lower.steps import Kernel, Step
 from ndgrad.compiler.lower.waves import waves
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Value

@@ -13,8 +13,8 @@ from ndgrad.compiler.text import parse_program
 pytest.importorskip("llvmlite")
 
 import tests.op_programs  # noqa: F401  # which loads all ops
-from ndgrad.compiler.lower.group import Call
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.steps import Call
 
 DTYPES = {"complex64": np.float32, "complex128": np.float64}
 

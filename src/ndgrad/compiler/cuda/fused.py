@@ -14,7 +14,7 @@ from ndgrad.compiler.cuda.fused_flat import Flat
 from ndgrad.compiler.cuda.fused_form import Affine, Form, Fused
 from ndgrad.compiler.cuda.fused_rows import PIECE, LongRows, Rows
 from ndgrad.compiler.cuda.fusing import LONGEST_ROW
-from ndgrad.compiler.lower.group import Kernel
+from ndgrad.compiler.lower.steps import Kernel
 
 
 def fused(kernel: Kernel, affine: Affine, guarded: bool = False) -> Fused:

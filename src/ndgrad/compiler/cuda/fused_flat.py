@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ndgrad.compiler.cuda.fused_form import THREADS, Affine, Form
-from ndgrad.compiler.lower.group import Kernel
+from ndgrad.compiler.lower.steps import Kernel
 from ndgrad.compiler.program import Value
 
 

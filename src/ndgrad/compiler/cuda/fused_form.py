@@ -15,8 +15,8 @@ import numpy as np
 
 from ndgrad.compiler.cuda.fusing import REDUCTIONS, Lines, computed, stored
 from ndgrad.compiler.cuda.values import PRELUDE
-from ndgrad.compiler.lower.group import Item, Kernel
 from ndgrad.compiler.lower.places import Place, whole
+from ndgrad.compiler.lower.steps import Item, Kernel
 from ndgrad.compiler.program import Value
 
 #: Threads of a block, and the bytes that one takes at a time.

@@ -15,7 +15,7 @@ import numpy as np
 from ndgrad.compiler.cuda.fused_columns import PIECES, join_parts, kept_in
 from ndgrad.compiler.cuda.fused_form import THREADS, Form, Key, first_term, join_function, joining, unrolled
 from ndgrad.compiler.cuda.fusing import Lines, computed, stored
-from ndgrad.compiler.lower.group import Item
+from ndgrad.compiler.lower.steps import Item
 from ndgrad.compiler.program import Value
 
 #: Pieces of a long row at most, and the elements of one at least.

@@ -20,7 +20,7 @@ from ndgrad.compiler.lower.abilities import Abilities
 from ndgrad.compiler.program import Instruction, Value
 
 if TYPE_CHECKING:
-    from ndgrad.compiler.lower.group import Kernel
+    from ndgrad.compiler.lower.steps import Kernel
 
 #: C types of integers by the characters of their dtypes.
 _INTEGERS = {

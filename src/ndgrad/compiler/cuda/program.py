@@ -31,9 +31,10 @@ from ndgrad.compiler.cuda.fused_form import FLAG, HEAD, THREADS, Affine, Fused
 from ndgrad.compiler.cuda.fusing import DEVICE
 from ndgrad.compiler.cuda.parting import parted
 from ndgrad.compiler.lower.abilities import Abilities
-from ndgrad.compiler.lower.group import Call, Kernel, grouped
+from ndgrad.compiler.lower.group import grouped
 from ndgrad.compiler.lower.in_place import Writes, written_in_place
 from ndgrad.compiler.lower.places import Place
+from ndgrad.compiler.lower.steps import Call, Kernel
 from ndgrad.compiler.program import Program, Value
 
 #: Kernels that know nothing: every op is a call.

@@ -16,7 +16,7 @@ import numpy as np
 from ndgrad.arrays import library
 from ndgrad.compiler.accounting import Work, in_words, parts_of, work_of
 from ndgrad.compiler.cuda.program import DeviceProgram
-from ndgrad.compiler.lower.group import Call
+from ndgrad.compiler.lower.steps import Call
 from ndgrad.compiler.watched import WatchedStep
 from ndgrad.debug.drawing.contents import format_bytes
 

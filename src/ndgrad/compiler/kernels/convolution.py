@@ -225,23 +225,24 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
                 f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)),
                 f.compare("eq", t["channel_block"], t["channels"]),
             )
+            # what both ways of going through an image are given
+            space = {
+                "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane), "row_n": f.mul(t["out_z"], positions),
+                "z": count, "y": e["count_y"], "x": e["count_x"],
+                "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row), "ax": f.mul(t["in_step_x"], pixel),
+                "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row),
+                "cx": f.mul(t["out_step_x"], out_pixel), "K2": e["taps_y"], "K3": e["taps_z"],
+                "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row), "a3": f.mul(e["spread_z"], plane),
+                "row0": row0, "row_z": f.mul(step, positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
+                "row_x": t["out_step_x"],
+            }  # fmt: skip
             with f.when(depthwise):
                 call_walk(
                     f, f"{prefix}_depthwise", walk,
                     {
-                        "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane),
-                        "row_n": f.mul(t["out_z"], positions),
-                        "z": count, "y": e["count_y"], "x": e["count_x"],
-                        "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row),
-                        "ax": f.mul(t["in_step_x"], pixel),
-                        "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row),
-                        "cx": f.mul(t["out_step_x"], out_pixel),
-                        "N": t["groups"], "K1": e["taps_x"], "K2": e["taps_y"], "K3": e["taps_z"],
-                        "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row),
-                        "a3": f.mul(e["spread_z"], plane),
+                        **space,
+                        "N": t["groups"], "K1": e["taps_x"],
                         "row_b": f.mul(f.mul(f.div(f.add(t["groups"], lanes - 1), lanes), lanes), size),
-                        "row0": row0, "row_z": f.mul(step, positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
-                        "row_x": t["out_step_x"],
                     },
                     a, f.ahead("%packed", f.mul(e["packed"], size)), c, "%context",
                 )  # fmt: skip
@@ -254,22 +255,13 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
                 call_walk(
                     f, f"{prefix}_walk", walk,
                     {
-                        "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane),
-                        "row_n": f.mul(t["out_z"], positions),
-                        "z": count, "y": e["count_y"], "x": e["count_x"],
-                        "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row),
-                        "ax": f.mul(t["in_step_x"], pixel),
-                        "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row),
-                        "cx": f.mul(t["out_step_x"], out_pixel),
+                        **space,
                         "N": t["columns"], "K": f.choose(joined, whole, deep), "csA": size,
-                        "K1": f.choose(joined, 1, e["taps_x"]), "K2": e["taps_y"], "K3": e["taps_z"],
-                        "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row),
-                        "a3": f.mul(e["spread_z"], plane),
+                        "K1": f.choose(joined, 1, e["taps_x"]),
                         "rows1": t["channels"], "rows2": f.mul(e["taps_x"], t["channels"]),
                         "rows3": f.mul(f.mul(e["taps_y"], e["taps_x"]), t["channels"]),
                         "column_b": f.mul(e["depth"], size), "first_b": k, "image_b": 0,
-                        "row0": row0, "row_z": f.mul(step, positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
-                        "row_x": t["out_step_x"], "column0": f.mul(g, t["columns"]), "mode": mode,
+                        "column0": f.mul(g, t["columns"]), "mode": mode,
                     },
                     f.ahead(a, f.mul(f.add(f.mul(g, t["channels"]), k), size)),
                     f.ahead("%packed", f.mul(f.add(e["packed"], f.mul(f.mul(g, e["depth"]), padded)), size)),

@@ -1,7 +1,9 @@
 """From a program to native code.
 
     places      views are ways to read memory: a value is a root, an offset and strides                       (places.py)
+    steps       what a program consists of then: kernels, products, calls                                     (steps.py)
     group       instructions over one space of indices become one kernel: a list of steps                     (group.py)
+    assembling  values that are put together of others                                                        (assembling.py)
     nests       a kernel as nested loops, its innermost one over vectors                                      (nests.py)
     products    matrix products as calls of the kernel library                                                (products.py)
     routines    convolutions, pooling and slices by index, likewise                                           (routines.py)

@@ -18,7 +18,7 @@ from ndgrad.compiler.lower.components import STREAMS
 from ndgrad.compiler.program import Instruction
 
 if TYPE_CHECKING:
-    from ndgrad.compiler.lower.group import Kernel
+    from ndgrad.compiler.lower.steps import Kernel
 
 #: The longest row that native code goes through more than once, and the bytes of scratch rows of one kernel.
 _LONGEST_ROW = 16384

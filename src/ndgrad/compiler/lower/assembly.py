@@ -24,11 +24,11 @@ from ndgrad.compiler.lower.epilogues import (
     block_of_product,
     row_pieces,
 )
-from ndgrad.compiler.lower.group import Call, Chain, Finished, Groups, Kernel, Step
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Blocks, Nest
 from ndgrad.compiler.lower.products import Product, symbols
 from ndgrad.compiler.lower.routines import Phase, Routine
+from ndgrad.compiler.lower.steps import Call, Chain, Finished, Groups, Kernel, Step
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native import pool
 from ndgrad.compiler.native.ir import Function, Vector, element_of, module

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from ndgrad.compiler.lower.group import Chain, Kernel, Step
 from ndgrad.compiler.lower.nests import Access, Nest
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.products import Product
+from ndgrad.compiler.lower.steps import Chain, Kernel, Step
 from ndgrad.compiler.native.target import Target
 from ndgrad.compiler.program import Value
 

@@ -28,10 +28,10 @@ from math import prod
 from typing import NamedTuple
 
 from ndgrad.compiler.kernels.windows import HEADER
-from ndgrad.compiler.lower.group import Finished, Item, Kernel, Step
 from ndgrad.compiler.lower.places import Place, is_contiguous
 from ndgrad.compiler.lower.products import Product
 from ndgrad.compiler.lower.routines import Phase, Routine
+from ndgrad.compiler.lower.steps import Finished, Item, Kernel, Step
 from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.program import Value
 

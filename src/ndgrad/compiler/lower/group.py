@@ -18,151 +18,23 @@ on what joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from itertools import accumulate
 from math import prod
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.abilities import NATIVE, Abilities
+from ndgrad.compiler.lower.assembling import Parts, parts_of
 from ndgrad.compiler.lower.components import Components
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
 from ndgrad.compiler.lower.places import Place, contiguous, whole
 from ndgrad.compiler.lower.products import Product, is_product, product
 from ndgrad.compiler.lower.routines import Images, Routine, last_order, routine
+from ndgrad.compiler.lower.steps import Call, Groups, Item, Kernel, Step
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.ops.vocabulary import find
 
 #: Instructions in one kernel, beyond which compiling it takes too long.
 _LONGEST = 4000
-
-
-@dataclass(eq=False, slots=True)
-class Item:
-    """An instruction in a kernel: where its arguments are read (None for what is no value), and when it runs."""
-
-    instruction: Instruction
-    reads: list[Place | None]
-    stage: int = 0
-    #: a number per row, not an element
-    per_row: bool = False
-
-
-@dataclass(eq=False, slots=True)
-class Kernel:
-    """Elementwise ops and reductions over one space of indices."""
-
-    shape: tuple[int, ...]
-    #: how many leading dimensions number the rows; None as long as nothing is reduced to rows
-    rows: int | None = None
-    items: list[Item] = field(default_factory=list)
-    #: the values of the kernel, by the item that computes them
-    computed: dict[Value, Item] = field(default_factory=dict)
-    #: what is a number per row: results of reductions, and what is computed of them
-    row_values: set[Value] = field(default_factory=set)
-    #: what is added up in memory, and where each element is added to
-    targets: dict[Value, Place] = field(default_factory=dict)
-    #: what is read from memory later
-    stores: list[Value] = field(default_factory=list)
-    #: elements that are put into a part of another value's memory
-    puts: list[tuple[Value, Place]] = field(default_factory=list)
-    #: elements that a later stage reads
-    scratch: set[Value] = field(default_factory=set)
-    #: the parts of the program that it has ops of (components.py), and how many arrays they read
-    parts: dict[Value, int] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
-
-    @property
-    def cost(self) -> int:
-        """About how many machine instructions on single elements it is."""
-        return self.size * sum(pointwise.cost(item.instruction) for item in self.items)
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        return self.shape[: self.rows]
-
-    def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
-        read = [p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed]
-        return dict.fromkeys([*read, *self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
-
-    def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes."""
-        return dict.fromkeys([*self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
-
-    @property
-    def stages(self) -> int:
-        return 1 + max((item.stage for item in self.items), default=0)
-
-
-@dataclass(eq=False, slots=True)
-class Call:
-    """An op that NumPy runs."""
-
-    instruction: Instruction
-    reads: list[Place | None]
-
-    def touched(self) -> AbstractSet[Value]:
-        return dict.fromkeys([*[p.root for p in self.reads if p is not None], *self.instruction.results]).keys()
-
-
-@dataclass(eq=False, slots=True)
-class Chain:
-    """Kernels and products, and the number of indices that they go through together (chains.py)."""
-
-    steps: list[Kernel | Product]
-    extent: int
-
-    def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
-        return dict.fromkeys(v for step in self.steps for v in step.touched()).keys()
-
-    def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes."""
-        return dict.fromkeys(v for step in self.steps for v in step.written()).keys()
-
-    @property
-    def flops(self) -> int:
-        """The floating-point operations of its products."""
-        return sum(step.flops for step in self.steps if isinstance(step, Product))
-
-
-@dataclass(eq=False, slots=True)
-class Finished:
-    """A product or a convolution, and the kernel that goes over each piece of its result while that is in the cache; its
-    space is that of the result's rows and columns (epilogues.py)."""
-
-    producer: Product | Routine
-    kernel: Kernel
-
-    def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
-        return dict.fromkeys([*self.producer.touched(), *self.kernel.touched()]).keys()
-
-    def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes."""
-        return dict.fromkeys([*self.producer.written(), *self.kernel.written()]).keys()
-
-
-Step = Kernel | Product | Loop | Routine | Call | Chain | Finished
-
-
-@dataclass(eq=False, slots=True)
-class Groups:
-    """The steps of a program, and where each of its values lies."""
-
-    steps: list[Step]
-    places: dict[Value, Place]
-    #: memory that begins as zeros before its first step, since parts are put into it
-    cleared: set[Value]
 
 
 def grouped(program: Program, abilities: Abilities = NATIVE) -> Groups:
@@ -213,7 +85,7 @@ class _Grouping:
             self._assemble(instruction, parts)
         elif not can.has_routines:
             self._call(instruction)
-        elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(
+        elif (op.name == "loop" or (op.name == "while" and "most" in instruction.settings)) and self._loop(
             instruction
         ):
             pass
@@ -615,77 +487,6 @@ def _numbers_first(program: Program, abilities: Abilities) -> list[Instruction]:
         else:
             rest.append(instruction)
     return [*first, *rest]
-
-
-class Parts(NamedTuple):
-    """A value that is put together: which values go where, whether they are all of it, and whether later ones
-    overwrite earlier ones."""
-
-    values: list[tuple[Value, Place]]
-    covers: bool
-    in_order: bool = False
-
-
-def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
-    """What a basic index names of a value that has memory; of one element, too, a view."""
-    full = index if Ellipsis in index else (*index, ...)
-    return whole(value).shown(lambda a: a[full])
-
-
-def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
-    """The parts that an instruction puts its result together from; None for ops that do something else."""
-    if (
-        instruction.op.name not in _ASSEMBLED
-        or not is_type(instruction.result.dtype)
-        or not instruction.result.size
-    ):
-        return None
-    result = instruction.result
-    if any(a.__class__ is not Value or a.dtype != result.dtype for a in instruction.arguments):
-        return None
-    all_of_it = whole(result)
-    found: list[tuple[Value, Place]] = []
-    for value, index in _indices(instruction):
-        place = part_of(result, index)
-        if place is None or place.shape != value.shape or not value.size:
-            return None
-        found.append((value, place))
-    if instruction.op.name in _OVERWRITTEN:
-        return Parts([(next(iter(instruction.values())), all_of_it), *found], True, in_order=True)
-    return Parts(found, sum(value.size for value, _ in found) == result.size)
-
-
-def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
-    """The values that an instruction puts together, and the index at which each goes."""
-    name, settings, values = instruction.op.name, instruction.settings, list(instruction.values())
-    before = (slice(None),) * settings.get("dim", 0)
-    match name:
-        case "assembled":
-            return list(zip(values, settings["index"], strict=True))
-        case "overlaid":
-            return list(zip(values[1:], settings["index"], strict=True))
-        case "slice_scatter":
-            return [(values[1], settings["index"])]
-        case "stack":
-            return [(v, (*before, k)) for k, v in enumerate(values)]
-        case "cat":
-            ends = list(accumulate([v.shape[settings["dim"]] for v in values], initial=0))
-            return [
-                (v, (*before, slice(start, stop)))
-                for v, start, stop in zip(values, ends, ends[1:], strict=False)
-                if v.size
-            ]
-        case "select_backward":
-            return [(values[0], (*before, settings["index"]))]
-        case "slice_backward":
-            return [(values[0], (*before, slice(settings["start"], settings["stop"], settings["step"])))]
-        case _:
-            return [(values[0], settings["index"])]
-
-
-#: Ops that write parts over their first argument.
-_OVERWRITTEN = frozenset(["overlaid", "slice_scatter"])
-_ASSEMBLED = _OVERWRITTEN | {"cat", "stack", "embed", "select_backward", "slice_backward", "assembled"}
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ndgrad.compiler.lower.group import Call, Groups, Kernel
+from ndgrad.compiler.lower.steps import Call, Groups, Kernel
 from ndgrad.compiler.program import Program, Value
 
 

@@ -8,7 +8,7 @@ sets the addresses that change from round to round, and runs the steps of the bo
     stacks      of values of which every round's is wanted: row t
     all else    stays
 
-A `repeat` is such a loop whose number of rounds nobody knows: before each, it looks at the last of what is carried. It
+A `while` is such a loop whose number of rounds nobody knows: before each, it looks at the last of what is carried. It
 is native where it says how many rounds it runs at most; what repeats without a bound is a call of such pieces
 (`Pieces`), between which Ctrl-C is heard.
 """
@@ -137,7 +137,7 @@ def _goes_on(f: Function, address: str, t: str, most: int) -> str:
 
 
 class Pieces:
-    """A `repeat` as calls of programs that run some of its rounds."""
+    """A `while` as calls of programs that run some of its rounds."""
 
     #: how many
     MOST = 1 << 16

@@ -20,11 +20,12 @@ from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly, threads_of
 from ndgrad.compiler.lower.chains import chained
 from ndgrad.compiler.lower.epilogues import finished
-from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
+from ndgrad.compiler.lower.group import grouped
 from ndgrad.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad.compiler.lower.loops import Loop, Pieces
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.lower.steps import Call, Groups, Step
 from ndgrad.compiler.lower.templates import Sizes, code_for
 from ndgrad.compiler.lower.waves import waves
 from ndgrad.compiler.native import layout
@@ -398,7 +399,7 @@ class _Callback:
         if getattr(step.instruction.op, "programs", ()):
             from ndgrad.compiler.backend import Runner  # which runs programs, and so this one
 
-            if step.instruction.op.name == "repeat" and "most" not in self.settings:
+            if step.instruction.op.name == "while" and "most" not in self.settings:
                 self.forward = Pieces(step.instruction, lambda program: Runner(program, threads=threads))
             else:
                 self.settings = {

@@ -32,9 +32,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ndgrad.compiler.lower import pointwise
-from ndgrad.compiler.lower.group import Item, Kernel
 from ndgrad.compiler.lower.interleaved import every_other, interleave
 from ndgrad.compiler.lower.places import Place, whole
+from ndgrad.compiler.lower.steps import Item, Kernel
 from ndgrad.compiler.lower.templates import Sizes, varies
 from ndgrad.compiler.native.ir import Carried, Function, Vector, element_of
 from ndgrad.compiler.native.target import Target

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
-from ndgrad.compiler.lower.group import Finished, Kernel, Step
 from ndgrad.compiler.lower.products import Product
+from ndgrad.compiler.lower.steps import Finished, Kernel, Step
 from ndgrad.compiler.program import Value
 
 #: Steps of a wave, at most: the memory that they need is all there at once.

@@ -5,7 +5,8 @@
     gq = scale h k,   gk = scale h' q,   gv = p' g              |
 
 The rule (ndgrad.ops.attention) is written in matrix products, of which passes and native code can make something. A
-device has kernels that never hold all the weights, so the formula is recognised and taken back.
+device has kernels that never hold all the weights, so the formula is recognised and taken back. It reassociates: the
+kernels add up tile by tile.
 """
 
 from __future__ import annotations

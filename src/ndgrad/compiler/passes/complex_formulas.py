@@ -1,7 +1,8 @@
 """Elementwise ops of complex numbers as formulas of their parts.
 
-Arithmetic is NumPy's, operation by operation: products are (ac - bd) + (ad + bc)i, whatever is infinite, and quotients
-are Smith's, which do not overflow on the way. `tests/compiler/passes/test_complex_formulas.py` compares all of them.
+Arithmetic is NumPy's, operation by operation, and so exact, but for the roundings that a multiply-add saves: products
+are (ac - bd) + (ad + bc)i, whatever is infinite, and quotients are Smith's, which do not overflow on the way.
+`tests/compiler/passes/test_complex_formulas.py` compares all of them.
 Functions: complex_functions.py. Ops that are in neither file are NumPy's own (`interleaved`).
 """
 

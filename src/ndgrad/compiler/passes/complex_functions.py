@@ -1,6 +1,6 @@
 """Functions of complex numbers as formulas of their parts: powers, exponentials, logarithms, roots, hyperbolic ones.
 
-They are within a few units in the last place *of the modulus* of what NumPy gives: the smaller part of a result may
+Not exact: they are within a few units in the last place *of the modulus* of what NumPy gives: the smaller part of a result may
 have fewer right digits, as it has after a product. On branch cuts the signs of zeros decide, as in C99, and so they do
 at infinities; `tests/compiler/passes/test_complex_formulas.py` compares all of them.
 """

@@ -11,7 +11,7 @@ larger one, it stays, and the parts of A are rows above one another:
     | X |  @  [c0 d0 c1 d1 ...]  =  | Xc0 Xd0 ... |     of which  re = Xc - Yd,  im = Xd + Yc
     | Y |                           | Yc0 Yd0 ... |
 
-Each is as many multiplications as four products of parts, and each number is rounded as in these: with three products,
+It reassociates. Each is as many multiplications as four products of parts, and each number is rounded as in these: with three products,
 which would do, a small part beside a large one would lose its digits. A transposed matrix is that of the transposed
 product, read where it lies; a conjugate changes signs of the other matrix.
 """

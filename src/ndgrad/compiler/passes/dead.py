@@ -1,5 +1,5 @@
 """Dead code: instructions whose results nobody reads, and of loops the results that nobody reads, with what is computed
-for them."""
+for them. Exact: nothing else changes."""
 
 from __future__ import annotations
 

@@ -29,13 +29,23 @@ import numpy as np
 
 from ndgrad.compiler.native.ir import TYPES
 from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.passes.basic_index import Place, Range, disjoint, is_whole, places, positions, shape_of, within, written
+from ndgrad.compiler.passes.basic_index import (
+    Place,
+    Range,
+    disjoint,
+    is_whole,
+    places,
+    positions,
+    shape_of,
+    within,
+    written,
+)
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Instruction, Program, Value
 
 #: More regions than this are not worth a kernel each.
 _REGIONS = 64
-#: Layers beyond which nothing is gained, as each goes through the whole array; and parts that are not compared in pairs.
+#: Layers beyond which nothing is gained, as each goes through the whole array; and parts too many to compare in pairs.
 _LAYERS, _PARTS = 8, 512
 
 _rules = Rules()

@@ -1,0 +1,99 @@
+"""Programs are read back from their text: the same text, and the same arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.ops import OPS
+from ndgrad.compiler.passes import simplified, with_loops
+from ndgrad.compiler.program import Program
+from ndgrad.compiler.text import left_out, parse_program
+from ndgrad.ops.table import table
+from tests.compiler.traced import arrays_for, assert_same, random_function, traced
+from tests.op_programs import SAMPLES, program_of
+
+
+def read_back(program: Program) -> Program:
+    text = str(program)
+    found = parse_program(text, left_out(program))
+    assert str(found) == text
+    return found
+
+
+# SciPy draws random numbers for matrix_log when its shapes are asked for the first time, and other tests look at that.
+@pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"matrix_log"}))
+def test_programs_of_every_op_are_read_back(name: str) -> None:
+    ran = False
+    for sample in SAMPLES[name][:2]:
+        if any(isinstance(a, np.generic) for a in sample.args):
+            continue
+        function, tensors = program_of(table[name], sample)
+        arrays = [np.asarray(t._array) for t in tensors]
+        try:
+            program = traced(function, arrays)
+        except (GraphBreak, RuntimeError, NotImplementedError, ValueError, np.linalg.LinAlgError):
+            continue
+        given = arrays_for(program, arrays)
+        assert_same(program, read_back(program), given)
+        read_back(simplified(program))
+        ran = True
+    if not ran:
+        pytest.skip("no sample of it can be traced")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs_are_read_back(seed: int) -> None:
+    function, arrays = random_function(seed)
+    program = traced(function, arrays)
+    for each in (program, simplified(program), with_loops(simplified(program))):
+        assert_same(each, read_back(each), arrays_for(program, arrays))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "int8", "uint64", "bool", "bfloat16"])
+def test_constants_of_every_dtype_and_special_value(dtype: str) -> None:
+    made = ndgrad.bfloat16.numpy if dtype == "bfloat16" else np.dtype(dtype)
+    numbers: list[Any] = [0, 1, 1]
+    if dtype == "bool":
+        numbers = [True, False]
+    elif made.kind == "c":
+        numbers = [-0.0, np.inf, -np.inf, np.nan, complex(-0.0, -0.0), complex(1e-300, np.inf), complex(np.nan, 1.5), 0.1]
+    elif made.kind not in "iu":
+        numbers = [-0.0, np.inf, -np.inf, np.nan, 0.1, 1e-40]
+    elif dtype == "uint64":
+        numbers = [0, 2**64 - 1]
+    with np.errstate(all="ignore"):
+        array = np.array(numbers).astype(made)
+    program = parse_program(f"program f(%0: int64[])\n  constant %1: {dtype}[{array.size}] = <>\n  return %1\n", [array])
+    (found,) = read_back(program).constants.values()
+    assert found.dtype == made
+    assert found.tobytes() == array.tobytes()
+
+
+def test_loops_in_loops_are_read_back() -> None:
+    def function(x: Any, w: Any) -> Any:
+        for _ in range(20):
+            for _ in range(12):
+                x = (x * w).sin()
+            x = x + w
+        return x.sum()
+
+    arrays = [np.linspace(0, 1, 3), np.linspace(1, 2, 3)]
+    program = traced(function, arrays)
+    rolled = with_loops(simplified(program))
+    assert "loop" in {i.op.name for i in rolled.instructions}
+    assert_same(rolled, read_back(rolled), arrays_for(program, arrays))
+
+
+def test_no_op_of_the_compiler_is_named_like_one_of_the_table() -> None:
+    assert not OPS.keys() & table.keys()
+
+
+@pytest.mark.parametrize("text", ["", "program f(", "program f(%0: float64[2])\n  %1: float64[2] = nosuchop(%0)\n  return %1\n"])
+def test_what_is_no_program_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        parse_program(text)
