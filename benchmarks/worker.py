@@ -22,6 +22,9 @@ from benchmarks.differentiate import Compiler
 from benchmarks.libraries import LIBRARIES, ByHand, Functional
 from benchmarks.registry import WORKLOADS, Step
 
+#: Steps after which nothing is made anew.
+_FIRST_STEPS = 4
+
 
 class Worker:
     """Answers `prepare`, `sample` and `release` for one library."""
@@ -39,7 +42,9 @@ class Worker:
         first = time.perf_counter() - start
         digest = [_digest(_as_numpy(self.namespace, value)) for value in results]
         del results
-        iterations, seconds = 1, self._timed(1)
+        # The quickest of a few: what the first ones make once, an optimizer's state and the program that has it, must not
+        # be what says how many steps fill a sample.
+        iterations, seconds = 1, min(self._timed(1) for _ in range(_FIRST_STEPS))
         while seconds < sample_seconds:
             growth = 1.2 * sample_seconds / max(seconds, 1e-9)
             iterations = max(iterations + 1, int(iterations * min(growth, 20.0)))
