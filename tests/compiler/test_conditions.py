@@ -110,10 +110,10 @@ def test_many_ways_run_eagerly_and_are_right() -> None:
 
 
 def test_what_only_a_number_tells_is_no_condition() -> None:
-    for f in (lambda x: x * x.sum().item(), lambda x: x * float(x[0]), lambda x: x[: int(x[1])]):
+    for f in (lambda x: x * float(x[0]), lambda x: x[: int(x[1])]):
         explanation = ndgrad.compiler.explain(f, tensor(UP))
         assert not explanation.compiled
-        assert "asks for the values" in str(explanation.reason)
+        assert "needs a number" in str(explanation.reason)
 
 
 def test_explain_names_the_condition_and_its_answer() -> None:

@@ -308,8 +308,7 @@ def breaks(f: Any, *args: Any, reason: str) -> None:
 
 
 def test_values_that_python_reads_of_arguments():
-    breaks(lambda x: x * x[0].item(), tensor(), reason="asks for the values")
-    breaks(lambda x: x * float(x[0]), tensor(), reason="asks for the values")
+    breaks(lambda x: x * float(x[0]), tensor(), reason="needs a number")
     breaks(lambda x: x * sum(x.tolist()), tensor(), reason="asks for the values")
     breaks(lambda x: x * np.sum(x.numpy()), tensor(), reason="")
     breaks(lambda x: x * len(f"{x}"), tensor(), reason="")
@@ -322,7 +321,6 @@ n0 = ndgrad.tensor(1)
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: x * w0[0].item(),
         lambda x: x * float(w0[0]),
         lambda x: x * w0.tolist()[0],
         lambda x: x * w0.numpy().sum(),
@@ -333,7 +331,7 @@ n0 = ndgrad.tensor(1)
         lambda x: x * ndgrad.equal(w0, w0),
         lambda x: x * ndgrad.allclose(w0, w0),
         lambda x: x.reshape(n0, 3),
-        lambda x: x * next(k.item() for k in w0),
+        lambda x: x * next(float(k) for k in w0),
         lambda x: x + ndgrad.arange(3) * int(w0.sum()),
         lambda x: x * w0.data_ptr() / w0.data_ptr(),
         lambda x: x + np.add(np.asarray(w0), 1.0),
@@ -392,11 +390,11 @@ def test_iterators_and_changed_arguments():
 def test_a_break_that_the_function_catches_is_one():
     def f(x: Any) -> Any:
         try:
-            return x * x.sum().item()
+            return x * float(x.sum())
         except Exception:
             return -x
 
-    breaks(f, tensor(), reason="asks for the values")
+    breaks(f, tensor(), reason="needs a number")
 
 
 def test_errors_are_those_of_the_function_and_leave_it_usable():

@@ -143,8 +143,8 @@ def test_graph_can_be_saved_as_text_dot_and_svg(tmp_path: Any) -> None:
 
 
 def test_graph_of_what_runs_eagerly_raises_the_reason() -> None:
-    compiled = ndgrad.compile(lambda x: x if x.item() > 0 else -x)
-    with pytest.raises(RuntimeError, match="values of a tensor"):
+    compiled = ndgrad.compile(lambda x: x if float(x) > 0 else -x)
+    with pytest.raises(RuntimeError, match="needs a number"):
         compiled.graph(ndgrad.ones(()))
 
 

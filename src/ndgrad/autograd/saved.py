@@ -273,7 +273,7 @@ def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = No
 
 def lift(payload: Any, face: type[Any] | None = None) -> Any:
     """A payload as a tensor."""
-    if isinstance(payload, Variable) or payload is None or type(payload) in (bool, int, float, complex):
+    if isinstance(payload, Variable) or payload is None or payload.__class__ in (bool, int, float, complex):
         return payload
     from ndgrad._registry import Tensor  # the class lies above the core
 

@@ -44,6 +44,9 @@ class BodyTracer(Tracer):
         self.captured: dict[Value, TracedArray] = {}
         self._given: list[TracedArray] = []
 
+    def read(self, payload: TracedArray) -> None:
+        """There is nothing for numbers of which each round, or branch, has its own."""
+
     def given(self, like: Any, shape: tuple[int, ...] | None = None) -> Any:
         """A plain tensor without values, in the place of another."""
         value = Value(tuple(like.shape) if shape is None else shape, np_dtype(like))

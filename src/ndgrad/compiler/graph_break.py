@@ -14,6 +14,8 @@ class GraphBreak(RuntimeError):
 
     #: whether it might not have come to this with other values
     depends_on_values = False
+    #: whether what it has found out keeps another trace from it
+    is_cured = False
 
     def __init__(self, reason: str, where: str | None = None) -> None:
         tracer = current_tracer.get()

@@ -36,13 +36,6 @@ class Made(NamedTuple):
     strides: tuple[int, ...]
 
 
-class Relaid(GraphBreak):
-    """Memory lies otherwise than a trace has assumed. It is known now, so another trace will do better."""
-
-    def __init__(self) -> None:
-        super().__init__("memory lies in another order than was assumed")
-
-
 #: (op, how its arguments lie, settings) -> the strides of its results
 _found: dict[Any, tuple[tuple[int, ...], ...]] = {}
 
@@ -144,7 +137,9 @@ def _check(made: Made, memory: Memory) -> None:
     if strides is None:
         raise GraphBreak("memory is written of which it is not known whether a reshape has copied it")
     if any(n != 1 and a != b for n, a, b in zip(memory.value.shape, strides, made.strides, strict=True)):
-        raise Relaid
+        broken = GraphBreak("memory lies in another order than was assumed")
+        broken.is_cured = True
+        raise broken
 
 
 def _strides_of(made: Made) -> tuple[int, ...] | None:

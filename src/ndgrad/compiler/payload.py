@@ -224,12 +224,15 @@ class TracedArray:
         return iter(self._values().copy())
 
     def item(self, *args: Any) -> Any:
-        if self.dtype.kind == "b" and not args:
+        if args or self.size != 1 or self.known is not None:
+            return self._values().item(*args)
+        if self.dtype.kind == "b":
             return bool(self)
-        return self._values().item(*args)
+        number = self.memory.tracer.read(self) if self.stands_on is CPU else None
+        return self._values().item() if number is None else number
 
     def tolist(self) -> Any:
-        return self._values().tolist()
+        return self._values().tolist() if self.shape else self.item()
 
     def tobytes(self, *args: Any) -> Any:
         return self._values().tobytes(*args)

@@ -12,12 +12,14 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ndgrad._tensor import Tensor
 from ndgrad.arrays.placement import CPU
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import NUMBERS
 from ndgrad.compiler.payload import Memory, Step, TracedArray
 from ndgrad.compiler.program import Value
+from ndgrad.compiler.read_numbers import ReadNumber
 from ndgrad.compiler.trace import Tracer
 from ndgrad.devices import device
 from ndgrad.dtypes import dtype
@@ -37,7 +39,8 @@ class New:
 class Leaf:
     """Where one leaf of the result comes from."""
 
-    #: NEW (new memory `number`), INPUT (the program's input `number`) or PLAIN (`value` itself)
+    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself) or NUMBER (what
+    #: new memory `number` holds, a Python number of class `value`)
     kind: int
     number: int = 0
     #: the views that lead from there to the leaf
@@ -45,7 +48,7 @@ class Leaf:
     value: Any = None
 
 
-NEW, INPUT, PLAIN = range(3)
+NEW, INPUT, PLAIN, NUMBER = range(4)
 
 #: Objects that nobody can change.
 _STAYING = (*NUMBERS, types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, slice, dtype, device)
@@ -80,6 +83,10 @@ class Results:
                 sharing.setdefault(id(t._array.memory), []).append(t)
         numbers: dict[int, int] = {}
         for t in returned:
+            if type(t) is ReadNumber:
+                self.leaves.append(Leaf(NUMBER, len(self.new), value=t.kind))
+                self._add(Tensor, t.value, None, False, CPU)
+                continue
             if not isinstance(t, Variable):
                 if not isinstance(t, _STAYING) and id(t) not in known:
                     raise GraphBreak(
@@ -155,6 +162,8 @@ class Results:
         return [
             (leaf.value.__class__, getattr(leaf.value, "dtype", None))
             if leaf.kind == PLAIN
+            else (leaf.value, None)
+            if leaf.kind == NUMBER
             else (self.new[leaf.number].face, self.values[leaf.number].dtype)
             if leaf.kind == NEW and not leaf.path
             else (None, None)
@@ -164,7 +173,11 @@ class Results:
     def assembled(self, inputs: Sequence[Any], made: Sequence[Any]) -> list[Any]:
         """The leaves of a call: `inputs` are its tensors, `made` those over new memory."""
         return [
-            leaf.value if leaf.kind == PLAIN else _seen((made if leaf.kind == NEW else inputs)[leaf.number], leaf.path)
+            leaf.value
+            if leaf.kind == PLAIN
+            else made[leaf.number].item()
+            if leaf.kind == NUMBER
+            else _seen((made if leaf.kind == NEW else inputs)[leaf.number], leaf.path)
             for leaf in self.leaves
         ]
 

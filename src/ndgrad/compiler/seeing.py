@@ -28,8 +28,8 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
     >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
     >>> print(found.forward)
     program <lambda>_forward(%0: float32[3])
-      %1: float32[3] = mul(%0, 2)
-      %2: float32[] = sum_all(%1, dtype=None)
+      %1: float32[3] = mul(%0, 2)...# ...:1
+      %2: float32[] = sum_all(%1, dtype=None)...# ...:1
       return %2
     <BLANKLINE>
     """

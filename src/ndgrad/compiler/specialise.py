@@ -41,7 +41,6 @@ from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
-from ndgrad.compiler.layouts import Relaid
 from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.templates import Sizes
@@ -60,8 +59,10 @@ from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy
 from ndgrad.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 
-#: How many traces may find that memory lies otherwise than they had assumed.
-MOST_RELAID = 8
+#: The codes of errors that say that a graph was used up, or what it had saved was written.
+_USED_UP = ("[nd-freed-graph]", "[nd-overwritten]")
+#: How many traces may find out something that the next one needs.
+MOST_TRACES = 8
 #: Bytes that a call writes into inputs, from which on it pays not to copy them.
 LARGE_WRITE = 1 << 16
 
@@ -135,12 +136,14 @@ class Specialisation:
 
     def _trace(self, arguments: list[Any]) -> None:
         with _without_collections():
-            for _ in range(MOST_RELAID):
+            for _ in range(MOST_TRACES):
                 try:
                     self._trace_once(arguments)
-                except Relaid:  # what it has found out is known to the next trace
-                    continue
-                return
+                except GraphBreak as broken:
+                    if not broken.is_cured:
+                        raise
+                else:
+                    return
             self._trace_once(arguments)
 
     def _trace_once(self, arguments: list[Any]) -> None:
@@ -308,8 +311,8 @@ class Specialisation:
         try:
             found: Sequence[Any] = grad(roots, inputs, cotangents, allow_unused=True)
         except RuntimeError as error:
-            if tracer.broken is not None or "[nd-freed-graph]" not in str(error):
-                raise
+            if tracer.broken is not None or not str(error).endswith(_USED_UP):
+                raise  # an error of the function's own backward is raised where eager code raises it
             self.is_freed = True
             return ()
         return found

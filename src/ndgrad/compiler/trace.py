@@ -33,6 +33,7 @@ from ndgrad.compiler.passes.cse import SMALL_CONSTANT
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.payload import Memory, Step, TracedArray
 from ndgrad.compiler.program import Argument, Instruction, Program, Value, settings_key
+from ndgrad.compiler.read_numbers import ReadNumber, read
 from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.traced_lanes import CHECKS, run_traced
 from ndgrad.compiler.users_lines import where
@@ -205,6 +206,10 @@ class Tracer:
         self.decided.append((self.line(), outcome))
         return outcome
 
+    def read(self, payload: TracedArray) -> Any:
+        """What stands for the number that a traced array holds (see ndgrad.compiler.read_numbers); None if nothing does."""
+        return read(self, self.value_of(payload))
+
     def drawn(self, draw: Draw) -> Value:
         """Random numbers, which are another input of the program (see Note [Random numbers as inputs])."""
         number, array = self.draws.number(draw)
@@ -247,7 +252,7 @@ class Tracer:
             raise GraphBreak("a tensor of a transform that has ended takes part")
         return array
 
-    def _arguments(self, arrays: Sequence[Any]) -> tuple[list[Argument], device | None]:
+    def _arguments(self, op: Any, arrays: Sequence[Any]) -> tuple[list[Argument], device | None]:
         """What the arguments of an op are in the program, and the device on which its result is."""
         found: list[Argument] = []
         place, is_plain = None, True
@@ -259,8 +264,12 @@ class Tracer:
                 if memory.place is not place:
                     is_plain = is_plain and (place is None or memory.place is None)
                     place = memory.place or place
-            elif a.__class__ is float or a.__class__ is int:
+            elif type(a) is float or type(a) is int:
                 found.append(a)
+            elif type(a) is ReadNumber:
+                if a.tracer is not self:
+                    raise GraphBreak("a number that is read of a tensor outside of a loop's body takes part in it")
+                found.append(a.beside(op, arrays))
             else:
                 is_plain = False
                 found.append(self.argument(a))
@@ -325,7 +334,7 @@ class Tracer:
         """The traced arrays of an op's results, whose shapes follow from its arguments'."""
         if running() is not None:
             self.is_plain = False
-        arguments, place = self._arguments(arrays)
+        arguments, place = self._arguments(op, arrays)
         if place is not None and place is not CPU:
             _check_place(op, arrays, place)
         results = self.emit(op, arguments, settings)
@@ -373,7 +382,7 @@ class Tracer:
         if op.batch is RANDOM:
             value = drawn(self, op, arrays, settings)
         else:
-            (value,) = self.emit(op, [self.argument(a) for a in arrays], settings)
+            (value,) = self.emit(op, self._arguments(op, arrays)[0], settings)
         outside = self._outside.get(id(tensors[0]))
         storage = tensors[0]._storage if outside is None else outside._storage
         if storage is not None:
