@@ -157,6 +157,20 @@ def moved(xs: Any, by: float) -> list[Any]:
     return found
 
 
+def in_double(run: Callable[[Any, Any], Any], xs: Any, like: list[Any]) -> list[Any] | None:
+    """The results in double precision, rounded: what eager code in single precision is away from by roundings of its own. None
+    if they are others, or were of double precision already."""
+    if not any(x.dtype == ndgrad.float32 for x in xs):
+        return None
+    try:
+        found = arrays(run([x.detach().double() if x.dtype == ndgrad.float32 else x for x in xs], lambda f: f))
+    except Exception:  # a program of two dtypes may not do
+        return None
+    if [a.shape for a in found] != [b.shape for b in like]:
+        return None
+    return [a.astype(b.dtype) for a, b in zip(found, like, strict=True)]
+
+
 def beside(run: Callable[[Any, Any], Any], xs: Any, options: dict[str, Any]) -> Outcome:
     """Whether `run(xs, c)` is the same where `c` compiles."""
     COMPILED.clear()
@@ -170,6 +184,8 @@ def beside(run: Callable[[Any, Any], Any], xs: Any, options: dict[str, Any]) -> 
         try:
             found = arrays(run(xs, lambda f: compiled(f, **options)))
             outcome = same(found, expected, others)
+            if outcome.kind == "wrong" and (exact := in_double(run, xs, expected)) is not None:
+                outcome = same(found, expected, [*others, exact])
         except (Exception, LoweringFailed) as error:
             outcome = judged(error)
             outcome = replace(outcome, kind="crashed")  # eager did not refuse
