@@ -90,6 +90,7 @@ def test_an_op_that_fails_says_what_it_says_in_the_list_and_the_program_stays_us
     with pytest.raises(type(listed.value), match=str(listed.value)[:20]):
         run(bad)
     np.testing.assert_array_equal(run(good)[0], [0.5, 0.5])
+    assert run._function is not None  # an error of the arguments says nothing of the function
 
 
 def test_values_are_dropped_after_their_last_use() -> None:

@@ -15,7 +15,7 @@ Python function that calls them one after another, with its values in local vari
         return [v2]
 
 Going through a list takes as long as a small op does. Where an op fails, the list says which it was, and does what
-eager does then: ops have no effects, so the program runs once more. It is not written out again.
+eager does then: ops have no effects, so the program runs once more.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ class Replay:
         try:
             return self._function(inputs)
         except Exception:  # the list knows which op it was
-            self._function = None
-            return self.one_by_one(inputs)
+            found = self.one_by_one(inputs)
+            self._function = None  # it has another way for what NumPy refuses, and so it will be each time
+            return found
 
     def one_by_one(self, inputs: Sequence[Any]) -> list[Any]:
         """The same, by the list of calls."""
