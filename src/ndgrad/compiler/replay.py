@@ -5,8 +5,8 @@ op table's own. What is left of eager's cost is NumPy's: no dispatch, no nodes, 
 its last use.
 
 Note [Written out]
-The first call goes through the list of ops; from the second on, a program is a Python function that calls them one
-after another, with its values in local variables:
+The first call goes through the list of ops; from the second on (of long programs, after some more), a program is a
+Python function that calls them one after another, with its values in local variables:
 
     def run(given):
         v0, = given
@@ -15,7 +15,7 @@ after another, with its values in local variables:
         return [v2]
 
 Going through a list takes as long as a small op does. Where an op fails, the list says which it was, and does what
-eager does then: ops have no effects, so the program runs once more. It is not written out again.
+eager does then: ops have no effects, so the program runs once more.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from ndgrad.arrays.precision import FLOAT32, HALF, half_of, rounded
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.compiler.program import Instruction, Program, Value
 
-#: Instructions beyond which a function takes too long to compile.
-_LONGEST = 20000
+#: Instructions beyond which a function takes too long to compile; and those for which it waits another call: compiling
+#: takes as long as some twenty calls save.
+_LONGEST, _PER_RUN = 20000, 500
 
 #: Python's own functions of operators, which numbers reach as they are.
 _ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
@@ -71,14 +72,15 @@ class Replay:
         """The outputs for these arrays."""
         if self._function is None:
             self._runs += 1
-            if self._runs != 2 or len(self._calls) > _LONGEST:
+            if self._runs != 2 + len(self._calls) // _PER_RUN or len(self._calls) > _LONGEST:
                 return self.one_by_one(inputs)
             self._function = written_out(self._program)
         try:
             return self._function(inputs)
         except Exception:  # the list knows which op it was
-            self._function = None
-            return self.one_by_one(inputs)
+            found = self.one_by_one(inputs)
+            self._function = None  # it has another way for what NumPy refuses, and so it will be each time
+            return found
 
     def one_by_one(self, inputs: Sequence[Any]) -> list[Any]:
         """The same, by the list of calls."""

@@ -21,6 +21,8 @@ from ndgrad.compiler.passes.fold import folding, splat_constants
 from ndgrad.compiler.passes.parts import read_parts
 from ndgrad.compiler.passes.rewrite import Rules, Walk
 from ndgrad.compiler.passes.views import canonical_views
+from ndgrad.compiler.replay import Replay, written_out
+from ndgrad.compiler.text import left_out, parse_program
 from ndgrad.ops.table import table
 from tests.compiler.traced import arrays_for, assert_same, random_function, traced
 from tests.examples import few
@@ -67,6 +69,12 @@ def test_programs_of_every_op_give_the_same_arrays(name: str) -> None:
         assert len(other.instructions) <= len(program.instructions) + 4 * len(program.outputs)
         given = arrays_for(program, arrays)
         assert_same(program, other, given, ulps=64)
+        # its text is read back, and as a Python function it gives the same bits
+        for each in (program, other):
+            assert str(parse_program(str(each), left_out(each))) == str(each)
+        with np.errstate(all="ignore"):
+            for a, b in zip(written_out(program)(given), Replay(program).one_by_one(given), strict=True):
+                np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
         ran = True
     if not ran:
         pytest.skip("no sample of it can be traced")
