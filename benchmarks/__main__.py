@@ -3,7 +3,8 @@
 python -m benchmarks                            the usual rows, few short samples
 python -m benchmarks --thorough                 the same with patience
 python -m benchmarks --group adbench model      other rows: ADBench's problems, whole training steps, optimizer steps
-python -m benchmarks --only mlp first-call      rows by name
+python -m benchmarks --only mlp memory          rows by name
+python -m benchmarks --only first-call          first calls in fresh processes: the wall's seconds and the processor's
 python -m benchmarks --all --thorough --fastest --markdown      everything, as a table for results/runs.md
 python -m benchmarks.drawn --seed 1             sizes that nobody has tuned
 """
@@ -26,8 +27,11 @@ GROUPS = ("program", "adbench", "optimizer", "model")
 FOOTPRINTS = ("memory", "first-call", "import", "wheel")
 #: What is measured where nothing is named.
 USUAL = ("memory", "import", "wheel")
-#: The workloads whose first call is timed, of those that everybody can compile.
-FIRST_CALLS = ("chain-1", "mlp", "transformer", "convnet", "lstm", "ode")
+#: The workloads whose first call is timed: those that jax can compile, too.
+FIRST_CALLS = (
+    "chain-1", "chain-100", "elementwise-4m", "ode", "mlp", "lstm", "transformer", "convnet", "embedding",
+    "mixture-small", "mixture-large", "bundle", "sequence",
+)  # fmt: skip
 
 
 def _arguments() -> argparse.Namespace:

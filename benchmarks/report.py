@@ -34,7 +34,7 @@ class Report:
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     imports: dict[str, list[float] | None] = field(default_factory=dict)
     wheels: dict[str, int] = field(default_factory=dict)
-    #: seconds of the first call by workload and library
+    #: seconds of the first call by workload and library, of the wall and of the processor; or why there are none
     first_calls: dict[str, dict[str, Any]] = field(default_factory=dict)
     #: ratios of the fastest samples instead of medians over rounds
     fastest: bool = False
@@ -104,10 +104,11 @@ class Report:
 
     def _first_calls(self) -> list[list[str]]:
         names = list(dict.fromkeys(name for cells in self.first_calls.values() for name in cells))
-        rows = [["first call", *[LIBRARIES[name].label if name in LIBRARIES else name for name in names]]]
+        labels = [LIBRARIES[name].label if name in LIBRARIES else name for name in names]
+        rows = [["first call (seconds of all threads)", *labels]]
         for job, cells in self.first_calls.items():
             shown = [cells.get(name) for name in names]
-            rows.append([job, *[_duration(cell) if isinstance(cell, float) else ABSENT for cell in shown]])
+            rows.append([job, *[_first_call(cell) if isinstance(cell, dict) else ABSENT for cell in shown]])
         return rows
 
     def _colouring(self) -> list[list[str]]:
@@ -323,6 +324,10 @@ def _limit(limit: float | None, taken: float | None) -> str:
 
 def _goal(goal: float | None) -> str:
     return f"≤ {goal}" if goal is not None else ""
+
+
+def _first_call(cell: dict[str, float]) -> str:
+    return f"{cell['seconds']:.2f} ({cell['processor']:.2f})"
 
 
 def _duration(seconds: float) -> str:
