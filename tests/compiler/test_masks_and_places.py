@@ -85,6 +85,7 @@ FORMS: dict[str, Form] = {
     "unravel_index, columns first": lambda np, x, y: x[np.unravel_index(np.argsort(x, axis=None), (3, 4), order="F")] @ np.arange(12.0),
     "ravel_multi_index": lambda np, x, y: (x.ravel()[np.ravel_multi_index((np.argmax(x, 0), np.arange(4)), (3, 4))] ** 2).sum(),
     "choose": lambda np, x, y: (np.choose((x > 0).astype(int), [x * x, y * x])).sum(),
+    "choose by a constant": lambda np, x, y: (np.choose((np.arange(12).reshape(3, 4) % 2 == 1).astype(int), [x * x, y * x])).sum(),
     "digitize": lambda np, x, y: (np.digitize(x, [-1.0, 0.0, 1.0]) * x * y).sum(),
     "digitize, falling": lambda np, x, y: (np.digitize(x, [1.0, 0.0, -1.0], right=True) * x * y).sum(),
     "bincount": lambda np, x, y: (np.bincount(np.argmax(x, 1), weights=y[:, 0], minlength=4) ** 2).sum(),
