@@ -69,6 +69,8 @@ FORMS: dict[str, Form] = {
     "rows by a mask, a row": set_item(lambda x, y: x[:, 0] > 0, lambda y: y[0] * 2),
     "columns by a mask": set_item(lambda x, y: (slice(1, None), x[0] > 0), lambda y: y[1:, :1]),
     "a column's part by a mask": set_item(lambda x, y: (x[:, 0] > 0, 1), lambda y: y[0, 0]),
+    "all or none by one truth": set_item(lambda x, y: x[0, 0] > 0, lambda y: y[0, 0]),
+    "a row of all or none": set_item(lambda x, y: x[0, 0] > y[0, 0], lambda y: y[:1] * 2),
     "by a constant mask": set_item(lambda x, y: MASK, lambda y: y[MASK] * 2),
     "read by a constant mask": lambda np, x, y: ((x * y)[MASK] ** 2).sum(),
     "extract by a constant": lambda np, x, y: (np.extract(MASK, x * y) ** 2).sum(),
@@ -83,6 +85,7 @@ FORMS: dict[str, Form] = {
     "unravel_index, columns first": lambda np, x, y: x[np.unravel_index(np.argsort(x, axis=None), (3, 4), order="F")] @ np.arange(12.0),
     "ravel_multi_index": lambda np, x, y: (x.ravel()[np.ravel_multi_index((np.argmax(x, 0), np.arange(4)), (3, 4))] ** 2).sum(),
     "choose": lambda np, x, y: (np.choose((x > 0).astype(int), [x * x, y * x])).sum(),
+    "choose by a constant": lambda np, x, y: (np.choose((np.arange(12).reshape(3, 4) % 2 == 1).astype(int), [x * x, y * x])).sum(),
     "digitize": lambda np, x, y: (np.digitize(x, [-1.0, 0.0, 1.0]) * x * y).sum(),
     "digitize, falling": lambda np, x, y: (np.digitize(x, [1.0, 0.0, -1.0], right=True) * x * y).sum(),
     "bincount": lambda np, x, y: (np.bincount(np.argmax(x, 1), weights=y[:, 0], minlength=4) ** 2).sum(),
@@ -132,7 +135,11 @@ def test_numpys_own_functions_of_traced_arrays() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["where= outside the domain", "putmask", "place", "put at computed places", "choose", "rows by a mask", "digitize"]
+    "name",
+    [
+        "where= outside the domain", "all or none by one truth", "putmask", "place", "put at computed places", "choose", "rows by a mask",
+        "digitize",
+    ],
 )
 def test_forms_inside_vmap(name: str) -> None:
     f = lambda x, y: FORMS[name](dnp, x, y)

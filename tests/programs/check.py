@@ -142,9 +142,10 @@ def check(known: Reference, mode: str, door: str) -> Outcome:
 
 
 def reasons_of(functions: Iterable[Any]) -> Iterator[str]:
-    """Why compiled functions, or what transforms made of them, run eagerly."""
+    """Why compiled functions, or what transforms made of them, run eagerly; not of those whose later calls are compiled, as
+    a step is after the one that makes an optimizer's state."""
     for function in functions:
-        broken = [entry.broken.reason for entry in function.entries if entry.broken is not None]
+        broken = [entry.broken.reason for entry in function.entries[-1:] if entry.broken is not None]
         if broken or (function.traces and not function.entries):
             yield without_numbers((broken or [str(function._last_break)])[0])[:130]
         yield from reasons_of(function._transformed.values())

@@ -263,6 +263,8 @@ def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
     mask: Any = items[place]
     basic = [item for item in items if _is_basic(item)]
     is_one = _numel(value) == 1
+    if _is_mask(mask) and not mask.ndim and len(items) == 1:
+        return _put_all_or_none(self, mask, value)
     if others or not _is_mask(mask) or not mask.ndim or (any(map(_is_int, basic)) and not is_one):
         return False
     left = sum(item is not None and item is not Ellipsis for item in basic)
@@ -292,6 +294,19 @@ def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
     if tuple(put.shape) != tuple(part.shape):
         return False
     write(fill.copy, self, (put,), {}, part=(ops.getitem, {"index": index}))
+    return True
+
+
+def _put_all_or_none(self: Tensor, mask: Any, value: Tensor) -> bool:
+    """The same for a mask without dimensions."""
+    shape = tuple(value.shape)
+    more = max(len(shape) - self.ndim, 0)
+    if any(n != 1 for n in shape[:more]):
+        return False
+    put = selection.where(_as_tensor(self, mask), shape_ops.reshape(value, shape=shape[more:]) if more else value, self)
+    if tuple(put.shape) != tuple(self.shape):
+        return False
+    write(fill.copy, self, (put,), {})
     return True
 
 

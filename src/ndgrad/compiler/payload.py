@@ -240,7 +240,10 @@ class TracedArray:
     # ----- what there is not -----
 
     def _bare(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise GraphBreak(f"the array of a tensor of shape {self.shape} is used without an op, which a trace cannot see")
+        raise GraphBreak(
+            f"NumPy itself is to compute with a tensor of shape {self.shape} ({self.dtype}), whose values are not known before "
+            "a call"
+        )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in (np.may_share_memory, np.shares_memory):
@@ -271,10 +274,24 @@ class TracedArray:
         _bare
     )
 
+    def __lt__(self, other: Any) -> Any:
+        return self._values() < other
+
+    def __le__(self, other: Any) -> Any:
+        return self._values() <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self._values() > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self._values() >= other
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked whether it is a tensor, or follows a protocol
+        if name.startswith("_") or not hasattr(np.ndarray, name):  # asked whether it is a tensor, or follows a protocol
             raise AttributeError(name)
-        raise GraphBreak(f"the attribute {name!r} of a bare array is used, which a trace does not have")
+        if name in _READING:
+            return getattr(self._values(), name)
+        raise GraphBreak(f"the function uses {name!r} of NumPy's array under a tensor, which there is none of in a trace")
 
 
 class Flags:
@@ -310,6 +327,9 @@ class Flags:
     def __getitem__(self, name: str) -> bool:
         return bool(getattr(self, name.lower()))
 
+
+#: Methods of arrays that read values and give others.
+_READING = frozenset("all any argmax argmin argsort astype cumsum max mean min nonzero prod round sum".split())
 
 #: NumPy's functions that look at shapes, dtypes and strides alone.
 _ABOUT_SHAPES = frozenset([

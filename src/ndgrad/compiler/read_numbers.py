@@ -89,7 +89,8 @@ class ReadNumber:
             return NotImplemented
         if name != "div" and self.kind is not float and getattr(other, "kind", type(other)) is not float:
             self._refuse()  # a sum or product of Python's integers, which have no limits
-        a, b = self._as_float(), other._as_float() if type(other) is ReadNumber else float(other)
+        a: Value | float = self._as_float()
+        b: Value | float = other._as_float() if type(other) is ReadNumber else float(other)
         if reflected:
             a, b = b, a
         if name == "div":
@@ -114,6 +115,8 @@ class ReadNumber:
     def _compared(self, other: Any, name: str) -> Any:
         if type(other) not in (int, float, bool, ReadNumber):
             return NotImplemented
+        a: Value
+        b: Value | float
         if type(other) is ReadNumber:
             a, b = self._as_float(), other._as_float()
         elif self.kind is not float and type(other) is not float:
@@ -170,7 +173,7 @@ class ReadNumber:
         raise GraphBreak("the function needs a number that is read of a tensor: to print, to convert or to count with it")
 
     __float__ = __int__ = __index__ = __complex__ = __round__ = __trunc__ = __floor__ = __ceil__ = _refuse
-    __repr__ = __str__ = __format__ = __hash__ = __array__ = __reduce_ex__ = _refuse  # type: ignore[assignment]
+    __repr__ = __str__ = __format__ = __hash__ = __array__ = __reduce_ex__ = _refuse
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _refuse
 
     def __getattr__(self, name: str) -> Any:

@@ -110,8 +110,7 @@ def measured(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], 
         works = [work_of(group, known, defined) for group in groups]
         work = Work(*[sum(getattr(w, field) for w in works) for field in ("read", "written", "flops")])
         name = "note" if step.group is None else step.group.instruction.op.name if isinstance(step.group, Call) else ""
-        parts: list[tuple[str, str | None]]
-        parts = [part for group in groups for part in parts_of(group, defined)] if groups else [(name, None)]
+        parts = [part for group in groups for part in parts_of(group, defined)] or [(str(name), None)]
         shown.append(WatchedStep(program.original.name, name or step.functions[0], parts, work, step.functions))
         known.update(v for group in groups for v in group.touched())
     total = float("inf")
