@@ -42,8 +42,8 @@ class Worker:
         first = time.perf_counter() - start
         digest = [_digest(_as_numpy(self.namespace, value)) for value in results]
         del results
-        # The quickest of a few: what the first ones make once, an optimizer's state and the program that has it, must not
-        # be what says how many steps fill a sample.
+        # The quickest of a few: what the first ones make once, an optimizer's state and the program that has it, must
+        # not be what says how many steps fill a sample.
         iterations, seconds = 1, min(self._timed(1) for _ in range(_FIRST_STEPS))
         while seconds < sample_seconds:
             growth = 1.2 * sample_seconds / max(seconds, 1e-9)

@@ -137,10 +137,10 @@ class Chain:
 
 @dataclass(eq=False, slots=True)
 class Finished:
-    """A product or a convolution, and the kernel that goes over each piece of its result while that is in the cache; its
+    """A convolution, and the kernel that goes over each piece of its result while that is in the cache; its
     space is that of the result's rows and columns (epilogues.py)."""
 
-    producer: Product | Routine
+    producer: Routine
     kernel: Kernel
 
     def touched(self) -> AbstractSet[Value]:
