@@ -91,7 +91,7 @@ class WatchedNative(NativeProgram):
 
 def _name(step: Any, functions: list[str]) -> str:
     """What a native step is called: after the function that runs all of it; with an epilogue, after what that ends."""
-    first = [f for f in functions if f.startswith(("product", "routine"))] if isinstance(step, Finished) else []
+    first = [f for f in functions if f.startswith("routine")] if isinstance(step, Finished) else []
     return (first or functions)[-1].partition(".")[0]
 
 

@@ -32,25 +32,34 @@ class Product:
         self.dtype = np.dtype(dtype)
         self.code = Code(module(gemm.library("product", element, target, **settings)), target, level=0)
         sizes, matrix = [SIZE] * 3, [POINTER, SIZE, SIZE]
-        call = [*sizes, *matrix, *matrix, POINTER, SIZE, SIZE, POINTER, POINTER, SIZE, SIZE]
+        call = [*sizes, *matrix, *matrix, POINTER, SIZE, SIZE, POINTER, POINTER, POINTER, SIZE, SIZE]
         self.run = ctypes.CFUNCTYPE(None, *call)(self.code.address("product"))
         self.run_batch = ctypes.CFUNCTYPE(None, SIZE, POINTER, *call)(self.code.address("product_batch"))
-        self.chunks = ctypes.CFUNCTYPE(SIZE, *sizes)(self.code.address("product_chunks"))
+        self.chunks = ctypes.CFUNCTYPE(SIZE, *sizes, SIZE)(self.code.address("product_chunks"))
         self.bytes = ctypes.CFUNCTYPE(SIZE, *sizes)(self.code.address("product_bytes"))
+        self.ahead = ctypes.CFUNCTYPE(SIZE, *sizes)(self.code.address("product_ahead"))
+        self.ahead_chunks = ctypes.CFUNCTYPE(SIZE, SIZE)(self.code.address("product_ahead_chunks"))
+        packing = [SIZE, SIZE, *matrix, POINTER, SIZE, SIZE]
+        self.pack = ctypes.CFUNCTYPE(None, *packing)(self.code.address("product_ahead_pack"))
 
     def __call__(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, accumulate: bool = False, context: int = 0, order: Any = None) -> None:
-        """c (+)= a @ b, in one call, or chunk by chunk in an order that a generator of random numbers draws."""
+        """c (+)= a @ b, in one call, or chunk by chunk in an order that a generator of random numbers draws; b is then
+        packed ahead, chunk by chunk, too, if it should be."""
         (m, k), n, size = a.shape, b.shape[1], a.itemsize
-        count = self.chunks(m, n, k)
-        _memory, buffer, guard = aligned(self.bytes(m, n, k))
+        ahead = self.ahead(m, n, k) if order is not None else 0
+        count = self.chunks(m, n, k, ahead)
+        (_memory, buffer, guard), (_other, packed, guard_of_packed) = aligned(self.bytes(m, n, k)), aligned(ahead)
         sa, sb, sc = ([s // size for s in x.strides] for x in (a, b, c))
-        head = (m, n, k, a.ctypes.data, *sa, b.ctypes.data, *sb, c.ctypes.data, sc[0], int(accumulate), context, buffer)
+        head = (m, n, k, a.ctypes.data, *sa, b.ctypes.data, *sb, c.ctypes.data, sc[0], int(accumulate), context)
         if order is None:
-            self.run(*head, 0, count)
+            self.run(*head, None, buffer, 0, count)
         else:
+            for chunk in order.permutation(self.ahead_chunks(n)) if ahead else []:
+                self.pack(n, k, b.ctypes.data, *sb, packed, int(chunk), int(chunk) + 1)
             for chunk in order.permutation(count):
-                self.run(*head, int(chunk), int(chunk) + 1)
+                self.run(*head, packed if ahead else None, buffer, int(chunk), int(chunk) + 1)
         assert (guard == 0xFF).all(), "wrote beyond the buffer"
+        assert (guard_of_packed == 0xFF).all(), "packed beyond the buffer"
 
     def batch(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, pieces: int = 1) -> None:
         """c = a @ b over leading dimensions of equal lengths; the pieces of the work are cut anywhere."""
@@ -60,8 +69,8 @@ class Product:
         table = np.array(lines, np.int64).reshape(len(lead), 4)
         _memory, buffer, guard = aligned(self.bytes(m, n, k))
         sa, sb, sc = ([s // size for s in x.strides[-2:]] for x in (a, b, c))
-        head = (m, n, k, a.ctypes.data, *sa, b.ctypes.data, *sb, c.ctypes.data, sc[0], 0, 0, buffer)
-        cuts = np.linspace(0, self.chunks(m, n, k) * int(np.prod(lead)), pieces + 1).astype(int)
+        head = (m, n, k, a.ctypes.data, *sa, b.ctypes.data, *sb, c.ctypes.data, sc[0], 0, 0, None, buffer)
+        cuts = np.linspace(0, self.chunks(m, n, k, 0) * int(np.prod(lead)), pieces + 1).astype(int)
         for begin, end in pairwise(cuts):
             self.run_batch(len(lead), table.ctypes.data, *head, int(begin), int(end))
         assert (guard == 0xFF).all(), "wrote beyond the buffer"

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from tests.compiler.kernels.products import Product, bound
+from tests.compiler.kernels.products import Product, aligned, bound
 from tests.examples import in_a_long_run
 
 from ndgrad.compiler.kernels import gemm
@@ -90,6 +90,47 @@ def test_larger_products_with_several_chunks_and_blocks_of_k(dtype: str) -> None
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_matrix_that_is_packed_ahead_gives_the_same_bits(dtype: str) -> None:
+    """In any order of chunks, for each layout of it, with blocks of k and columns that are no whole strips."""
+    run, r = product(dtype), np.random.default_rng(12)
+    for m, n, k in [(310, 170, 900), (1100, 37, 220), (200, 2100, 21), (146, 80, 771)]:
+        assert run.ahead(m, n, k)
+        for _ in range(4):
+            a, b = matrix(r, m, k, dtype), matrix(r, k, n, dtype)
+            c, other = np.empty((m, n), dtype), np.empty((m, n), dtype)
+            run(a, b, c, order=r)
+            run(a, b, other)
+            np.testing.assert_array_equal(c, other)
+
+
+@pytest.mark.parametrize(("m", "n"), [(64, 784), (1024, 256), (784, 100), (61, 1000)])
+def test_pieces_are_even(m: int, n: int) -> None:
+    """As even as tiles allow: two threads that share them end together."""
+    run = product("float32")
+    for ahead in {0, run.ahead(m, n, 300)}:
+        count = run.chunks(m, n, 300, ahead)
+        done = np.zeros(count)
+        a, b = np.ones((m, 300), "f"), np.ones((300, n), "f")
+        for chunk in range(count):
+            c = np.zeros((m, n), "f")
+            one_chunk(run, a, b, c, chunk, ahead)
+            done[chunk] = (c != 0).sum()
+        assert done.sum() == m * n
+        halves = done[: count // 2].sum(), done[count // 2 :].sum()
+        tile = gemm.tile_shape(host(), "float")
+        assert count % 2 or abs(halves[0] - halves[1]) <= max(tile.rows * n, tile.columns * m)
+
+
+def one_chunk(run: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray, chunk: int, ahead: int) -> None:
+    (m, k), n = a.shape, b.shape[1]
+    (_memory, buffer, _), (_other, packed, _) = aligned(run.bytes(m, n, k)), aligned(ahead)
+    if ahead:
+        run.pack(n, k, b.ctypes.data, n, 1, packed, 0, run.ahead_chunks(n))
+    head = (m, n, k, a.ctypes.data, k, 1, b.ctypes.data, n, 1, c.ctypes.data, n, 0, 0, packed if ahead else None)
+    run.run(*head, buffer, chunk, chunk + 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_every_edge_of_tiles(dtype: str) -> None:
     run, r = product(dtype), np.random.default_rng(7)
     for m in range(1, 14):
@@ -139,13 +180,13 @@ def test_chunks_on_two_threads() -> None:
     run, r = product("float32"), np.random.default_rng(10)
     a, b = r.standard_normal((310, 170)).astype("f"), r.standard_normal((170, 290)).astype("f")
     c = np.empty((310, 290), "f")
-    count = run.chunks(310, 290, 170)
+    count = run.chunks(310, 290, 170, 0)
     assert count > 1
 
     def work(begin: int, end: int) -> None:
         buffer = np.empty(run.bytes(310, 290, 170) + 64, np.uint8)
         place = buffer.ctypes.data + -buffer.ctypes.data % 64
-        run.run(310, 290, 170, a.ctypes.data, 170, 1, b.ctypes.data, 290, 1, c.ctypes.data, 290, 0, 0, place, begin, end)
+        run.run(310, 290, 170, a.ctypes.data, 170, 1, b.ctypes.data, 290, 1, c.ctypes.data, 290, 0, 0, None, place, begin, end)
 
     threads = [threading.Thread(target=work, args=(i * count // 2, (i + 1) * count // 2)) for i in (0, 1)]
     for thread in threads:

@@ -13,7 +13,7 @@ import functools
 import threading
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,14 +101,31 @@ def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, 
 # ----- products -----
 
 
+class ProductSizes(NamedTuple):
+    """How a product is cut into pieces."""
+
+    chunks: int
+    #: the chunks along its rows and its columns
+    down: int
+    across: int
+    #: bytes of the buffer of each worker
+    buffer: int
+    #: bytes of a matrix that is packed ahead (0: it is not), and the pieces of that
+    ahead: int
+    ahead_chunks: int
+
+
 @functools.lru_cache(maxsize=4096)
-def _product_sizes(element: str, m: int, n: int, k: int) -> tuple[int, int]:
-    """(chunks, bytes of a buffer)."""
-    ask = [
-        code("product", element).function(f"product_{what}", ctypes.c_int64, *[ctypes.c_int64] * 3)
-        for what in ("chunks", "bytes")
-    ]
-    return ask[0](m, n, k), ask[1](m, n, k)
+def product_sizes(element: str, m: int, n: int, k: int, ahead: bool) -> ProductSizes:
+    """How a product is cut; `ahead`: whether B may be packed ahead."""
+
+    def ask(what: str, *sizes: int) -> int:
+        function = code("product", element).function(f"product_{what}", ctypes.c_int64, *[ctypes.c_int64] * len(sizes))
+        return int(function(*sizes))
+
+    packed = ask("ahead", m, n, k) if ahead else 0
+    chunks, down, across = (ask(what, m, n, k, packed) for what in ("chunks", "down", "across"))
+    return ProductSizes(chunks, down, across, ask("bytes", m, n, k), packed, ask("ahead_chunks", n))
 
 
 def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = False) -> Array:
@@ -124,7 +141,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         out = np.empty((*lead, m, n), a.dtype)
     a, b = np.broadcast_to(a, (*lead, m, k)), np.broadcast_to(b, (*lead, k, n))
     element, size = TYPES[a.dtype.name], a.itemsize
-    chunks, scratch = _product_sizes(element, m, n, k)
+    sizes = product_sizes(element, m, n, k, not lead and allowed.max_threads > 1)
     (ra, ca), (rb, cb) = (tuple(s // size for s in x.strides[-2:]) for x in (a, b))
     words = [
         m,
@@ -140,13 +157,17 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         out.strides[-2] // size,
         int(accumulate),
         0,
+        _scratch("packed", sizes.ahead) if sizes.ahead else 0,
     ]
+    if sizes.ahead:
+        _run("product", element, "product_ahead_pack", [n, k, *words[6:9], words[-1]], sizes.ahead_chunks)
     if not lead:
-        _run("product", element, "product", words, chunks, scratch)
+        _run("product", element, "product", words, sizes.chunks, sizes.buffer)
         return out
     lines = [[length, *(x.strides[d] // size for x in (a, b, out))] for d, length in enumerate(lead)]
     table = np.array(lines, np.int64)
-    _run("product", element, "product_batch", [len(lead), table.ctypes.data, *words], chunks * prod(lead), scratch)
+    chunks = sizes.chunks * prod(lead)
+    _run("product", element, "product_batch", [len(lead), table.ctypes.data, *words], chunks, sizes.buffer)
     return out
 
 

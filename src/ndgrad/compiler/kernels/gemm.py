@@ -14,22 +14,31 @@ second level), tile by tile (tiles.py):
 
 Narrow products (a few rows or a few columns) take other roads: thin.py.
 
+Note [B is packed ahead]
+A piece of the work packs its rows of A and its columns of B. Pieces side by side pack the same A, and pieces one above the
+other the same B: with many of them that is a tenth of the time. So where C is high, pieces are as wide as C (or as a block
+of B may be), and B is packed before, once, by all threads together.
+
 Interface in native code, for an element type float or double (`f32`, `f64`) and a prefix of the library:
 
     void {prefix}(i64 M, i64 N, i64 K, ptr A, i64 rsA, i64 csA, ptr B, i64 rsB, i64 csB, ptr C, i64 rsC,
-                  i64 accumulate, ptr context, ptr buffer, i64 begin, i64 end)
+                  i64 accumulate, ptr context, ptr packed, ptr buffer, i64 begin, i64 end)
     void {prefix}_batch(i64 dims, ptr table, the same arguments)
-    i64  {prefix}_chunks(i64 M, i64 N, i64 K)
-    i64  {prefix}_high(i64 M, i64 N, i64 K), {prefix}_wide(...)         rows and columns of a chunk; the rows run fastest
     i64  {prefix}_bytes(i64 M, i64 N, i64 K)
+    i64  {prefix}_ahead(i64 M, i64 N, i64 K)                    bytes of a B that should be packed ahead, 0 if it should not
+    i64  {prefix}_chunks(i64 M, i64 N, i64 K, i64 ahead)        `ahead`: whether it is
+    i64  {prefix}_down(the same), {prefix}_across(the same)     chunks along M and N; those along M run fastest
+    i64  {prefix}_ahead_chunks(i64 N)
+    void {prefix}_ahead_pack(i64 N, i64 K, ptr B, i64 rsB, i64 csB, ptr packed, i64 begin, i64 end)
 
 rs and cs are strides of rows and columns in elements, of either sign or zero; C has unit stride along its columns and
 rsC between rows, and must not overlap A or B. `accumulate` is 0 or 1. `context` goes to the epilogue. The work is cut
 into `chunks` pieces that write different parts of C; a call does those from `begin` to `end`, and threads may run
-different pieces at once, each with a `buffer` of its own of `bytes` bytes (64-byte aligned). `{prefix}_work` and
-`{prefix}_batch_work` are the same for the pool of threads (work.py).
+different pieces at once, each with a `buffer` of its own of `bytes` bytes (64-byte aligned). `packed` is null, or what
+`ahead_pack` has written, which all pieces read. `{prefix}_work`, `{prefix}_batch_work` and `{prefix}_ahead_pack_work` are
+the same for the pool of threads (work.py).
 
-A batch has `dims` dimensions, each a line of the table: i64 length, and the strides of A, B and C (in elements; 0
+A batch, of which nothing is packed ahead, has `dims` dimensions, each a line of the table: i64 length, and the strides of A, B and C (in elements; 0
 repeats a matrix). Its work has chunks(M, N, K) pieces for each product, one product after the other. The epilogue
 sees rows counted through the whole batch.
 """
@@ -104,13 +113,17 @@ def library(
         _block(prefix, plan, len(names), epilogue is not None),
         _grid(prefix, plan),
         _chunks(prefix, plan),
-        *(_side(prefix, plan, name) for name in ("high", "wide")),
+        *(_count(prefix, plan, name) for name in ("down", "across")),
         _bytes(prefix, plan),
+        _ahead(prefix, plan),
+        _ahead_chunks(prefix, plan),
+        _ahead_pack(prefix, plan),
         _part(prefix, plan),
         _product(prefix),
         _batch(prefix, plan),
         work_function(prefix, PRODUCT),
         work_function(f"{prefix}_batch", BATCH),
+        work_function(f"{prefix}_ahead_pack", AHEAD),
     ]
 
 
@@ -133,12 +146,12 @@ _OPERANDS = "i64 %M, i64 %N, i64 %K, ptr %A, i64 %rsA, i64 %csA, ptr %B, i64 %rs
 _LINE = 64
 
 
-_BLOCK = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %buffer, i64 %row, i64 %column"
+_BLOCK = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %packed, i64 %padded, ptr %buffer, i64 %row, i64 %column"
 
 
 def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
     """Rows and columns of C by one thread; strides in bytes; `%row` and `%column` are the
-    block's place in the whole C."""
+    block's place in the whole C, `%padded` the columns of a B that is packed ahead."""
     f = Function(f"{prefix}_block", _BLOCK, linkage="internal", attributes="nounwind")
     tile, size = plan.tile, plan.size
     thin = f.call("i1", f"{prefix}_thin", *handed_on(_BLOCK))
@@ -150,17 +163,17 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
         f.call_void(f"{prefix}_block", *handed_on(_BLOCK, {"%K": "0", "%accumulate": "1"}))
     f.returns()
     f.label(onward)
-    # Equal blocks of k, a whole number of vectors each.
-    count = f.most(1, f.div(f.add("%K", plan.k - 1), plan.k))
-    deep = f.mul(f.div(f.add(f.div(f.add("%K", f.sub(count, 1)), count), 7), 8), 8)
+    count, deep = _blocks_of_k(f, plan)
+    ahead = f.set("icmp ne ptr %packed, null")
     direct = f.both(f.compare("eq", "%csB", size), f.compare("sle", "%M", 2 * tile.rows))
+    direct = f.both(direct, f.negated(ahead))
     # A transposed A is read in short pieces, each from another page: worth packing when several
     # strips of B will read it.
     packs_a = f.compare(
         "sgt", "%N", f.choose(f.compare("eq", "%csA", size), plan.pack_above * tile.columns, 2 * tile.columns)
     )
     buffer_a = "%buffer"
-    buffer_b = f.ahead(
+    own_b = f.ahead(
         "%buffer", f.mul(f.add(f.mul(f.choose(packs_a, f.least("%M", plan.rows), 0), deep), 2 * tile.type.lanes), size)
     )
     with f.loop(count) as block:
@@ -171,12 +184,14 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
         mode = f.set(f"or i64 {again}, {f.choose(f.compare('sle', left, depth), LAST, 0)}")
         along_rows = f.compare("sle", f.mul(depth, "%N"), 2**14 // size)
         # A single block of rows reads each strip once: pack a few at a time, which then are still in the cache.
-        few = f.both(f.compare("sle", "%M", plan.rows), f.negated(f.either(along_rows, direct)))
+        few = f.both(f.compare("sle", "%M", plan.rows), f.negated(f.either(f.either(along_rows, direct), ahead)))
+        place = f.mul(f.add(f.mul(k, "%padded"), f.mul("%column", depth)), size)
+        buffer_b = f.choose(ahead, f.ahead("%packed", place), own_b, "ptr")
         group = f.choose(few, 4 * tile.columns, f.most("%N", 1))
         with f.loop("%N", step=group) as first:
             wide = f.least(group, f.sub("%N", first))
             source_b = f.ahead(f.ahead("%B", f.mul(k, "%rsB")), f.mul(first, "%csB"))
-            with f.when(f.negated(direct)):
+            with f.when(f.negated(f.either(direct, ahead))):
                 f.call_void(
                     f"{prefix}_pack_b",
                     f"i64 {depth}",
@@ -207,6 +222,12 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
                 _all_tiles(f, prefix, plan, tiles, strips)
     f.returns()
     return f
+
+
+def _blocks_of_k(f: Function, plan: Blocking) -> tuple[str, str]:
+    """How many blocks of k there are, and the k of each: equal, and a whole number of vectors."""
+    count = f.most(1, _divided(f, "%K", plan.k))
+    return count, _rounded_up(f, _divided(f, "%K", count), 8)
 
 
 class _Strips(NamedTuple):
@@ -301,23 +322,26 @@ _CHUNK = 2**18
 _PIECES = max(8, min(64, 4 * (os.cpu_count() or 2)))
 
 
+#: What decides how a product is cut.
+_SIZES = "i64 %M, i64 %N, i64 %K, i64 %ahead"
+
+
 def _grid(prefix: str, plan: Blocking) -> Function:
-    """{rows, columns} of a chunk. A piece packs its rows of A and its columns of B, so it should be about as high as it
-    is wide; but not so small that it would not be worth a thread's while."""
-    f = Function(f"{prefix}_grid", "i64 %M, i64 %N, i64 %K", "{ i64, i64 }", linkage="internal", attributes="nounwind")
+    """How many chunks there are {down, across}. A piece packs its rows of A and its columns of B, so it should be about
+    as high as it is wide, unless B is packed ahead; but not so small that it would not be worth a thread's while."""
+    f = Function(f"{prefix}_grid", _SIZES, "{ i64, i64 }", linkage="internal", attributes="nounwind")
     tile = plan.tile
     area = f.mul(f.most("%M", 1), f.most("%N", 1))
     count = f.most(1, f.least(_PIECES, f.div(f.mul(area, f.most("%K", 1)), _CHUNK)))
     side = f.call("double", "llvm.sqrt.f64", f"double {f.set(f'uitofp i64 {f.div(area, count)} to double')}")
     side = f.most(1, f.set(f"fptoui double {side} to i64"))
     across = f.least(f.div(f.add("%N", f.div(side, 2)), side), f.div("%N", 4 * tile.columns))
-    across = f.most(1, f.least(_power_of_two(f, across), count))
-    wide = _rounded_up(f, f.most(_divided(f, "%N", across), 1), tile.columns)
-    wide = f.least(wide, plan.columns)
-    down = f.least(_divided(f, count, f.most(1, _divided(f, "%N", wide))), f.div("%M", 8 * tile.rows))
-    high = _rounded_up(f, f.most(_divided(f, "%M", f.most(down, 1)), 1), tile.rows)
-    pair = f.set(f"insertvalue {{ i64, i64 }} poison, i64 {high}, 0")
-    pair = f.set(f"insertvalue {{ i64, i64 }} {pair}, i64 {wide}, 1")
+    across = f.least(_power_of_two(f, across), count)
+    across = f.choose(f.compare("ne", "%ahead", 0), 1, across)
+    across = f.most(1, f.most(across, _divided(f, "%N", plan.columns)))
+    down = f.most(1, f.least(_divided(f, count, across), f.div("%M", 8 * tile.rows)))
+    pair = f.set(f"insertvalue {{ i64, i64 }} poison, i64 {down}, 0")
+    pair = f.set(f"insertvalue {{ i64, i64 }} {pair}, i64 {across}, 1")
     f.returns(f"{{ i64, i64 }} {pair}")
     return f
 
@@ -337,11 +361,15 @@ def _rounded_up(f: Function, a: str, step: int) -> str:
     return f.mul(_divided(f, a, step), step)
 
 
-def _chunk_sizes(f: Function, prefix: str) -> tuple[str, str, str, str]:
-    """(rows of a chunk, columns of a chunk, chunks along M, chunks along N)."""
-    grid = f.call("{ i64, i64 }", f"{prefix}_grid", "i64 %M", "i64 %N", "i64 %K")
-    high, wide = f.set(f"extractvalue {{ i64, i64 }} {grid}, 0"), f.set(f"extractvalue {{ i64, i64 }} {grid}, 1")
-    return high, wide, f.div(f.add("%M", f.sub(high, 1)), high), f.div(f.add("%N", f.sub(wide, 1)), wide)
+def _chunk_counts(f: Function, prefix: str, ahead: str = "%ahead") -> tuple[str, str]:
+    """(chunks along M, chunks along N)."""
+    grid = f.call("{ i64, i64 }", f"{prefix}_grid", *handed_on(_SIZES, {"%ahead": ahead}))
+    return f.set(f"extractvalue {{ i64, i64 }} {grid}, 0"), f.set(f"extractvalue {{ i64, i64 }} {grid}, 1")
+
+
+def piece_begins(f: Function, number: str | int, pieces: str | int, size: str | int, step: int) -> str:
+    """Where a piece begins, of those that a size is cut into: as evenly as tiles of `step` allow."""
+    return f.least(size, f.mul(f.div(f.mul(number, _divided(f, size, step)), pieces), step))
 
 
 def _is_small(f: Function, plan: Blocking) -> str:
@@ -350,24 +378,25 @@ def _is_small(f: Function, plan: Blocking) -> str:
 
 
 def _chunks(prefix: str, plan: Blocking) -> Function:
-    f = Function(f"{prefix}_chunks", "i64 %M, i64 %N, i64 %K", "i64", attributes="nounwind")
+    f = Function(f"{prefix}_chunks", _SIZES, "i64", attributes="nounwind")
     with f.when(_is_small(f, plan)):
         some = f.both(f.compare("sgt", "%M", 0), f.compare("sgt", "%N", 0))
         f.returns(f"i64 {f.choose(some, 1, 0)}")
         f.label(f.fresh("never"))
-    _, _, down, across = _chunk_sizes(f, prefix)
-    f.returns(f"i64 {f.mul(down, across)}")
+    down, across = _chunk_counts(f, prefix)
+    some = f.both(f.compare("sgt", "%M", 0), f.compare("sgt", "%N", 0))
+    f.returns(f"i64 {f.choose(some, f.mul(down, across), 0)}")
     return f
 
 
-def _side(prefix: str, plan: Blocking, name: str) -> Function:
-    """The rows or the columns of a chunk; the last one of a product may have fewer."""
-    f = Function(f"{prefix}_{name}", "i64 %M, i64 %N, i64 %K", "i64", attributes="nounwind")
+def _count(prefix: str, plan: Blocking, name: str) -> Function:
+    """The chunks along M or along N."""
+    f = Function(f"{prefix}_{name}", _SIZES, "i64", attributes="nounwind")
     with f.when(_is_small(f, plan)):
-        f.returns(f"i64 {'%M' if name == 'high' else '%N'}")
+        f.returns("i64 1")
         f.label(f.fresh("never"))
-    high, wide, _, _ = _chunk_sizes(f, prefix)
-    f.returns(f"i64 {high if name == 'high' else wide}")
+    down, across = _chunk_counts(f, prefix)
+    f.returns(f"i64 {down if name == 'down' else across}")
     return f
 
 
@@ -383,8 +412,62 @@ def _bytes(prefix: str, plan: Blocking) -> Function:
     return f
 
 
+# ----- packing ahead -----
+
+#: Multiply-adds, and tiles one above the other, from which on B is packed ahead (Note [B is packed ahead]).
+_AHEAD = 2**23
+_AHEAD_TILES = 24
+#: Strips that a chunk packs.
+_AHEAD_STRIPS = 4
+
+AHEAD = "i64 %N, i64 %K, ptr %B, i64 %rsB, i64 %csB, ptr %packed, i64 %begin, i64 %end"
+
+
+def _padded(f: Function, plan: Blocking) -> str:
+    """The columns of B in whole vectors."""
+    return _rounded_up(f, "%N", plan.tile.type.lanes)
+
+
+def _ahead(prefix: str, plan: Blocking) -> Function:
+    f = Function(f"{prefix}_ahead", "i64 %M, i64 %N, i64 %K", "i64", attributes="nounwind")
+    pays = f.both(
+        f.compare("sge", "%M", _AHEAD_TILES * plan.tile.rows), f.compare("sge", "%N", 2 * plan.tile.columns)
+    )
+    pays = f.both(pays, f.compare("sge", f.mul(f.mul("%M", "%N"), "%K"), _AHEAD))
+    f.returns(f"i64 {f.choose(pays, f.mul(f.mul(_padded(f, plan), '%K'), plan.size), 0)}")
+    return f
+
+
+def _ahead_chunks(prefix: str, plan: Blocking) -> Function:
+    f = Function(f"{prefix}_ahead_chunks", "i64 %N", "i64", attributes="nounwind")
+    f.returns(f"i64 {_divided(f, '%N', _AHEAD_STRIPS * plan.tile.columns)}")
+    return f
+
+
+def _ahead_pack(prefix: str, plan: Blocking) -> Function:
+    """All blocks of k of some strips: packed[block of k][strip][k][column]."""
+    f = Function(f"{prefix}_ahead_pack", AHEAD, attributes="nounwind")
+    size, group = plan.size, _AHEAD_STRIPS * plan.tile.columns
+    count, deep = _blocks_of_k(f, plan)
+    rows, columns = f.mul("%rsB", size), f.mul("%csB", size)
+    padded = _padded(f, plan)
+    first = f.mul("%begin", group)
+    wide = f.sub(f.least("%N", f.mul("%end", group)), first)
+    with f.loop(count) as block:
+        k = f.mul(block, deep)
+        depth = f.least(deep, f.sub("%K", k))
+        source = f.ahead(f.ahead("%B", f.mul(k, rows)), f.mul(first, columns))
+        target = f.ahead("%packed", f.mul(f.add(f.mul(k, padded), f.mul(first, depth)), size))
+        packed = [f"i64 {depth}", f"i64 {wide}", f"ptr {source}", f"i64 {rows}", f"i64 {columns}", f"ptr {target}"]
+        f.call_void(f"{prefix}_pack_b", *packed)
+    f.returns()
+    return f
+
+
+# ----- the whole -----
+
 #: The parameters of a product, and of a batch of them.
-PRODUCT = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %buffer, i64 %begin, i64 %end"
+PRODUCT = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %packed, ptr %buffer, i64 %begin, i64 %end"
 BATCH = f"i64 %dims, ptr %table, {PRODUCT}"
 
 
@@ -399,7 +482,7 @@ def _batch(prefix: str, plan: Blocking) -> Function:
     """Products over all indices of the batch: the last dimension runs fastest; of each product as
     many chunks as there are."""
     f = Function(f"{prefix}_batch", BATCH, attributes="nounwind")
-    each = f.most(1, f.call("i64", f"{prefix}_chunks", "i64 %M", "i64 %N", "i64 %K"))
+    each = f.most(1, f.call("i64", f"{prefix}_chunks", "i64 %M", "i64 %N", "i64 %K", "i64 0"))
     chunk = f.carried("i64", "%begin")
     with f.when(f.compare("slt", "%begin", "%end")), f.until([chunk]) as chunks_left:
         index = f.div(chunk.name, each)
@@ -415,7 +498,7 @@ def _batch(prefix: str, plan: Blocking) -> Function:
             for offset, stride in zip(offsets, strides):
                 offset.next = f.add(offset.name, f.mul(place, stride))
         moved = {f"%{m}": f.ahead(f"%{m}", f.mul(offset.name, plan.size)) for m, offset in zip("ABC", offsets)}
-        moved |= {"%begin": first, "%end": last}
+        moved |= {"%begin": first, "%end": last, "%packed": "null"}
         f.call_void(f"{prefix}_part", *handed_on(PRODUCT, moved), f"i64 {f.mul(index, '%M')}")
         chunk.next = f.add(chunk.name, f.sub(last, first))
         chunks_left.stop = f.compare("sge", chunk.next, "%end")
@@ -430,11 +513,14 @@ def _part(prefix: str, plan: Blocking) -> Function:
     strides = {name: f.mul(f"%{name}", size) for name in ("rsA", "csA", "rsB", "csB", "rsC")}
     with f.when(_is_small(f, plan)):
         with f.when(f.compare("slt", "%begin", "%end")):
-            same = {f"%{name}": value for name, value in strides.items()} | {"%row": "%row0", "%column": "0"}
+            same = {f"%{name}": value for name, value in strides.items()}
+            same |= {"%row": "%row0", "%column": "0", "%packed": "null", "%padded": "0"}
             f.call_void(f"{prefix}_block", *handed_on(_BLOCK, same))
         f.returns()
         f.label(f.fresh("never"))
-    high, wide, down, _ = _chunk_sizes(f, prefix)
+    tile, padded = plan.tile, _padded(f, plan)
+    down, across = _chunk_counts(f, prefix, f.set(f"zext i1 {f.set('icmp ne ptr %packed, null')} to i64"))
+    wide = _rounded_up(f, _divided(f, "%N", across), tile.columns)
     chunk = f.carried("i64", "%begin")
     with f.when(f.compare("slt", "%begin", "%end")), f.until([chunk]) as chunks_left:
         # From a chunk on: the rest of its columns' chunks, or as many whole columns of chunks as
@@ -446,15 +532,16 @@ def _part(prefix: str, plan: Blocking) -> Function:
         whole = f.both(f.compare("eq", first, 0), f.compare("sgt", several, 0))
         groups = f.choose(whole, several, 1)
         pieces = f.choose(whole, down, f.least(f.sub(down, first), left))
-        row, column = f.mul(first, high), f.mul(group, wide)
-        rows = f.least(f.mul(pieces, high), f.sub("%M", row))
-        columns = f.least(f.mul(groups, wide), f.sub("%N", column))
+        row, end = (piece_begins(f, n, down, "%M", tile.rows) for n in (first, f.add(first, pieces)))
+        column, past = (piece_begins(f, n, across, "%N", tile.columns) for n in (group, f.add(group, groups)))
+        rows, columns = f.sub(end, row), f.sub(past, column)
         f.call_void(
             f"{prefix}_block", f"i64 {rows}", f"i64 {columns}", "i64 %K",
             f"ptr {f.ahead('%A', f.mul(row, strides['rsA']))}", f"i64 {strides['rsA']}", f"i64 {strides['csA']}",
             f"ptr {f.ahead('%B', f.mul(column, strides['csB']))}", f"i64 {strides['rsB']}", f"i64 {strides['csB']}",
             f"ptr {f.ahead(f.ahead('%C', f.mul(row, strides['rsC'])), f.mul(column, size))}", f"i64 {strides['rsC']}",
-            "i64 %accumulate", "ptr %context", "ptr %buffer", f"i64 {f.add('%row0', row)}", f"i64 {column}",
+            "i64 %accumulate", "ptr %context", "ptr %packed", f"i64 {padded}", "ptr %buffer",
+            f"i64 {f.add('%row0', row)}", f"i64 {column}",
         )  # fmt: skip
         chunk.next = f.add(chunk.name, f.mul(pieces, groups))
         chunks_left.stop = f.compare("sge", chunk.next, "%end")

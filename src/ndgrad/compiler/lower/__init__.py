@@ -10,7 +10,7 @@
     orders      images whose channels come last in memory                                                     (orders.py)
     loops       native loops around the steps of their bodies                                                 (loops.py)
     chains      steps that go through a batch together, one index after the other                             (chains.py)
-    epilogues   elementwise kernels over the pieces of a product, or a convolution, as they are made          (epilogues.py)
+    epilogues   elementwise kernels over the pieces of a convolution, as they are made                        (epilogues.py)
     waves       steps that run at once                                                                        (waves.py)
     plan        where in memory each value lies, by how long it is needed                                     (plan.py)
     run         one function for all steps, called with a table of addresses                                  (native_program.py)

@@ -16,14 +16,7 @@ from typing import NamedTuple
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import arrays, maths
-from ndgrad.compiler.lower.epilogues import (
-    SHARED_COST,
-    SHARED_FLOPS,
-    Block,
-    block_of_images,
-    block_of_product,
-    row_pieces,
-)
+from ndgrad.compiler.lower.epilogues import SHARED_COST, Block, block_of_images
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Blocks, Nest
 from ndgrad.compiler.lower.products import Product, symbols
@@ -42,6 +35,10 @@ _OWN = 254
 _WAVE_PIECES = 64
 _SHARED_WAVE = 60_000
 _COST_OF_FLOP = 0.05
+#: The floating-point operations of a product from which on workers share it.
+_SHARED_FLOPS = 500_000
+#: What packing an element ahead of a product costs.
+_COST_OF_PACKING = 0.5
 
 Slots = dict[Value, int]
 
@@ -144,24 +141,22 @@ class Assembly:
         for nest in nests.values():
             nest.in_fewer_pieces(max(1, nest.pieces * _WAVE_PIECES // max(pieces, _WAVE_PIECES)))
             nest.in_equal_shares(self.threads)
-        products = [step.producer if isinstance(step, Finished) else step for step in steps]
-        between = max([step.buffer_bytes for step in products if isinstance(step, Product)], default=0)
+        products = [step for step in steps if isinstance(step, Product)]
+        between = max([step.buffer_bytes for step in products], default=0)
+        packed = self._pack_ahead(f, products, slots, between)
         tasks: list[_Task] = []
         words, sums = 2, 0
         for step in steps:
             if isinstance(step, Product):
-                tasks.append(self._product_task(step, slots, between))
-            elif isinstance(step, (Kernel, Finished)):
-                nest = nests[step] if isinstance(step, Kernel) else self._blocks(step, slots)
+                tasks.append(self._product_task(step, slots, between, packed=packed.get(step)))
+            elif isinstance(step, Kernel):
+                nest = nests[step]
                 nest.sums_at, sums = sums, sums + -(-nest.piece_bytes * nest.pieces // 64) * 64
                 own = None if nest.slots is slots else words
                 words += 0 if own is None else len(nest.slots) + 4
                 self._begin_sums(f, nest, slots)
-                if isinstance(step, Finished):
-                    name, pieces = self._finished_product(step, nest, slots, between)
-                else:
-                    name, pieces = self._piece(nest, self._once(nest.function())), nest.pieces
-                tasks.append(_Task(name, pieces, _cost(step), own, nest))
+                name = self._piece(nest, self._once(nest.function()))
+                tasks.append(_Task(name, nest.pieces, _cost(step), own, nest))
         self.sums = max(self.sums, sums)
         table = self._wave_table(f, tasks, slots, words)
         self._share(f, self._wave_function(tasks, table != "%table"), self._share_of_thread(tasks) * self.threads, table)
@@ -342,43 +337,16 @@ class Assembly:
     # ----- epilogues --------------------------------------------------------------------------------------------------
 
     def _finished(self, f: Function, step: Finished, slots: Slots) -> None:
-        """Run a product or a convolution whose pieces a kernel finishes."""
-        nest = self._blocks(step, slots)
+        """Run a convolution whose pieces a kernel finishes."""
+        name, own = f"kernel{len(self.kernels)}", self._own_slots(step.kernel, slots)
+        nest = Blocks(step.kernel, name, self.target, own, self.sizes, step.producer.phases[-1].chunks)
+        self.kernels.append(nest)
         table = "%table" if nest.slots is slots else self._own_table(f, nest, slots)
         self._begin_sums(f, nest, slots)
         self.sums = max(self.sums, nest.piece_bytes * nest.pieces)
-        if isinstance(step.producer, Product):
-            name, chunks = self._finished_product(step, nest, slots)
-            self._share(f, name, chunks, table)
-        else:
-            self._finished_routine(f, step.producer, nest, slots, table)
+        self._finished_routine(f, step.producer, nest, slots, table)
         if nest.piece_bytes:
             self._last(f, nest, table, pointer(f, len(slots) + 1))
-
-    def _blocks(self, step: Finished, slots: Slots) -> Blocks:
-        """The loops of the kernel of a step."""
-        name, own = f"kernel{len(self.kernels)}", self._own_slots(step.kernel, slots)
-        nest = Blocks(step.kernel, name, self.target, own, self.sizes, row_pieces(step))
-        self.kernels.append(nest)
-        return nest
-
-    def _finished_product(
-        self, step: Finished, nest: Nest, slots: Slots, between: int | None = None
-    ) -> tuple[str, int]:
-        """void name(ptr table, i64 chunk, i64 worker): a piece of a product, and what follows; the table is the kernel's.
-        The name, and how many pieces there are."""
-        product, kernel = step.producer, self._once(nest.function())
-        assert isinstance(product, Product)
-        name = self._product_functions(product, slots, False, between)
-        work = Function(f"{name}.finished", "ptr %table, i64 %chunk, i64 %worker")
-        program = "%table" if nest.slots is slots else pointer(work, len(nest.slots) + 2)
-        work.call_void(name, f"ptr {program}", "i64 %chunk", "i64 %worker")
-        begin = work.mul("%chunk", product.together)
-        with work.loop(work.add(begin, product.together), start=begin) as chunk:
-            self._finish(work, kernel, nest, block_of_product(work, product, chunk), "%table")
-        work.returns()
-        self.functions.append(work)
-        return work.name, product.chunks
 
     def _finished_routine(self, f: Function, routine: Routine, nest: Nest, slots: Slots, table: str) -> None:
         """Run a convolution, of which each chunk of the last phase is finished by a kernel."""
@@ -411,31 +379,52 @@ class Assembly:
     # ----- products and routines --------------------------------------------------------------------------------------
 
     def _product(self, f: Function, step: Product, slots: Slots) -> None:
-        task = self._product_task(step, slots)
+        packed = self._pack_ahead(f, [step], slots, step.buffer_bytes)
+        task = self._product_task(step, slots, packed=packed.get(step))
         if task.pieces == 1:
             f.call_void(task.work, "ptr %table", "i64 0", "i64 0")
         else:
             self._share(f, task.work, task.pieces)
 
+    def _pack_ahead(self, f: Function, steps: Sequence[Product], slots: Slots, between: int) -> dict[Product, int]:
+        """Let workers pack what products are given packed (Note [B is packed ahead], in ndgrad.compiler.kernels.gemm):
+        where it is, behind the buffers of all workers, which are `between` bytes apart."""
+        places: dict[Product, int] = {}
+        tasks: list[_Task] = []
+        end = between * self.threads
+        for step in steps:
+            if self._is_shared(step) and step.ahead_bytes:
+                name = f"product{len(self.products)}.ahead{len(tasks)}"
+                self.outside.update(symbols(step.element))
+                self.functions.append(step.packing(name, slots, end))
+                tasks.append(_Task(name, step.ahead_chunks, int(step.n * step.k * _COST_OF_PACKING)))
+                places[step], end = end, end + step.ahead_bytes
+        if tasks:
+            self.buffer = max(self.buffer, end)
+            self._share(f, self._wave_function(tasks, False), self._share_of_thread(tasks) * self.threads)
+        return places
+
+    def _is_shared(self, step: Product) -> bool:
+        """Whether workers share a product."""
+        return step.chunks > 1 and step.flops >= _SHARED_FLOPS and self.threads > 1
+
     def _product_task(
-        self, step: Product, slots: Slots, between: int | None = None, parts: int | None = None
+        self,
+        step: Product,
+        slots: Slots,
+        between: int | None = None,
+        parts: int | None = None,
+        packed: int | None = None,
     ) -> _Task:
         """A product as work; `between`: bytes between the buffers of workers that do other products, too; `parts`: the
-        pieces that a batch is cut into."""
-        alone = parts is None and (step.chunks == 1 or step.flops < SHARED_FLOPS or self.threads == 1)
-        name = self._product_functions(step, slots, alone, between, parts)
-        return _Task(name, 1 if alone else step.chunks, _cost(step))
-
-    def _product_functions(
-        self, step: Product, slots: Slots, at_once: bool, between: int | None = None, parts: int | None = None
-    ) -> str:
-        """The name of the function of a product."""
+        pieces that a batch is cut into; `packed`: where the second matrix is packed ahead."""
+        alone = parts is None and not self._is_shared(step)
         name = f"product{len(self.products)}"
         self.products.append(step)
         self.outside.update(symbols(step.element))
-        self.functions += step.functions(name, slots, at_once, between, parts)
+        self.functions += step.functions(name, slots, alone, between, parts, packed)
         self.buffer = max(self.buffer, (between or step.buffer_bytes) * self.threads)
-        return name
+        return _Task(name, 1 if alone else step.chunks, _cost(step))
 
     def _routine(
         self,
@@ -510,8 +499,6 @@ class Assembly:
 
 def _cost(step: Step) -> int:
     """About how many instructions on single elements a step is."""
-    if isinstance(step, Finished):
-        return _cost(step.producer) + step.kernel.cost
     if isinstance(step, Product):
         return int(step.flops * _COST_OF_FLOP)
     return step.cost if isinstance(step, Kernel) else 0

@@ -6,8 +6,6 @@ follow one another, the whole is a single product of more rows; else it is a loo
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
@@ -18,8 +16,6 @@ from ndgrad.compiler.kernels import arrays
 from ndgrad.compiler.lower.places import Place, contiguous
 from ndgrad.compiler.native.ir import Function, element_of
 from ndgrad.compiler.program import Instruction, Value
-
-_INTEGER = ctypes.c_int64
 
 #: Products of a batch that are enough pieces of work for the threads as they are.
 _MANY = 32
@@ -33,16 +29,7 @@ def _name(element: str) -> str:
 def symbols(element: str) -> dict[str, int]:
     """The addresses of what a segment calls, in the library of the kernels."""
     code = arrays.code("product", element)
-    return {_name(element): code.address("product"), f"{_name(element)}_batch": code.address("product_batch")}
-
-
-@functools.cache
-def _measured(element: str, what: str, m: int, n: int, k: int) -> int:
-    """A number that the library gives for a product of this size."""
-    function = ctypes.CFUNCTYPE(_INTEGER, _INTEGER, _INTEGER, _INTEGER)(
-        arrays.code("product", element).address(f"product_{what}")
-    )
-    return int(function(m, n, k))
+    return {f"{_name(element)}{what}": code.address(f"product{what}") for what in ("", "_batch", "_ahead_pack")}
 
 
 def is_product(instruction: Instruction) -> bool:
@@ -83,7 +70,20 @@ class Product:
     @property
     def buffer_bytes(self) -> int:
         """The memory that a worker packs its matrices into."""
-        return -64 * (-_measured(self.element, "bytes", self.m, self.n, self.k) // 64)
+        return -64 * (-self._sizes().buffer // 64)
+
+    @property
+    def ahead_bytes(self) -> int:
+        """The memory that the second matrix is packed into before the pieces begin; 0 if they pack it themselves."""
+        return -64 * (-self._sizes(ahead=not self.batch).ahead // 64)
+
+    @property
+    def ahead_chunks(self) -> int:
+        """The pieces of that packing."""
+        return self._sizes().ahead_chunks
+
+    def _sizes(self, ahead: bool = False) -> arrays.ProductSizes:
+        return arrays.product_sizes(self.element, self.m, self.n, self.k, ahead)
 
     @property
     def flops(self) -> int:
@@ -97,13 +97,7 @@ class Product:
     @property
     def of_each(self) -> int:
         """The pieces that the library cuts a single product into."""
-        return max(1, _measured(self.element, "chunks", self.m, self.n, self.k))
-
-    @property
-    def chunk_sides(self) -> tuple[int, int]:
-        """The rows and the columns of the result that one of those computes."""
-        high, wide = (_measured(self.element, what, self.m, self.n, self.k) for what in ("high", "wide"))
-        return high, wide
+        return max(1, self._sizes(ahead=not self.batch).chunks)
 
     @property
     def together(self) -> int:
@@ -111,27 +105,32 @@ class Product:
         return self.of_each if prod(self.batch) >= _MANY else 1
 
     def functions(
-        self, name: str, slots: dict[Value, int], at_once: bool, between: int | None = None, parts: int | None = None
+        self,
+        name: str,
+        slots: dict[Value, int],
+        at_once: bool,
+        between: int | None = None,
+        parts: int | None = None,
+        packed: int | None = None,
     ) -> list[Function | str]:
         """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once. `between`: bytes
         between the buffers of two workers, where other products use them, too; `parts`: equal parts of the batch, if
-        those are to be the pieces."""
-        element, kernel = self.element, _name(self.element)
+        those are to be the pieces; `packed`: where behind the buffers the second matrix is packed ahead."""
+        kernel = _name(self.element)
         f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
-        a, b, c, buffer = (f.set(f"load ptr, ptr {f.address('ptr', '%table', str(n))}") for n in (
-            slots[self.a.root], slots[self.b.root], slots[self.result], len(slots)))  # fmt: skip
-        a = f.address(element, a, str(self.a.offset)) if self.a.offset else a
-        b = f.address(element, b, str(self.b.offset)) if self.b.offset else b
+        c, buffer = (f.set(f"load ptr, ptr {f.address('ptr', '%table', str(n))}") for n in (
+            slots[self.result], len(slots)))  # fmt: skip
+        ahead = "null" if packed is None else f.ahead(buffer, packed)
         buffer = f.ahead(buffer, f.mul("%worker", between or self.buffer_bytes))
         sizes = [f"i64 {self.m}", f"i64 {self.n}", f"i64 {self.k}"]
-        first = [f"ptr {a}", f"i64 {self.a.strides[-2]}", f"i64 {self.a.strides[-1]}"]
-        second = [f"ptr {b}", f"i64 {self.b.strides[-2]}", f"i64 {self.b.strides[-1]}"]
-        begin, end = "0", str(self.chunks * self.together)
+        first, second = (_matrix(f, place, slots) for place in (self.a, self.b))
+        begin, end = "0", str(prod(self.batch) * self._sizes().chunks)
         if not at_once:
             together = self.together if parts is None else prod(self.batch) // parts * self.of_each
             begin = f.mul("%chunk", together)
             end = f.add(begin, together)
-        rest = [f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null", f"ptr {buffer}", f"i64 {begin}", f"i64 {end}"]
+        result = [f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null"]
+        rest = [*result, f"ptr {ahead}", f"ptr {buffer}", f"i64 {begin}", f"i64 {end}"]
         if not self.batch:
             f.call_outside(kernel, *sizes, *first, *second, *rest)
             f.returns()
@@ -144,6 +143,25 @@ class Product:
         )
         f.returns()
         return [batch, f]
+
+    def packing(self, name: str, slots: dict[Value, int], packed: int) -> Function:
+        """void name(ptr table, i64 chunk, i64 worker): a piece of packing the second matrix, into memory so many bytes
+        behind the beginning of the buffers."""
+        f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
+        buffer = f.set(f"load ptr, ptr {f.address('ptr', '%table', str(len(slots)))}")
+        target = [f"ptr {f.ahead(buffer, packed)}", "i64 %chunk", f"i64 {f.add('%chunk', 1)}"]
+        second = _matrix(f, self.b, slots)
+        f.call_outside(f"{_name(self.element)}_ahead_pack", f"i64 {self.n}", f"i64 {self.k}", *second, *target)
+        f.returns()
+        return f
+
+
+def _matrix(f: Function, place: Place, slots: dict[Value, int]) -> list[str]:
+    """The address of a matrix, and its strides."""
+    start = f.set(f"load ptr, ptr {f.address('ptr', '%table', str(slots[place.root]))}")
+    if place.offset:
+        start = f.address(element_of(place.root.dtype), start, str(place.offset))
+    return [f"ptr {start}", f"i64 {place.strides[-2]}", f"i64 {place.strides[-1]}"]
 
 
 def product(instruction: Instruction, a: Place, b: Place) -> Product:

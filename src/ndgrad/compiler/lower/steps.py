@@ -3,7 +3,7 @@
     Kernel      elementwise ops and reductions over one space of indices, as items
     Product, Routine, Loop    what files of these names say (products.py, routines.py, loops.py)
     Chain       kernels and products that go through a batch together (chains.py)
-    Finished    a product or a convolution with the kernel that ends its pieces (epilogues.py)
+    Finished    a convolution with the kernel that ends its pieces (epilogues.py)
     Call        an op that NumPy runs
 """
 
@@ -116,10 +116,10 @@ class Chain:
 
 @dataclass(eq=False, slots=True)
 class Finished:
-    """A product or a convolution, and the kernel that goes over each piece of its result while that is in the cache; its
-    space is that of the result's rows and columns (epilogues.py)."""
+    """A convolution, and the kernel that goes over each piece of its result while that is in the cache; its space is that
+    of the result's rows and columns (epilogues.py)."""
 
-    producer: Product | Routine
+    producer: Routine
     kernel: Kernel
 
     def touched(self) -> AbstractSet[Value]:

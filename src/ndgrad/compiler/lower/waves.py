@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from ndgrad.compiler.lower.products import Product
-from ndgrad.compiler.lower.steps import Finished, Kernel, Step
+from ndgrad.compiler.lower.steps import Kernel, Step
 from ndgrad.compiler.program import Value
 
 #: Steps of a wave, at most: the memory that they need is all there at once.
@@ -50,6 +50,6 @@ def waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1)
     return found
 
 
-def _can_join(step: Step) -> TypeGuard[Kernel | Product | Finished]:
+def _can_join(step: Step) -> TypeGuard[Kernel | Product]:
     """Whether a step is pieces of work without an order."""
-    return isinstance(step, (Kernel, Product)) or (isinstance(step, Finished) and isinstance(step.producer, Product))
+    return isinstance(step, (Kernel, Product))

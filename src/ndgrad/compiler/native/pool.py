@@ -17,7 +17,7 @@ Note [How a run goes]
 The state is a few words, each group in a cache line of its own.
 
     busy      1 while somebody runs; who finds it so does the chunks alone: a second Python thread, a run inside a run
-    epoch     counts runs; a worker spins on it for some 30 us and then sleeps until it changes
+    epoch     counts runs; a worker spins on it for some 200 us and then sleeps until it changes
     gate      open (bit 32) | places left (bits 16-31) | workers inside (bits 0-15), one atomic word
     ranges    per home: the first chunk that is left (bits 0-31) and the end (bits 32-63), one atomic word
 
@@ -63,8 +63,8 @@ from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.native import pool_code
 from ndgrad.compiler.native.target import Code, host
 
-#: How long a worker waits for the next run before it sleeps, in seconds: more than Python takes between two calls, and
-#: little enough to be no burden on those who share the machine.
+#: How long a worker waits for the next run before it sleeps, in seconds: more than Python takes between two calls, or one
+#: thread for those steps of a program that are not shared; and little enough to be no burden on those who share the machine.
 SPIN = 200e-6
 
 _Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
