@@ -195,6 +195,24 @@ class _Grouping:
         for value in program.outputs:
             if self.places[value].root in self.orders:
                 self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
+            elif abilities.has_routines:
+                self._put_in_order(value)
+
+    def _put_in_order(self, value: Value) -> None:
+        """Let the kernel that computes an output, which is that with its dimensions in another order, write it in its own
+        order: it would be copied after all steps."""
+        place = self.places[value]
+        number = self.kernel_of.get(place.root)
+        order = sorted(range(value.ndim), key=lambda d: -place.strides[d])
+        if number is None or place.is_whole or not place.permuted(order).is_whole:
+            return
+        kernel, copied = self.steps[number], Value(value.shape, value.dtype)
+        assert isinstance(kernel, Kernel)
+        target = whole(copied).permuted(order).reshaped(kernel.shape)
+        if target is None or place.root in kernel.targets or place.root in kernel.row_values:
+            return
+        kernel.puts.append((place.root, target))
+        self.places[value] = whole(copied)
 
     def _take(self, instruction: Instruction) -> None:
         op, can = instruction.op, self.abilities
