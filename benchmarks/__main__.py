@@ -112,7 +112,7 @@ def main() -> None:
     others = [name for name in arguments.libraries if name != "numpy"]
     if "memory" in wanted:
         size = footprint.MEMORY_SIZE // (1 if arguments.thorough else 10)
-        report.memory = footprint.peak_memory(others, ["chain", "transformer"], size)
+        report.memory = footprint.peak_memory(others, footprint.MEMORY_JOBS, size)
     if "first-call" in wanted:
         compilers = [name for name in others if name in ("ndgrad-compiled", "torch-compiled", "jax-jit")]
         report.first_calls = footprint.first_calls(compilers, FIRST_CALLS)

@@ -95,8 +95,8 @@ def numpy_functions(np_namespace: Any, **others: Callable[[Any], Any]) -> dict[s
     }
 
 
-def draw(length: int, seed: int) -> list[Op]:
-    """Ops drawn uniformly among those admissible for the values reached so far."""
+def draw(length: int, seed: int, leaves: int = 2) -> list[Op]:
+    """Ops drawn uniformly among those admissible for the values reached so far; of one leaf, those of one operand."""
     functions = numpy_functions(
         np,
         erf=np.vectorize(math.erf),
@@ -110,7 +110,7 @@ def draw(length: int, seed: int) -> list[Op]:
     connected = np.ones(x.shape, dtype=bool)
     while len(drawn) < length:
         op = OPS[random.integers(len(OPS))]
-        if op.low <= x.min() and x.max() <= op.high:
+        if op.operands <= leaves and op.low <= x.min() and x.max() <= op.high:
             result = functions[op.name](*(x, y)[: op.operands])
             reached = connected & (result == x) if op.name in SELECTING else connected
             bounded = np.abs(result).max() <= LARGEST and np.std(result) >= FLATTEST
@@ -120,10 +120,10 @@ def draw(length: int, seed: int) -> list[Op]:
     return drawn
 
 
-def inputs(size: int, dtype: type[np.floating[Any]] = np.float64) -> list[np.ndarray]:
-    """The two leaves of a chain."""
+def inputs(size: int, dtype: type[np.floating[Any]] = np.float64, count: int = 2) -> list[np.ndarray]:
+    """The leaves of a chain."""
     random = np.random.default_rng(SEED)
-    return [random.uniform(LOW, HIGH, size).astype(dtype) for _ in range(2)]
+    return [random.uniform(LOW, HIGH, size).astype(dtype) for _ in range(count)]
 
 
 def repeated(length: int) -> list[Op]:
@@ -134,16 +134,16 @@ def repeated(length: int) -> list[Op]:
 
 def chain_step(torch: Any, arrays: list[np.ndarray], ops: Sequence[Op]) -> Step:
     """Forward and backward through a chain, in torch's dialect."""
-    x, y = leaves(torch, arrays)
-    calls = [(getattr(torch, op.name), op.operands == 2) for op in ops]
+    parameters = leaves(torch, arrays)
+    calls = [(getattr(torch, op.name), op.operands) for op in ops]
 
     def loss() -> Any:
-        state = x
-        for function, binary in calls:
-            state = function(state, y) if binary else function(state)
+        state, others = parameters[0], parameters[1:]
+        for function, operands in calls:
+            state = function(state, *others[: operands - 1])
         return state.sum()
 
-    return backward_step(loss, [x, y])
+    return backward_step(loss, parameters)
 
 
 def chain_functional_step(dialect: Functional, arrays: list[np.ndarray], ops: Sequence[Op]) -> Step:
@@ -155,12 +155,12 @@ def chain_functional_step(dialect: Functional, arrays: list[np.ndarray], ops: Se
         relu=dialect.relu,
         rsqrt=lambda x: 1.0 / dialect.np.sqrt(x),
     )
-    calls = [(functions[op.name], op.operands == 2) for op in ops]
+    calls = [(functions[op.name], op.operands) for op in ops]
 
     def loss(parameters: list[Any]) -> Any:
-        state, y = parameters
-        for function, binary in calls:
-            state = function(state, y) if binary else function(state)
+        state, others = parameters[0], parameters[1:]
+        for function, operands in calls:
+            state = function(state, *others[: operands - 1])
         return dialect.np.sum(state)
 
     return functional_step(dialect, loss, arrays)

@@ -4,9 +4,9 @@ A training step allocates and frees the same tens of megabytes over and over. Th
 of its heap back whenever much of it is free, so every step pays for fresh pages: on the transformer and the
 convolutional network of our benchmarks that is a fifth and a third of the time. glibc can be told to keep more;
 other C libraries cannot, and there this file does nothing. The setting holds for the whole process, so it is made
-where training starts, with the first optimizer, and not when ndgrad is imported; `set_retained_memory` chooses at
-any time, and the environment variable NDGRAD_RETAINED_MEMORY (bytes) says what optimizers shall choose, where 0
-leaves the allocator alone.
+where the same memory is about to be asked for again and again, with the first optimizer and with the first compiled
+function whose results are large, and not when ndgrad is imported; `set_retained_memory` chooses at any time, and the
+environment variable NDGRAD_RETAINED_MEMORY (bytes) says what these shall choose, where 0 leaves the allocator alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGEST_ON_THE_HEAP = 32 << 20
 _AS_IT_STARTS = 128 << 10
 
 _retained = 0
-#: Whether the user or an optimizer has chosen.
+#: Whether somebody has chosen.
 _chosen = False
 
 
@@ -65,8 +65,9 @@ def get_retained_memory() -> int:
     return _retained
 
 
-def retain_for_training() -> None:
-    """Apply the environment's wish, or the default, unless a choice has been made: called when an optimizer is made."""
+def retain_by_default() -> None:
+    """Apply the environment's wish, or the default, unless a choice has been made: called when an
+    optimizer is made, or a compiled function with large results."""
     global _chosen
     if _chosen:
         return

@@ -19,7 +19,7 @@ from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
 from ndgrad.api.elementwise import where
 from ndgrad.arrays import recording
-from ndgrad.arrays.memory import retain_for_training
+from ndgrad.arrays.memory import retain_by_default
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.sparse_gradients import is_sparse_data
@@ -169,7 +169,7 @@ class Optimizer:
             raise TypeError(
                 "params is one tensor, and must be an iterable of tensors or dicts. Put it into a list. [nd-optimizer]"
             )
-        retain_for_training()
+        retain_by_default()
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []

@@ -24,6 +24,7 @@ from ndgrad.compiler.lower.steps import Call, Kernel
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.reroll import rolled
 from ndgrad.compiler.program import Program
+from ndgrad.compiler.text import parse_program
 from tests.compiler.traced import arrays_for, random_function, run, traced
 
 RNG = np.random.default_rng(5)
@@ -365,3 +366,27 @@ def test_a_transposed_gradient_is_a_product_and_no_copy() -> None:
     made, _ = native(lambda x, w: x @ w.T, floats(6, 5), floats(7, 5))
     assert kinds(made) == ["Product", "Product", "Product"]
     assert made.gives_fresh
+
+
+@pytest.mark.parametrize("others", ["", ", %1", ", %3"])
+@pytest.mark.parametrize(("shape", "dims"), [((3, 5), (1, 0)), ((64, 48), (1, 0)), ((2, 3, 4), (2, 0, 1))])
+def test_outputs_with_dimensions_in_another_order_are_written_so(
+    shape: tuple[int, ...], dims: tuple[int, ...], others: str
+) -> None:
+    """By the kernel that computes them, also where they are wanted as they are, or added up, too."""
+    text = ",".join(map(str, shape)), ",".join(str(shape[d]) for d in dims), ",".join(map(str, shape[1:]))
+    program = NativeProgram(
+        parse_program(f"""program p(%0: float64[{text[0]}])
+  %1: float64[{text[0]}] = mul(%0, 2.0)
+  %2: float64[{text[1]}] = permute(%1, dims={dims})
+  %3: float64[{text[2]}] = sum(%1, dim=(0,), keepdim=False, dtype=None)
+  return %2{others}
+""")
+    )
+    x = np.random.default_rng(0).standard_normal(shape)
+    found = program([x])
+    assert (found[0] == (x * 2).transpose(dims)).all()
+    assert all(place.is_whole for place in program.outputs)
+    assert all(a.flags.c_contiguous for a in found)
+    if others:
+        np.testing.assert_allclose(found[1], x * 2 if others == ", %1" else (x * 2).sum(0), rtol=1e-14)

@@ -140,8 +140,26 @@ class _Grouping:
             if place.is_whole and place.root not in taken:
                 taken.add(place.root)
             elif place.root in self.orders or (self.abilities.is_type(value.dtype) and value.size):
-                place = self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
-                taken.add(place.root)
+                if place.root in self.orders or not self._put_in_order(value):
+                    self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
+                taken.add(self.places[value].root)
+
+    def _put_in_order(self, value: Value) -> bool:
+        """Let the kernel that computes an output, which is that with its dimensions in another order, write it in its own
+        order, too: no other has to read it again."""
+        place = self.places[value]
+        number = self.kernel_of.get(place.root)
+        order = sorted(range(value.ndim), key=lambda d: -place.strides[d])
+        if number is None or place.is_whole or not place.permuted(order).is_whole:
+            return False
+        kernel, copied = self.steps[number], Value(value.shape, value.dtype)
+        assert isinstance(kernel, Kernel)
+        target = whole(copied).permuted(order).reshaped(kernel.shape)
+        if target is None or place.root in kernel.targets or place.root in kernel.row_values:
+            return False
+        kernel.puts.append((place.root, target))
+        self.places[value] = whole(copied)
+        return True
 
     # ----- orders of dimensions ---------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.memory import retain_by_default
 from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly, threads_of
 from ndgrad.compiler.lower.chains import chained
@@ -25,6 +26,7 @@ from ndgrad.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad.compiler.lower.loops import Loop, Pieces
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.lower.pointwise import cost_alone
 from ndgrad.compiler.lower.steps import Call, Groups, Step
 from ndgrad.compiler.lower.templates import Sizes, code_for
 from ndgrad.compiler.lower.waves import waves
@@ -38,6 +40,7 @@ from ndgrad.compiler.ops import as_complex, as_pairs
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.by_parts import by_parts
 from ndgrad.compiler.passes.decompose import decompose
+from ndgrad.compiler.passes.neighbours import neighbours_in_place
 from ndgrad.compiler.passes.regions import in_regions
 from ndgrad.compiler.passes.turned import with_turned_products
 from ndgrad.compiler.program import Program, Value
@@ -50,6 +53,9 @@ _LONG = 100_000
 _LONG_PROGRAM = 12
 #: Steps of a segment, at most: LLVM takes long over long blocks.
 _LONGEST_SEGMENT = 32
+
+#: Bytes of the results of a call from which on pages that the C library asks for anew take longer than computing them.
+_RETAINED = 1 << 20
 
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -77,7 +83,7 @@ class NativeProgram:
         simple = simplified(
             Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name)
         )
-        self.program = in_regions(with_turned_products(simple))
+        self.program = in_regions(neighbours_in_place(with_turned_products(simple), cost_alone))
         groups = self.groups = grouped(self.program)
         for step in groups.steps:
             if isinstance(step, Loop):
@@ -118,6 +124,8 @@ class NativeProgram:
         ordered = dict.fromkeys([*(p.root for p in self.outputs), *spans])
         self.fresh = [v for v in ordered if v in fresh and v not in called]
         self.called = called
+        if sum(v.nbytes for v in self.fresh) >= _RETAINED:
+            retain_by_default()
         #: what a native call is given addresses of; it comes first in the table, in this order
         self.given = [*program.inputs, *self.fresh, *program.constants]
         self.slots = {v: n for n, v in enumerate(dict.fromkeys([*self.given, *spans]))}

@@ -122,6 +122,11 @@ def cost(instruction: Instruction) -> int:
     return 4 if name == "div" else 12
 
 
+def cost_alone(instruction: Instruction) -> int | None:
+    """The same of an op that computes each element by itself, on slices as on the whole; None for others."""
+    return cost(instruction) if is_pointwise(instruction) and "shape" not in instruction.settings else None
+
+
 _CHEAP = frozenset(
     "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum "
     "relu cast expand clone reshape sum sum_all muladd".split()

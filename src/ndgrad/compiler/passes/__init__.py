@@ -12,7 +12,7 @@
     order        views where they are used                             decompose   composite ops in terms of simpler ones
     indexing     reading and adding by index, likewise                 expansion   what has to be checked for it
     halves       casts to and fro, for devices                         attention   its gradients as one op, for devices
-    turned       products that leave transposed, for native code
+    turned       products that leave transposed, for native code       neighbours  slices of cheap values, computed where they are read
     contraction  einsum and its like as matrix products                by_parts    complex numbers as pairs of real ones:
     complex_walk, complex_formulas, complex_functions, complex_products    what that consists of
 

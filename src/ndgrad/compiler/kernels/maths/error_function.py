@@ -5,7 +5,7 @@
 
 E and G polynomials: erfc(x) exp(x^2) (1 + 2x) runs from 1 at 0 to 2/sqrt(pi) at infinity and is smooth in t. The tail
 of erfc keeps its last place because x^2, the quotients and the product are pairs; erf = 1 - erfc does not need that,
-since erfc is small where it is used.
+since erfc is small where it is used, and computed only if it is in some lane.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ def erf(x: Real) -> Real:
     w = x.w
     a = absolute(x)
     near = muladd(_near(a), a, a)
-    inside = lesser(a, 6.0 if not w.single else 4.0)  # where it is 1 to the last place
-    t = (inside - 2.0) / (inside + 2.0)
-    g = polynomial(t, POLYNOMIALS["scaled_erfc"][w.degrees]) + 1.28125
-    parts = reduced(-(inside * inside))
-    e = (excess(parts.r) + 1.0) * parts.shifted.scale()
-    far = 1.0 - e * (g / muladd(inside, 2.0, 1.0))
-    return copysign((a > 1.0).choose(far, near), x)  # a NaN is near
+
+    def far() -> list[Real]:
+        inside = lesser(a, 6.0 if not w.single else 4.0)  # where it is 1 to the last place
+        t = (inside - 2.0) / (inside + 2.0)
+        g = polynomial(t, POLYNOMIALS["scaled_erfc"][w.degrees]) + 1.28125
+        parts = reduced(-(inside * inside))
+        e = (excess(parts.r) + 1.0) * parts.shifted.scale()
+        return [1.0 - e * (g / muladd(inside, 2.0, 1.0))]
+
+    return copysign(w.rarely(a > 1.0, [near], far)[0], x)  # a NaN is near
 
 
 def erfc(x: Real) -> Real:

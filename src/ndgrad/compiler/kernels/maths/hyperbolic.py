@@ -3,7 +3,7 @@
 tanh(x) is 1 - 2 / (exp(2x) + 1), and near 0, where that would cancel, a polynomial. With a = |x|, sigmoid divides
 numbers between 0 and 2: with e = exp(-a) it is 1 / (1 + e) on the right and e / (1 + e) on the left. sinh and cosh
 are halves of exp(a) +- exp(-a), where 0.5 exp(a) is computed as one number, since exp(a) may overflow first; near 0,
-sinh is a polynomial. The inverses are logarithms of 1 + (a pair):
+sinh is a polynomial. What is far from 0 is computed only if some lane is. The inverses are logarithms of 1 + (a pair):
 
     asinh(a) = log(1 + a + a^2 / (1 + sqrt(1 + a^2))),
     acosh(x) = log(1 + t + sqrt(t (t + 2))),  t = x - 1,
@@ -36,11 +36,14 @@ def tanh(x: Real) -> Real:
     a = absolute(x)
     z = x * x
     near = muladd(polynomial(z, POLYNOMIALS["hyperbolic_tangent"][w.degrees]) * z, a, a)
-    inside = lesser(a, 20.0)  # where it is 1 to the last place; and no NaN
-    parts = reduced(inside + inside)
-    e = (excess(parts.r, parts.rest) + 1.0) * parts.shifted.scale()
-    far = 1.0 - 2.0 / (e + 1.0)
-    return copysign((a > 0.65).choose(far, near), x)  # a NaN is near
+
+    def far() -> list[Real]:
+        inside = lesser(a, 20.0)  # where it is 1 to the last place; and no NaN
+        parts = reduced(inside + inside)
+        e = (excess(parts.r, parts.rest) + 1.0) * parts.shifted.scale()
+        return [1.0 - 2.0 / (e + 1.0)]
+
+    return copysign(w.rarely(a > 0.65, [near], far)[0], x)  # a NaN is near
 
 
 def sigmoid(x: Real) -> Real:
@@ -74,10 +77,14 @@ def cosh(x: Real) -> Real:
 
 def sinh(x: Real) -> Real:
     a = absolute(x)
-    half = _half_exp(a)
     z = x * x
     near = muladd(polynomial(z, POLYNOMIALS["hyperbolic_sine"][x.w.degrees]) * z, x, x)
-    return (a < 1.0).choose(near, copysign(half - 0.25 / half, x))
+
+    def far() -> list[Real]:
+        half = _half_exp(a)
+        return [copysign(half - 0.25 / half, x)]
+
+    return x.w.rarely(a >= 1.0, [near], far)[0]  # a NaN is near
 
 
 # ----- inverses -------------------------------------------------------------------------------------------------------
