@@ -67,9 +67,9 @@ FAMILIES = {
         "torch.topk(A, 20, 1)[0]"
     ),
     "linalg": (
-        "M @ M; S @ S; torch.linalg.inv(S); torch.linalg.solve(S, S); torch.linalg.det(S); "
+        "M @ M; S @ S; torch.linalg.inv(S); torch.linalg.solve(S, S * S); torch.linalg.det(S); "
         "torch.linalg.cholesky(S); torch.linalg.eigh(S)[0]; torch.linalg.svd(S)[1]; torch.linalg.qr(S)[0]; "
-        "torch.linalg.inv(M); torch.linalg.solve(M, M); torch.linalg.slogdet(M)[1]"
+        "torch.linalg.inv(M); torch.linalg.solve(M, M * M); torch.linalg.slogdet(M)[1]"
     ),
     "FFT": (
         "torch.fft.fft(z).real; torch.fft.rfft(z).real; torch.fft.rfft(Z).imag; torch.fft.fft2(Z).real; "

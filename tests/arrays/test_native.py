@@ -103,6 +103,8 @@ ELEMENTWISE = {
     "smooth_l1": lambda x, y: F.smooth_l1_loss(x, y, reduction="none", beta=0.7),
     "bce with logits": lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"),
     "logaddexp": nd.logaddexp,
+    "atan2": nd.atan2,
+    "pow of two": lambda x, y: (x * x + 0.1) ** y,
     "fmod": lambda x, y: nd.fmod(x, y.abs() + 0.5),
     "lerp": lambda x, y: nd.lerp(x, y, 0.3),
     "where": lambda x, y: nd.where(x > y, x, y * y),
@@ -119,7 +121,7 @@ def test_elementwise_functions_and_their_derivatives_give_what_numpy_gives(name,
     _compared(function, arrays, ulp=16)
 
 
-_OF_TWO = {"smooth_l1", "bce with logits", "logaddexp", "fmod", "lerp", "where"}
+_OF_TWO = {"smooth_l1", "bce with logits", "logaddexp", "atan2", "pow of two", "fmod", "lerp", "where"}
 
 
 @pytest.mark.parametrize("name", ["gelu", "silu", "hardswish", "softplus", "erf", "sigmoid"])

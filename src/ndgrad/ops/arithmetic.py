@@ -179,6 +179,13 @@ def _pow(x: Any, exponent: Any) -> Any:
             return 1.0 / x**0.5
         if exponent == -2 and x.dtype.kind in FLOATING:
             return 1.0 / (x * x)
+        if exponent in (-1, 0.5, 1, 2):
+            return x**exponent
+    return _power(numpy, x, exponent)
+
+
+@native.with_kernel("pow")
+def _power(np: Library, x: Any, exponent: Any) -> Any:
     return x**exponent
 
 

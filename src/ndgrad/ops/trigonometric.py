@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.arrays import native
 from ndgrad.arrays.precision import finfo
 from ndgrad.ops.arithmetic import may_vanish
 from ndgrad.ops.table import elementwise
@@ -41,7 +42,7 @@ def _radius_squared(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
 
 
 atan2 = elementwise(
-    "atan2", "arctan2", args="x y",
+    "atan2", native.with_kernel("atan2")(lambda np, x, y: np.arctan2(x, y)), args="x y",
     shared=_radius_squared,
     x=lambda t, y, shared: t * (y / shared),
     y=lambda t, x, shared: t * -(x / shared),

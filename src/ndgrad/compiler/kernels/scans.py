@@ -36,9 +36,9 @@ def scan_function(how: str, element: str, abreast: int) -> Function:
     with f.loop(end, begin, str(abreast)) as r:
         lines = []
         for n in range(abreast):
-            line = f.least(f.add(r, n), f.sub(end, 1))
-            outer = f.set(f"udiv i64 {line}, {inner}")
-            column = f.sub(line, f.mul(outer, inner))
+            number = f.least(f.add(r, n), f.sub(end, 1))
+            outer = f.set(f"udiv i64 {number}, {inner}")
+            column = f.sub(number, f.mul(outer, inner))
             start = f.add(f.add(f.mul(f.mul(outer, length), inner), column), first)
             lines.append([f.address(element, place, start) for place in places])
         states = [f.carried(kind, _widened(f, element, kind, f.load(Vector(element), line[1]))) for line in lines]
