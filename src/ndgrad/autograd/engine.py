@@ -736,7 +736,7 @@ def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     outside = scope()
     try:
         if task.lane == "tensors":
-            restore(outside.changed(entered=outside.modes.entered + 1, grad_enabled=task.create_graph))
+            restore(outside.recording(task.create_graph))
         else:
             restore(outside.changed(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
         with np.errstate(all="ignore"):
