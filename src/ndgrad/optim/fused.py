@@ -308,11 +308,11 @@ class _Plan:
             return None
         if [*chain.from_iterable(self.states)] != self.keys:
             return None
-        if not all(_are([state[name] for state in states], tensors) for name, tensors in self.held.items()):
+        if not all(_are([state[name] for state in self.states], tensors) for name, tensors in self.held.items()):
             return None
         if not _are([t._array for t in self.tensors], self.memory):
             return None
-        if not all(_one_number([state[name] for state in states]) for name in self.numbers):
+        if not all(_one_number([state[name] for state in self.states]) for name in self.numbers):
             return None
         gradients = [p.grad for p in self.updated]
         if not FACES.keys() >= {*map(type, gradients)}:  # None is of no such class
