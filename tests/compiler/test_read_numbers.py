@@ -207,3 +207,21 @@ def test_what_a_number_is_written_into_is_no_part_of_a_program() -> None:
     assert seen == [2.0, 2.0]
     assert isinstance(seen[0], float)
     assert type(seen[0]) is float
+
+
+KIND = type
+
+
+@pytest.mark.parametrize(
+    "is_float",
+    [lambda v: type(v) is float, lambda v: KIND(v) is float, lambda v, kind=type: kind(v) is float, lambda v: {float: 1}.get(type(v))],
+    ids=["by name", "by another name", "by default", "as key"],
+)
+def test_who_asks_for_the_type_of_a_number_is_given_a_number(is_float: Any) -> None:
+    def doubled(x: Any) -> Any:
+        return x * 2 if is_float(x.sum().item()) else x * 3
+
+    compiled = ndgrad.compile(doubled)
+    for _ in range(3):
+        assert compiled(ndgrad.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    assert not ndgrad.compiler.explain(doubled, ndgrad.ones(3)).compiled

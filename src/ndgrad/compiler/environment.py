@@ -471,6 +471,11 @@ class Environment:
             self.quick = None  # which knows what was there before
 
     @property
+    def may_ask_for_types(self) -> bool:
+        """Whether code of the user's may call `type`, by that name or another one that stands for it."""
+        return "type" in self._names or id(type) in self._seen
+
+    @property
     def reached(self) -> Iterable[int]:
         """The identities of all objects that are reached."""
         return self._seen.keys()

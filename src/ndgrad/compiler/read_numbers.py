@@ -6,7 +6,8 @@ ops with tensors, in whose dtype it takes part. A comparison, or whether a quoti
 the trace follows (see ndgrad.compiler.decisions). A number that is returned is one more output, handed out as Python's.
 
 Whatever needs the number itself (to print it, `int`, `float`, `math`, as a size or a key) ends the trace. Python's own code
-cannot take it for a number in silence: it is none, though `isinstance` says so.
+cannot take it for a number in silence: it is none, though `isinstance` and `__class__` say so. `type` would say what it
+is: where code of the user's names that, nothing stands for numbers.
 """
 
 from __future__ import annotations

@@ -174,6 +174,7 @@ class Specialisation:
             return None
 
         tracer = Tracer(self.name, admits, self.environment.generator_state)
+        tracer.reads_numbers = not self.environment.may_ask_for_types
         tracer.outcomes = self.given_outcomes
         self.grad_enabled = thread.grad_enabled
         with tracing(tracer, self.environment):

@@ -79,6 +79,8 @@ class Tracer:
         #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
         self.conditions: list[tuple[Value, bool]] = []
         self.outcomes: list[bool] | None = None
+        #: whether something may stand for a number that is read: not where the function may ask of which type it is
+        self.reads_numbers = True
         #: of those that the function itself asked: where, and the answer
         self.decided: list[tuple[str | None, bool]] = []
         #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
@@ -208,7 +210,7 @@ class Tracer:
 
     def read(self, payload: TracedArray) -> Any:
         """What stands for the number that a traced array holds (see ndgrad.compiler.read_numbers); None if nothing does."""
-        return read(self, self.value_of(payload))
+        return read(self, self.value_of(payload)) if self.reads_numbers else None
 
     def drawn(self, draw: Draw) -> Value:
         """Random numbers, which are another input of the program (see Note [Random numbers as inputs])."""
