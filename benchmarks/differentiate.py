@@ -5,6 +5,7 @@ Both return the loss, then the gradients in the order of the parameters, so that
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -92,5 +93,24 @@ def functional_step(
     def step() -> Sequence[Any]:
         value, gradients = dialect.wait(value_and_grad(inputs, *constants))
         return [value, *gradients]
+
+    return step
+
+
+def expression_step(torch: Any, expression: str, names: dict[str, Any], leaves: Sequence[Any]) -> Step:
+    """One expression of torch's dialect, forward and back: it returns the value, then the gradients of the leaves."""
+    function = eval(f"lambda: {expression}", names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value = function().detach()
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, tuple(value.shape))  # equal ones would cancel in a softmax
+    gradient = torch.tensor(weights).to(value.dtype)
+
+    def step() -> list[Any]:
+        for t in leaves:
+            t.grad = None
+        result = function()
+        result.backward(gradient)
+        return [result, *(t.grad for t in leaves)]
 
     return step

@@ -6,12 +6,11 @@ one line each and their geometric mean. They were taken from what programs use m
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from benchmarks.differentiate import leaf
+from benchmarks.differentiate import expression_step, leaf
 from benchmarks.registry import Step, workload
 
 #: The variables that the expressions below use: leaves (a, b vectors; A, B matrices; C a batch of them; S positive
@@ -74,21 +73,7 @@ def register(expression: str) -> None:
     def single_op(torch: Any) -> Step:
         names = variables(torch)
         leaves = [names[name] for name in code.co_names if name in SHAPES or name == "S"]
-        function = eval(f"lambda: {expression}", names)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = function().detach()
-        weights = np.random.default_rng(1).uniform(0.5, 1.5, tuple(value.shape))  # equal ones would cancel in a softmax
-        gradient = torch.tensor(weights).to(value.dtype)
-
-        def step() -> list[Any]:
-            for t in leaves:
-                t.grad = None
-            result = function()
-            result.backward(gradient)
-            return [result, *(t.grad for t in leaves)]
-
-        return step
+        return expression_step(torch, expression, names, leaves)
 
 
 for _expression in expressions():
