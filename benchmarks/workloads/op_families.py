@@ -101,7 +101,8 @@ def variables(torch: Any) -> dict[str, Any]:
         "L": random.integers(0, 317, 316), "I": random.integers(0, 3000, 3000),
         "J": random.integers(0, 100_000, 100_000),
         "G": random.integers(0, 317, (316, 317)), "U": random.uniform(0.1, 0.9, (316, 317)).astype(np.float32),
-        "V": random.choice(np.array([-1, 1], np.float32), (316, 317)), "Y": random.choice(np.array([-1, 1], np.float32), 316),
+        "V": random.choice(np.array([-1, 1], np.float32), (316, 317)),
+        "Y": random.choice(np.array([-1, 1], np.float32), 316),
     }  # fmt: skip
     return found | {name: torch.tensor(values) for name, values in constants.items()}
 
