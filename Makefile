@@ -59,8 +59,11 @@ test test-torch test-long test-arrayapi run-minimal: export OMP_NUM_THREADS = 1
 
 .PHONY: test test-torch test-long test-arrayapi test-browser test-minimal test-all
 test: $(VENV)/.extra-test $(VENV)/.repobook ## the test suites, less the comparison with torch and what is slow
-	@$(PYTEST) $(SUITE) -m "not slow and not stress and not browser" $(ARGS)
-	@cd repobook && $(abspath $(PY)) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -q
+# Both suites run, and a failure of either is a failure of the target.
+	@status=0; \
+	$(PYTEST) $(SUITE) -m "not slow and not stress and not browser" $(ARGS) || status=$$?; \
+	(cd repobook && $(abspath $(PY)) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -q) || status=$$?; \
+	exit $$status
 
 test-torch: $(VENV)/.extra-test $(VENV)/.extra-torch ## the same programs through torch and ndgrad
 	@$(PY) -c 'import torch; print("==> comparing with torch", torch.__version__)'

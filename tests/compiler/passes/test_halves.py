@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,6 +12,8 @@ from ndgrad.compiler.passes.halves import narrow
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 from tests.compiler.traced import traced
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
 
 BRAIN = np.dtype(ml_dtypes.bfloat16)
 
