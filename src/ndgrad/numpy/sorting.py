@@ -220,7 +220,9 @@ def unique(
     """
     t = as_array(ar)
     # NumPy's stubs list no call with flags that are not literal
-    found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]
+    found = list(np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan))  # type: ignore[call-overload]
+    if return_inverse and axis is not None:
+        found[2] = found[2].reshape(-1)  # NumPy 2.0.0 keeps the other axes, with length 1
     values = flat(t)[found[1]] if axis is None else taken(t, one_axis(axis, t.ndim), found[1])
     extras = [
         constant(f) for wanted, f in zip((return_index, *(True,) * (len(found) - 2)), found[1:], strict=True) if wanted
