@@ -37,7 +37,7 @@ PAGES = [
     ),
 ]
 PACKAGE = Path(ndgrad.__path__[0])
-OPTIONAL = frozenset("cupy einops ml_dtypes opt_einsum scipy".split())
+OPTIONAL = frozenset("cupy einops llvmlite ml_dtypes mpi4py onnx opt_einsum safetensors scipy".split())
 FLAGS = doctest.ELLIPSIS
 
 
@@ -122,9 +122,17 @@ def absent_library(error: BaseException | None) -> str | None:
 
 
 @pytest.fixture(autouse=True)
-def readers_defaults() -> None:
-    """What a reader has, who set nothing; the tests set double precision."""
+def readers_defaults() -> Iterator[None]:
+    """The default dtype of a reader, since tests use double precision."""
     ndgrad.set_default_dtype(ndgrad.float32)
+    yield
+    leave_process_group()
+
+
+def leave_process_group() -> None:
+    """Leave the process group of an example that stopped early, or the next example could not make one."""
+    if ndgrad.distributed.is_initialized():
+        ndgrad.distributed.destroy_process_group()
 
 
 #: A number with a point or an exponent. Integers, versions and names with digits are compared as text.
@@ -165,6 +173,8 @@ def run_session(session: doctest.DocTest) -> None:
     except doctest.UnexpectedException as raised:
         error = raised.exc_info[1]
     except doctest.DocTestFailure as failure:
+        if "[nd-install]" in failure.got and "[nd-install]" not in failure.example.want:
+            pytest.skip("a library of this example is not installed")
         line = (session.lineno or 0) + failure.example.lineno + 1
         difference = doctest.OutputChecker().output_difference(failure.example, failure.got, FLAGS)
         error = pytest.fail.Exception(
@@ -174,9 +184,12 @@ def run_session(session: doctest.DocTest) -> None:
 
 
 def skip_or_raise(error: BaseException) -> NoReturn:
+    """Skip an example for which a library is missing, or whose function an older NumPy does not have."""
     library = absent_library(error)
     if library is not None:
         pytest.skip(f"{library} is not installed")
+    if isinstance(error, AttributeError) and error.obj is ndgrad.numpy and not hasattr(np, error.name or ""):
+        pytest.skip(f"this NumPy has no {error.name}")
     raise error
 
 
@@ -319,6 +332,7 @@ def test_docstring_examples_of_module_run(
     for session in docstring_sessions().get(name, []):
         with subtests.test(session.name):
             run_session(session)
+        leave_process_group()
 
 
 def test_docstrings_have_examples() -> None:
