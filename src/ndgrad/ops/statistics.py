@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad import _registry as registry
+from ndgrad.arrays.blocked_sums import reduce_sum
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad.ops.reduce import count, keep
@@ -35,14 +36,14 @@ def _moments(np: Library, x: Payload, dim: tuple[int, ...], keepdim: bool, corre
     counted from the first of them.
     """
     n = count(x.shape, dim)
-    mean = np.add.reduce(x, axis=dim, keepdims=True) / n
+    mean = reduce_sum(np, x, dim, True) / n
     squares = _squares(np, x - mean, dim)
     if x.size and not getattr(x, "is_meta", False):
         rounding = np.abs(mean) * (n * float(finfo(x.dtype).eps) if is_inexact(x.dtype) else 0.0)
         if (squares <= n * rounding * rounding).any():
             first = x[tuple([slice(0, 1) if d in dim else slice(None) for d in range(x.ndim)])]
             away = x - first
-            shift = np.add.reduce(away, axis=dim, keepdims=True) / n
+            shift = reduce_sum(np, away, dim, True) / n
             near = squares <= n * rounding * rounding
             squares = np.where(near, _squares(np, away - shift, dim), squares)
             mean = np.where(near, first + shift, mean)
@@ -58,11 +59,11 @@ def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
     """The sum of squares over `dim`, which is kept, of an array that is overwritten."""
     deviation = np.asarray(deviation)
     if deviation.dtype.kind == "c":
-        return np.add.reduce(deviation.real**2 + deviation.imag**2, axis=dim, keepdims=True)
+        return reduce_sum(np, deviation.real**2 + deviation.imag**2, dim, True)
     if np is numpy and dim == (deviation.ndim - 1,) and deviation.shape[-1] <= _SHORT:
         return np.asarray(np.vecdot(deviation, deviation))[..., None]
     np.multiply(deviation, deviation, out=deviation)
-    return np.add.reduce(deviation, axis=dim, keepdims=True)
+    return reduce_sum(np, deviation, dim, True)
 
 
 def _deviation(x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, ops: Vocabulary) -> Payload:
