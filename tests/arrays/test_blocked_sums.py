@@ -44,6 +44,12 @@ def test_integers_and_all_dimensions_are_numpys():
     assert reduce_sum(np, x.astype(float), None) == x.sum()
 
 
+def test_the_order_in_which_dimensions_are_named_does_not_matter():
+    x = np.random.default_rng(0).normal(size=(5, 6, 7, 8))
+    for axes in itertools.permutations((0, 2, 3)):
+        np.testing.assert_allclose(reduce_sum(np, x, axes), x.sum((0, 2, 3)), rtol=1e-12)
+
+
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_values_that_are_not_finite_stay_in_their_column(value):
     x = np.ones((700, 3), np.float32)

@@ -39,23 +39,35 @@ def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = F
         return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
     shape = x.shape
     ndim = len(shape)
-    if axes is None:
-        axes = tuple(range(ndim))
-    count = len(axes)
+    axes = tuple(range(ndim)) if axes is None else axes if len(axes) < 2 else tuple(sorted(axes))
     terms = prod([shape[axis] for axis in axes])
-    if terms <= 2 * _BLOCK:
+    if terms <= 2 * _BLOCK or _is_accurate_in_numpy(x, axes, terms):
         return numpy.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
-    if x.flags.c_contiguous:
-        if axes[0] == ndim - count and axes == tuple(range(ndim - count, ndim)):
-            return numpy.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
-        if terms <= _FEW_ROWS and dtype is None and x.dtype in _ONES and axes == tuple(range(count)):
-            total = numpy.dot(_ONES[x.dtype][:terms], x if ndim == 2 else x.reshape(terms, -1))
-            return total.reshape((1,) * count + shape[count:] if keepdims else shape[count:])
+    count = len(axes)
+    if terms <= _FEW_ROWS and dtype is None and x.flags.c_contiguous and x.dtype in _ONES and axes[-1] == count - 1:
+        total = numpy.dot(_ONES[x.dtype][:terms], x if ndim == 2 else x.reshape(terms, -1))
+        return total.reshape((1,) * count + shape[count:] if keepdims else shape[count:])
+    merged, is_summed, kept = _merge_dimensions(x, axes)
+    total = _sum_in_blocks(merged, is_summed, dtype)
+    if len(kept) > 1:
+        total = total.reshape([shape[d] for d in kept]).transpose(sorted(range(len(kept)), key=kept.__getitem__))
+    if keepdims:
+        return total.reshape([1 if d in axes else n for d, n in enumerate(shape)])
+    return total.reshape([n for d, n in enumerate(shape) if d not in axes]) if count < ndim else total
+
+
+def _is_accurate_in_numpy(x: numpy.ndarray[Any, Any], axes: tuple[int, ...], terms: int) -> bool:
+    """True if NumPy adds pairwise, or if the array is so small that blocks are not worth their time."""
     if terms <= _FEW_TERMS and x.size < _SMALL:
-        return numpy.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
-    # In the order of memory, with neighbours merged, NumPy adds pairwise along the last dimension only.
-    strides = x.strides
-    order = sorted([d for d in range(ndim) if shape[d] != 1], key=lambda d: -abs(strides[d] or inf))
+        return not (x.flags.c_contiguous and x.dtype in _ONES and axes[-1] == len(axes) - 1 < x.ndim - 1)
+    return x.flags.c_contiguous and axes[0] == x.ndim - len(axes)
+
+
+def _merge_dimensions(x: numpy.ndarray[Any, Any], axes: tuple[int, ...]) -> tuple[Any, list[bool], list[int]]:
+    """The array in the order of memory, with neighbouring dimensions merged; which of them are summed; and the
+    dimensions of the array that are kept, in the order of memory. NumPy adds pairwise along the last one only."""
+    shape, strides = x.shape, x.strides
+    order = sorted([d for d, n in enumerate(shape) if n != 1], key=lambda d: -abs(strides[d] or inf))
     sizes: list[int] = []
     is_summed: list[bool] = []
     for place, d in enumerate(order):
@@ -65,14 +77,8 @@ def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = F
         else:
             sizes.append(shape[d])
             is_summed.append(summed)
-    merged = x.transpose(order + [d for d in range(ndim) if shape[d] == 1]).reshape(sizes)
-    total = _sum_in_blocks(merged, is_summed, dtype)
-    kept = [d for d in order if d not in axes]
-    if len(kept) > 1:
-        total = total.reshape([shape[d] for d in kept]).transpose(sorted(range(len(kept)), key=kept.__getitem__))
-    if keepdims:
-        return total.reshape([1 if d in axes else n for d, n in enumerate(shape)])
-    return total.reshape([n for d, n in enumerate(shape) if d not in axes]) if len(axes) < ndim else total
+    merged = x.transpose(order + [d for d, n in enumerate(shape) if n == 1]).reshape(sizes)
+    return merged, is_summed, [d for d in order if d not in axes]
 
 
 def reduce_dot(x: Any, y: Any) -> Any:

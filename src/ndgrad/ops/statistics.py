@@ -67,19 +67,22 @@ def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
 
 
 def _deviation(x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, ops: Vocabulary) -> Payload:
-    """2 (x - mean) / (n - correction), the variance's derivative: the mean's own is summed against
-    deviations, whose sum is 0."""
-    left = count(tuple(x.shape), dim) - correction
-    if left > 0:
-        return (x - mean) * (2 / left)
-    return ops.where(x == mean, float("nan"), x * 0.0 + float("inf"))
+    """2 (x - mean) / (n - correction), the variance's derivative. The mean's own derivative drops out, because it is
+    multiplied by the sum of the deviations, which is 0."""
+    return (x - mean) * _slope_factor(tuple(x.shape), dim, correction)
+
+
+def _slope_factor(shape: tuple[int, ...], dim: tuple[int, ...], correction: float) -> float:
+    """2 / (n - correction). It is infinite with none left, so gradients have the signs of the deviations; with less
+    than none left it is negative, as in torch, though the variance is infinite."""
+    left = count(shape, dim) - correction
+    return 2 / left if left else math.inf
 
 
 def _var_x(g: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:
+    shape = tuple(x.shape)
     mean = ops.mean(x, dim=dim, keepdim=True)
-    left = count(tuple(x.shape), dim) - correction
-    g = keep(g, tuple(x.shape), dim, keepdim, ops)
-    return (x - mean) * (g * (2 / left)) if left > 0 else g * _deviation(x, mean, dim, correction, ops)
+    return (x - mean) * (keep(g, shape, dim, keepdim, ops) * _slope_factor(shape, dim, correction))
 
 
 def _var_t(t: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:
