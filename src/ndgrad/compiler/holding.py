@@ -29,6 +29,14 @@ NUMBERS = (
 )
 
 
+_PLAIN = frozenset([c for c in NUMBERS if c not in (np.generic, np.dtype)])
+
+
+def is_plain(value: Any) -> bool:
+    """True if an object is compared by its value, and has no attributes beside it."""
+    return type(value) in _PLAIN or isinstance(value, (np.generic, np.dtype))
+
+
 class Held:
     """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of
     places they are, and whose, to those who can read them without Python (see ndgrad.compiler.snapshot)."""
@@ -161,6 +169,12 @@ def set_attributes(holder: Any, names: list[str], values: list[Any]) -> None:
             delattr(holder, name)
 
 
+def drop_keys(cls: type, keys: list[str]) -> None:
+    """Remove the attributes that a class has beside these."""
+    for name in {*vars(cls)}.difference(keys):
+        delattr(cls, name)
+
+
 def slots_of(cls: type) -> list[str]:
     names = cls.__dict__.get("__slots__", ())
     names = (names,) if isinstance(names, str) else names
@@ -211,13 +225,11 @@ def put_back(source: Any, state: Any, _: list[Any]) -> None:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two values that are not one object are equal, in every bit."""
-    if a.__class__ is not b.__class__:
+    if type(a) is not type(b):
         return False
-    if isinstance(a, (float, complex, np.generic)):
-        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
-    if isinstance(a, NUMBERS):
-        return bool(a == b)
-    if isinstance(a, tuple) and a.__class__ is tuple:
+    if is_plain(a):
+        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes() if isinstance(a, (float, complex, np.generic)) else a == b)
+    if type(a) is tuple:
         return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
     # a bound method is made anew each time that it is looked up
     return isinstance(a, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__

@@ -23,7 +23,7 @@ from ndgrad.compiler.environment import Environment
 from ndgrad.compiler.holding import MISSING, Held, same
 from ndgrad.compiler.native import entry_code, layout
 from ndgrad.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
-from ndgrad.compiler.native.guards import Is, Length, Place
+from ndgrad.compiler.native.guards import Is, Keys, Length, Place
 from ndgrad.compiler.native.memory_guards import Attributes, Bytes, Entries, Items, MemoryGuard, Names, Words, absent
 from ndgrad.compiler.native.tensor_guards import TensorAt
 
@@ -132,6 +132,13 @@ def _names(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] |
     return [Names(space, tuple(names), tuple(then))]
 
 
+def _keys(space: Any, then: list[Any]) -> list[Guard] | None:
+    inside = gc.get_referents(space)
+    if len(inside) != 1 or type(inside[0]) is not dict:
+        return None
+    return [Keys(Place(object=inside[0]), tuple(then))]
+
+
 def _is_plain(value: Any) -> bool:
     """Whether the attributes of an object are found as Python finds them by itself."""
     cls: Any = type(value)
@@ -189,6 +196,7 @@ _KINDS: dict[str, Any] = {
     "items": _items,
     "entries": _entries,
     "names": _names,
+    "keys": _keys,
     "set": _set,
     "object": _object,
     "class": _class,

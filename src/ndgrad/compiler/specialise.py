@@ -53,6 +53,7 @@ from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import NEW, Results
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer
+from ndgrad.compiler.trace_watch import TraceWatch
 from ndgrad.compiler.users_lines import line_of
 from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
@@ -281,6 +282,7 @@ class Specialisation:
         self.gradients_of = [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
         self.results.forget_trace()
+        tracer.watch.end()  # from here on only the compiler's own code runs
         with phase("passes"):
             self._split(joint.program, joint.values, joint.cotangents, [g for g in joint.gradients if g is not None])
 
@@ -676,10 +678,12 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     try:
         with hidden(), unchanged_world():
             try:
-                yield
+                with TraceWatch(environment) as tracer.watch:
+                    yield
             finally:
                 tracer.draws.undo()
                 environment.restore()
+        environment.hold_late_names(tracer.watch.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except Exception as error:
