@@ -9,6 +9,10 @@ import types
 #: Instructions that load an object which has a name, and those that load an attribute of the object on the stack.
 _LOADS = frozenset("LOAD_GLOBAL LOAD_NAME LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_GLOBALS LOAD_FROM_DICT_OR_DEREF".split())
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
+_CHANGES = frozenset(["STORE_ATTR", "DELETE_ATTR"])
+
+#: The end of a chain whose last attribute is set or deleted.
+CHANGED = "="
 
 
 @functools.cache
@@ -39,7 +43,7 @@ def codes_in(code: types.CodeType) -> list[types.CodeType]:
 @functools.cache
 def attribute_chains(code: types.CodeType) -> dict[str, frozenset[tuple[str, ...]] | None]:
     """Return the attributes that code, and the code inside it, reads of each name: `np.linalg.norm(x)` gives
-    {"np": {("linalg", "norm")}}. A name that is also used otherwise, as an argument for instance, has None."""
+    {"np": {("linalg", "norm")}}, and `np.a = 1` gives {"np": {("a", CHANGED)}}. A name that is also used otherwise, as an argument for instance, has None."""
     found: dict[str, set[tuple[str, ...]] | None] = {}
     for part in codes_in(code):
         name, path = None, []
@@ -49,6 +53,8 @@ def attribute_chains(code: types.CodeType) -> dict[str, frozenset[tuple[str, ...
             if name is not None and instruction.opname in _ATTRIBUTES:
                 path.append(str(instruction.argval))
                 continue
+            if name is not None and instruction.opname in _CHANGES:
+                path += [str(instruction.argval), CHANGED]
             if name is not None:
                 _add(found, name, tuple(path))
                 name, path = None, []

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import abc
 import array
+import builtins
 import collections
 import contextvars
 import functools
@@ -41,9 +42,10 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import is_on_device
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.autograd.versions import InferenceStorage
-from ndgrad.compiler.code_names import attribute_chains, codes_in, names_of, own_names
+from ndgrad.compiler.code_names import CHANGED, attribute_chains, codes_in, names_of, own_names
 from ndgrad.compiler.foreign import is_foreign
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import (
@@ -51,7 +53,6 @@ from ndgrad.compiler.holding import (
     Contents,
     Held,
     assign,
-    clear,
     content,
     drop_keys,
     fill,
@@ -63,11 +64,14 @@ from ndgrad.compiler.holding import (
     same,
     same_state,
     set_attributes,
+    set_function,
+    set_identity,
     set_slots,
     slots_of,
     state_of,
 )
-from ndgrad.compiler.known_calls import refuse_c_function
+from ndgrad.compiler.known_calls import is_pure_source, refuse_c_function
+from ndgrad.compiler.world import builtin
 from ndgrad.generator import Generator
 
 #: How many objects a function may reach; how many bytes of an array are compared at each call as
@@ -121,8 +125,11 @@ def _is_public(f: Any) -> bool:
 class Environment:
     """Everything that functions and objects reach, as it was when this was made."""
 
-    def __init__(self, roots: Iterable[tuple[str, Any]], names: Iterable[str] = ()) -> None:
-        """`names` are looked up by the functions although their code does not show it."""
+    def __init__(
+        self, roots: Iterable[tuple[str, Any]], names: Iterable[str] = (), modules: Iterable[str] = ()
+    ) -> None:
+        """`names` are attributes that functions look up, and `modules` those that they import, although their code does not
+        show it."""
         self.held: list[Held] = []
         #: the tensors that are reached, by identity: themselves, their facts, and in how many places they are held
         self.tensors: dict[int, list[Any]] = {}
@@ -135,7 +142,11 @@ class Environment:
         #: generators of random numbers
         self._sources: list[tuple[Any, Any]] = []
         #: functions that remember their results (functools.cache), and how often they had none
-        self._caches: list[tuple[Any, int]] = []
+        self._caches: list[tuple[Any, Any]] = []
+        #: the code of these functions, by identity
+        self._remembered: set[int] = set()
+        #: whether a cache has been emptied since: results that it has now may be others
+        self._is_outdated = False
         #: how often what is compared has become other objects: tensors that were replaced, equal values
         self.generation = 0
         #: the places at which tensors are replaced, and what is known of these tensors, by identity
@@ -147,6 +158,8 @@ class Environment:
         self._seen: dict[int, Any] = {}
         self._codes: dict[int, types.CodeType] = {}
         self._names: set[str] = {*names}
+        self._computed_names = frozenset(names)
+        self._imported = frozenset(modules)
         #: classes and modules of the user's: the names of theirs that are held, and their label
         self._named: list[tuple[Any, set[str], str]] = []
         #: modules of libraries: the names of theirs that are held
@@ -154,6 +167,7 @@ class Environment:
         self._named_libraries: list[Any] = []
         #: names that code looks up in modules of the user's, by the identity of the module
         self._asked_of_modules: dict[int, set[str]] = {}
+        self._builtins: set[str] = set()
         #: functions of the user's
         self._functions: list[Any] = []
         #: of reached objects, the name that led there first; and of names, others that lead to the same container
@@ -162,6 +176,9 @@ class Environment:
         #: (label, object, the name by which code gets at it)
         self._pending: list[tuple[str, Any, str | None]] = [(what, value, None) for what, value in roots]
         self._pending += [("a hook on all modules or optimizers", hooks, None) for hooks in _global_hooks()]
+        self._hold_imports()
+        self._walk()
+        self._hold_tensor_classes()
         self._walk()
         del self._pending
 
@@ -176,7 +193,9 @@ class Environment:
             for holder, done, what in self._named:
                 space = holder.__dict__
                 # of a module, names that it does not have yet, too
-                asked = self._asked_of_modules.get(id(holder), ())
+                asked: Iterable[str] = ()
+                if isinstance(holder, types.ModuleType):
+                    asked = self._asked_of_modules.get(id(holder), set()) | self._computed_names
                 new = (self._names & (space.keys() | asked)) - done
                 if "__dict__" in self._names:  # code may look up any name
                     new |= space.keys() - done
@@ -279,14 +298,20 @@ class Environment:
         for code in codes_in(f.__code__):
             self._codes[id(code)] = code
         home = f.__globals__.get("__name__") or f.__module__ or ""  # generated code has no name there
-        if is_foreign(home) and _is_public(f):
+        if is_foreign(home) and is_foreign(f.__module__) and _is_public(f):
             if home == "os" and f.__name__ == "getenv":
                 self._pending.append(("os.environ", sys.modules["os"].environ, name))
             return  # a function or method of a library's
         label = f"{getattr(f, '__qualname__', what)}: "
         parts = ["__code__", "__defaults__", "__kwdefaults__"]
         self._hold(
-            Held(label, parts, lambda: [f.__code__, f.__defaults__, f.__kwdefaults__], None, ("function", f)),
+            Held(
+                label,
+                parts,
+                lambda: [f.__code__, f.__defaults__, f.__kwdefaults__],
+                functools.partial(set_function, f),
+                ("function", f),
+            ),
             _parameters_of(f.__code__),
         )
         if f.__closure__:
@@ -299,7 +324,10 @@ class Environment:
         names = names_of(f.__code__)
         self._names |= names
         space = f.__globals__
+        if names & {"attrgetter", "methodcaller"}:
+            self._names.add("__dict__")  # any attribute may be looked up
         self._hold_named("global ", None, space, sorted(names))
+        self._hold_builtins([n for n in sorted(names) if n not in space])
         self._functions.append(f)
         self._follow_chains(f)
 
@@ -318,8 +346,11 @@ class Environment:
                 self._hold_library_names(module, self._names & vars(module).keys())
             for chain in chains or ():
                 holder: Any = module
-                for part in chain:
+                for part, following in zip(chain, (*chain[1:], None), strict=True):
                     if not isinstance(holder, types.ModuleType) or not is_foreign(holder.__name__):
+                        break
+                    if following is CHANGED:
+                        self._hold_named(f"{holder.__name__}.", holder, vars(holder), [part])
                         break
                     self._hold_library_names(holder, {part})
                     holder = vars(holder).get(part)
@@ -335,6 +366,24 @@ class Environment:
             self._opaque("sys.modules", sys.modules, "modules", "the function looks into sys.modules")
         self._hold_named(f"{module.__name__}.", module, vars(module), sorted(new))
 
+    def _hold_builtins(self, names: list[str]) -> None:
+        names = [n for n in names if hasattr(builtins, n) and n not in self._builtins]
+        if names:
+            self._builtins.update(names)
+            held = Held("builtin ", names, lambda: [builtin(n, MISSING) for n in names], functools.partial(assign, vars(builtins), names))
+            self._hold(held, list(names))
+
+    def _hold_imports(self) -> None:
+        """Reach the modules that functions import, as they are found in sys.modules."""
+        if self._imported:
+            names = sorted(self._imported)
+            modules = sys.modules
+            self._hold(Held("sys.modules ", names, lambda: [modules.get(n, MISSING) for n in names], None), None)
+
+    def holds_modules(self, names: frozenset[str]) -> bool:
+        """True if modules that a function imports are compared before each call."""
+        return names <= self._imported
+
     def hold_late_names(self, names: Iterable[tuple[Any, str]]) -> None:
         """Compare names of libraries that were loaded, or looked up by a computed name, during the trace."""
         self._pending = []
@@ -344,6 +393,20 @@ class Environment:
             self._hold_library_names(module, {name})
         self._walk()
         del self._pending
+        self._caches = [(function, function.cache_info()) for function, _ in self._caches]
+
+    def holds_tensor_attribute(self, name: str) -> bool:
+        """True if an attribute of the class of tensors is compared before each call."""
+        return name in self._names
+
+    def _hold_tensor_classes(self) -> None:
+        """Hold the attributes of tensor classes that code names: methods can be replaced or added."""
+        for cls in FACES:
+            if is_foreign(cls.__module__):
+                space = vars(cls)
+                names = (self._names & space.keys()) | self._computed_names
+                names -= {"_array", "_node", "_storage", "_meta"}  # a trace replaces these for a while
+                self._hold_named(f"{cls.__name__}.", cls, space, sorted(names))
 
     def _cells(self, what: str, labels: Sequence[str], cells: tuple[Any, ...]) -> None:
         self._hold(
@@ -386,8 +449,14 @@ class Environment:
         self._pending.append((what, value.func, name))
 
     def _cache(self, what: str, value: Any, name: str | None) -> None:
-        self._caches.append((value, value.cache_info().misses))
+        """Reach a function that remembers its results. A trace may use results that are there. It ends before it makes new
+        ones, see `refuse_code`."""
+        self._caches.append((value, value.cache_info()))
+        if isinstance(value.__wrapped__, types.FunctionType):
+            self._remembered.add(id(value.__wrapped__.__code__))
         self._pending.append((what, value.__wrapped__, name))
+        if value.__dict__:
+            self._hold_attributes(what, value.__dict__)
 
     def _wrapping(self, what: str, value: Any, name: str | None) -> None:
         self._pending.append((what, value.__func__ if hasattr(value, "__func__") else value.__wrapped__, name))
@@ -497,10 +566,6 @@ class Environment:
         elif name is None:  # imported by the function
             self._named_libraries.append(module)
 
-    def holds_module(self, module: Any) -> bool:
-        """True if a module that the function imports is compared before each call."""
-        return id(module) in self._seen
-
     def _type(self, what: str, cls: Any, name: str | None) -> None:
         self._class(cls)
 
@@ -522,6 +587,7 @@ class Environment:
                 }
                 self._named.append((c, set(), f"{c.__qualname__}."))
                 self._hold_keys(c)
+                self._hold(Held(f"the bases of {c.__qualname__}", (), lambda c=c: [c.__mro__], None), None)
 
     def _hold_keys(self, cls: type) -> None:
         """Compare which attributes a class has: one that is added may be found instead of another."""
@@ -555,7 +621,12 @@ class Environment:
         so what matters is what the function may read of the object without calling it: attributes that are named."""
         cls = type(value)
         own = getattr(value, "__dict__", None)
-        if any(f"{c.__module__}.{c.__qualname__}" in _TRANSPARENT for c in cls.__mro__) and isinstance(own, dict):
+        is_transparent = is_pure_source(cls.__module__) or any(
+            f"{c.__module__}.{c.__qualname__}" in _TRANSPARENT for c in cls.__mro__
+        )
+        if cls.__module__ in ("weakref", "_weakrefset"):
+            self._opaque(what, value, name)
+        elif is_transparent and isinstance(own, dict):
             self.reaches_environment_variables |= cls.__qualname__ == "_Environ"
             self._identity(what, value)
             self._hold_attributes(what, own)
@@ -571,14 +642,16 @@ class Environment:
         self._class(cls)
         own = getattr(value, "__dict__", None)
         slots = [n for c in cls.__mro__ for n in slots_of(c)]
+        if isinstance(value, BaseException):
+            self._hold(Held(f"{what}.", ["args"], lambda: [value.args], lambda saved: setattr(value, "args", saved[0])), name)
+        elif not is_foreign(cls.__module__) and _has_hidden_state(cls):
+            self._opaque(what, value, name)
         if hasattr(cls, "__environment__"):
             self._pending += [(what, v, name) for v in value.__environment__()]
         elif isinstance(own, dict):
             if value.__dict__ is own:
                 self._identity(what, value)
             self._hold_attributes(what, own)
-        elif not slots and cls.__basicsize__ > object.__basicsize__ and not is_foreign(cls.__module__) and cls is not object:
-            self._opaque(what, value, name)
         if slots and not is_foreign(cls.__module__):
             if not isinstance(own, dict):
                 self._hold(Held(f"{what}.", ["__class__"], lambda: [type(value)], None, ("class", value)), name)
@@ -598,7 +671,13 @@ class Environment:
         """Hold the class of an object, and the dictionary of its attributes."""
         self._seen[id(value.__dict__)] = value.__dict__
         self._hold(
-            Held(f"{what}.", ["__class__", "__dict__"], lambda: [type(value), value.__dict__], None, ("object", value)),
+            Held(
+                f"{what}.",
+                ["__class__", "__dict__"],
+                lambda: [type(value), value.__dict__],
+                functools.partial(set_identity, value),
+                ("object", value),
+            ),
             None,
         )
 
@@ -611,6 +690,8 @@ class Environment:
     def refuse_code(self, code: types.CodeType) -> str | None:
         """Return why code must not run in a trace; None if it may."""
         names = own_names(code)
+        if id(code) in self._remembered:
+            return f"{code.co_qualname} remembers its results, and has none for these arguments yet"
         if not self.opaque and not self._unsafe_functions:
             return None
         if self.opaque:
@@ -659,9 +740,6 @@ class Environment:
                     for i, (a, b) in enumerate(zip(now, then, strict=True))
                     if a is not b and not same(a, b)
                 ]
-        for function, misses in self._caches:
-            if function.cache_info().misses != misses:  # what the trace has put there is none of the real thing
-                found.append((Held("a cache", (), list, functools.partial(clear, function)), -1, function))
         for source, state in self._sources:
             if not same_state(state_of(source), state):
                 found.append((Held("", (), list, functools.partial(put_back, source, state)), -2, source))
@@ -706,13 +784,20 @@ class Environment:
                 if entry[0] is not a:
                     return f"{held.label(i)} is another tensor"
                 entry[1] += 1
-        for function, misses in self._caches:
-            if function.cache_info().misses != misses:
-                return f"{function.__qualname__} has forgotten or learned results"
+        if self._caches and self._has_emptied_cache():
+            return "a cache has been emptied"
         for t, known, _, label in tensors:
             if id(t) not in moved and known is not None and facts(t) != known:
                 return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
         return self._move(moved) if moved else None
+
+    def _has_emptied_cache(self) -> bool:
+        """True if a cache has been emptied: the counts of its uses have begun again."""
+        self._is_outdated = self._is_outdated or any(
+            function.cache_info().hits < known.hits or function.cache_info().misses < known.misses
+            for function, known in self._caches
+        )
+        return self._is_outdated
 
     def _move(self, moved: dict[int, list[Any]]) -> str | None:
         """Take tensors for others that stand in their place: in all of their places, and each for one."""
@@ -796,6 +881,13 @@ def _global_hooks() -> list[Any]:
     return [*([modules.of_all] if modules else []), *([optimizers._STEP_HOOKS] if optimizers else [])]
 
 
+def _has_hidden_state(cls: type) -> bool:
+    """True if objects of a class have memory beside attributes and slots: they are implemented in C."""
+    slots = sum(isinstance(v, types.MemberDescriptorType) for c in cls.__mro__ for v in vars(c).values())
+    pointers = 2 + slots  # the dictionary of attributes, and weak references
+    return cls.__itemsize__ != 0 or cls.__basicsize__ > object.__basicsize__ + pointers * object.__basicsize__ // 2
+
+
 def _parameters_of(code: types.CodeType) -> str:
     """Return the name that stands for the default values of a function's parameters."""
     return f"the parameters of {code.co_qualname} at {id(code):#x}"
@@ -816,14 +908,12 @@ _CALLING = frozenset(
 
 #: Modules of the standard library whose objects stay as they are.
 _IMMUTABLE_MODULES = frozenset(
-    "re _sre datetime fractions pathlib pathlib._local uuid typing types _struct numbers abc _abc functools string zoneinfo _thread._local".split()
+    "re _sre datetime fractions pathlib pathlib._local uuid typing types _struct numbers abc _abc zoneinfo".split()
 )
 
 #: Classes of the standard library whose objects are what their attributes are.
 _TRANSPARENT = frozenset(
-    "argparse.Namespace types.SimpleNamespace collections.UserDict collections.UserList collections.UserString"
-    " collections.ChainMap configparser.RawConfigParser configparser.SectionProxy os._Environ enum.Enum"
-    " contextlib.ContextDecorator".split()
+    "argparse.Namespace types.SimpleNamespace os._Environ".split()
 )
 
 #: How objects are reached, by their class.

@@ -140,6 +140,7 @@ class CompiledFunction:
         #: what environments begin with: the function, and what traces have found by computed names
         self._found: list[tuple[str, Any]] = [("the function", function)]
         self._found_names: set[str] = set()
+        self._found_modules: set[str] = set()
         #: by kinds of calls with arrays of NumPy's: what they return, None where their contents count
         self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
@@ -368,7 +369,7 @@ class CompiledFunction:
                     *self._found,
                     *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
                 ]
-                environment = Environment(roots, self._found_names)
+                environment = Environment(roots, self._found_names, self._found_modules)
                 name = getattr(self.function, "__name__", "program")
                 try:
                     made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes)
@@ -396,9 +397,10 @@ class CompiledFunction:
         """Let later environments reach what a trace has found; False if that is nothing new."""
         known = {id(value) for _, value in self._found}
         new = [(what, value) for what, value in unreached.roots if id(value) not in known]
-        is_new = bool(new) or not unreached.names <= self._found_names
+        is_new = bool(new) or not (unreached.names <= self._found_names and unreached.modules <= self._found_modules)
         self._found += new
         self._found_names |= unreached.names
+        self._found_modules |= unreached.modules
         return is_new
 
     # ----- calls that need no Python before they run ------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 import types
 from collections.abc import Callable, Iterable
@@ -130,27 +131,43 @@ def assign(space: dict[str, Any], names: list[str], values: list[Any]) -> None:
 
 
 def refill(d: Any, items: list[Any]) -> None:
+    """Let a dictionary hold these keys and values again. Methods of its class that a subclass overrides are not called."""
+    cls: Any = collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict
     half = len(items) // 2
-    if len(d) == half and all(map(is_, d, items[:half])):
+    if len(d) == half and all(map(is_, cls.keys(d), items[:half])):
         for key, value in zip(items[:half], items[half:], strict=True):
-            if d[key] is not value:
-                d[key] = value
+            if cls.get(d, key) is not value:
+                cls.__setitem__(d, key, value)
         return
-    d.clear()
-    d.update(zip(items[:half], items[half:], strict=True))
+    cls.clear(d)
+    for key, value in zip(items[:half], items[half:], strict=True):
+        cls.__setitem__(d, key, value)
 
 
 def relist(items: Any, values: list[Any]) -> None:
     if isinstance(items, list):
-        items[:] = values
+        list.__setitem__(items, slice(None), values)
     else:
-        items.clear()
-        items.extend(values)
+        collections.deque.clear(items)
+        collections.deque.extend(items, values)
 
 
 def reset(items: set[Any], values: list[Any]) -> None:
-    items.clear()
-    items.update(values)
+    set.clear(items)
+    set.update(items, values)
+
+
+def set_function(f: Any, parts: list[Any]) -> None:
+    """Let a function have this code and these defaults again."""
+    f.__code__, f.__defaults__, f.__kwdefaults__ = parts
+
+
+def set_identity(value: Any, parts: list[Any]) -> None:
+    """Let an object have this class, and this dictionary of attributes, again."""
+    if type(value) is not parts[0]:
+        object.__setattr__(value, "__class__", parts[0])
+    if len(parts) > 1 and value.__dict__ is not parts[1]:
+        object.__setattr__(value, "__dict__", parts[1])
 
 
 def set_slots(value: Any, slots: list[str], values: list[Any]) -> None:
@@ -212,11 +229,6 @@ def set_state(source: Any, state: Any) -> None:
         source.set_state(state)
     else:
         source._go_on_from(state)
-
-
-def clear(function: Any, _: list[Any]) -> None:
-    """Let a function forget the results that it remembers."""
-    function.cache_clear()
 
 
 def put_back(source: Any, state: Any, _: list[Any]) -> None:

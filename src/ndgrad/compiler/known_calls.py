@@ -24,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.foreign import is_foreign
-
 #: Modules whose C functions depend on their arguments alone.
 _PURE_MODULES = frozenset(
     "math cmath operator _operator itertools functools _functools collections _collections _collections_abc _abc abc _struct"
@@ -34,7 +32,7 @@ _PURE_MODULES = frozenset(
 #: Libraries whose C functions are safe, apart from `_DENIED`.
 _PURE_PACKAGES = ("numpy", "scipy", "ndgrad")
 #: C functions of the modules above that read or write something else, by their names.
-_DENIED = frozenset("fromfile tofile load dump dumps _load_from_filelike from_dlpack set_printoptions".split())
+_DENIED = frozenset("fromfile tofile load dump _load_from_filelike _abc_register _reset_registry _reset_caches".split())
 #: Builtins that read or change something beside their arguments. `world` replaces those that look up names (getattr and
 #: others) while a function is traced, so that the originals are never met in the user's code.
 _DENIED_BUILTINS = frozenset(
@@ -80,8 +78,17 @@ _PURE_FUNCTIONS = {
     "importlib._bootstrap": ("_handle_fromlist", "parent", "_find_spec_legacy", "ModuleSpec.parent"),
     "warnings": ("catch_warnings.",),
 }
-#: NumPy's Python functions that change settings of the process, or that look at files before they open them.
-_DENIED_NUMPY = frozenset("set_printoptions seterr seterrcall setbufsize load save memmap open_memmap info".split())
+#: NumPy's Python functions that read or change settings of the process, or look at files before they open them.
+_DENIED_NUMPY = frozenset(
+    "set_printoptions get_printoptions seterr geterr seterrcall geterrcall setbufsize getbufsize load save memmap open_memmap"
+    " info show_config".split()
+)
+#: ndgrad's functions that change settings of the process.
+_SETTERS = frozenset(
+    "set_default_dtype set_default_device set_default_tensor_type set_printoptions set_num_threads set_num_interop_threads"
+    " use_deterministic_algorithms set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal"
+    " set_warn_always set_anomaly_enabled set_detect_anomaly".split()
+)
 
 
 def refuse_c_function(function: Any) -> str | None:
@@ -126,18 +133,16 @@ def refuse_python_code(module: str, code: types.CodeType) -> str | None:
     if root in _PURE_PACKAGES:
         denied = root == "numpy" and code.co_name in _DENIED_NUMPY
         return f"numpy.{code.co_name}" if denied else None
-    if module in _PURE_SOURCES or code.co_qualname.startswith(_PURE_FUNCTIONS.get(module, ("<",))[:]):
+    if module in _PURE_SOURCES or code.co_qualname.startswith(_PURE_FUNCTIONS.get(module, ("<",))):
         return None
     return f"{module}.{code.co_qualname}"
 
 
-def is_safe_value(value: Any) -> bool:
-    """True if a function object may be called from anywhere, C code included."""
-    if not isinstance(value, types.BuiltinFunctionType):
-        return True
-    return refuse_c_function(value) is None
+def is_setter(code: types.CodeType) -> bool:
+    """True if a function of ndgrad's changes a setting of the process."""
+    return code.co_name in _SETTERS
 
 
-def is_library(module: Any) -> bool:
-    """True if the code of a module stays as it is, by its name."""
-    return is_foreign(module)
+def is_pure_source(module: str) -> bool:
+    """True if the Python code of a module of the standard library is safe."""
+    return module in _PURE_SOURCES

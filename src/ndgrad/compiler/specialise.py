@@ -31,7 +31,7 @@ from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.placement import CPU, moved
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import process, restore, scope, thread
+from ndgrad.autograd.modes import Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
@@ -199,7 +199,10 @@ class Specialisation:
         with observing(tracer):
             for t in arguments:
                 tracer.outside_of(t, payload_of(t))
+            before = _fields(modes())
             returned = self._returned(arguments)
+            if _fields(modes()) != before:
+                raise GraphBreak("the function leaves a mode changed, such as grad mode")
         tracer.draws.end()
         return returned, self._effects(tracer)
 
@@ -695,6 +698,11 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
+
+
+def _fields(found: Modes) -> list[Any]:
+    """Return the modes in force as a list that can be compared."""
+    return [getattr(found, name) for name in Modes.__slots__ if not name.startswith("_")]
 
 
 def _array_of(t: Any) -> Any:

@@ -29,10 +29,11 @@ from typing import Any
 
 import _random
 
+from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.environment import Environment
 from ndgrad.compiler.foreign import is_foreign
 from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.known_calls import refuse_c_function, refuse_python_code
+from ndgrad.compiler.known_calls import is_setter, refuse_c_function, refuse_python_code
 
 #: Kinds of code: ndgrad's own, a library's, the user's.
 _OWN, _LIBRARY, _USER = range(3)
@@ -44,12 +45,20 @@ _files: dict[str, tuple[int, str]] = {}
 
 
 class Unreached(GraphBreak):
-    """A function runs that the environment has not reached: the next trace has `roots` and `names` more."""
+    """The function uses what the environment has not reached: the next one begins with more roots, names of attributes
+    and names of imported modules."""
 
-    def __init__(self, reason: str, roots: list[tuple[str, Any]], names: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        reason: str,
+        roots: list[tuple[str, Any]],
+        names: frozenset[str] = frozenset(),
+        modules: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(reason)
         self.roots = roots
         self.names = names
+        self.modules = modules
 
 
 class TraceWatch:
@@ -101,6 +110,9 @@ class TraceWatch:
             if kind == _USER:
                 if id(frame.f_code) not in self._checked:
                     self._check_user_code(frame)
+            elif kind == _OWN:
+                if is_setter(frame.f_code):
+                    raise GraphBreak(f"the function calls {frame.f_code.co_name}, which changes a setting of the process")
             elif kind == _LIBRARY:
                 if module == "importlib._bootstrap" and not _is_called_by_user(frame):
                     self.is_importing, self._import = True, frame  # whatever runs now belongs to ndgrad's import
@@ -114,6 +126,8 @@ class TraceWatch:
         if type(name) is not str:
             return
         environment = self._environment
+        if isinstance(holder, Variable) and not environment.holds_tensor_attribute(name):
+            raise Unreached(f"the attribute {name} of a tensor is looked up by a computed name", [], frozenset([name]))
         if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
             self.library_names.append((holder, name))
             return
@@ -129,9 +143,16 @@ class TraceWatch:
         found = importing(name, space, names, fromlist, level)
         if len(sys.modules) != known:
             raise GraphBreak(f"the function imports {name} for the first time")
-        if not self._environment.holds_module(found):
-            raise Unreached(f"the function imports {name}", [(f"module {found.__name__}", found)])
+        names = frozenset([name, found.__name__])
+        if not self._environment.holds_modules(names):
+            raise Unreached(f"the function imports {name}", [], modules=names)
         return found
+
+    def note_write(self, holder: Any, name: Any) -> None:
+        """Take note of an attribute that is set or deleted by a computed name."""
+        if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
+            raise GraphBreak(f"the function changes {holder.__name__}.{name}")
+        self.note_name(holder, name)
 
     def _check_c_call(self, frame: types.FrameType, function: Any) -> None:
         refused = refuse_c_function(function)

@@ -101,14 +101,14 @@ def _hasattr(*args: Any) -> Any:
 def _setattr(*args: Any) -> Any:
     watch = _watch_of_caller()
     if watch is not None and len(args) > 1:
-        watch.note_name(*args[:2])
+        watch.note_write(*args[:2])
     return _BUILTINS["setattr"](*args)
 
 
 def _delattr(*args: Any) -> Any:
     watch = _watch_of_caller()
     if watch is not None and len(args) > 1:
-        watch.note_name(*args[:2])
+        watch.note_write(*args[:2])
     return _BUILTINS["delattr"](*args)
 
 
@@ -132,6 +132,13 @@ _LOOKUPS = {
     "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "delattr": _delattr, "vars": _vars, "__import__": _import,
 }  # fmt: skip
 _BUILTINS: dict[str, Any] = {name: vars(builtins)[name] for name in _LOOKUPS}
+
+
+def builtin(name: str, default: Any) -> Any:
+    """Return a builtin by its name, as it is outside of traces."""
+    found = vars(builtins).get(name, default)
+    return _BUILTINS[name] if found is _LOOKUPS.get(name, default) and name in _LOOKUPS else found
+
 
 _lock = make_lock()
 _at_work = 0
