@@ -11,9 +11,6 @@ _LOADS = frozenset("LOAD_GLOBAL LOAD_NAME LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_D
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
 _CHANGES = frozenset(["STORE_ATTR", "DELETE_ATTR"])
 
-#: The end of a chain whose last attribute is set or deleted.
-CHANGED = "="
-
 
 @functools.cache
 def names_of(code: types.CodeType) -> frozenset[str]:
@@ -43,31 +40,41 @@ def codes_in(code: types.CodeType) -> list[types.CodeType]:
 @functools.cache
 def attribute_chains(code: types.CodeType) -> dict[str, frozenset[tuple[str, ...]] | None]:
     """Return the attributes that code, and the code inside it, reads of each name: `np.linalg.norm(x)` gives
-    {"np": {("linalg", "norm")}}, and `np.a = 1` gives {"np": {("a", CHANGED)}}. A name that is also used otherwise, as an argument for instance, has None."""
+    {"np": {("linalg", "norm")}}. A name that is also used otherwise, as an argument for instance, has None."""
     found: dict[str, set[tuple[str, ...]] | None] = {}
+    for name, path, change in _accesses(code):
+        known = found.setdefault(name, set())
+        if not path and change is None:
+            found[name] = None
+        elif known is not None and path:
+            known.add(path)
+    return {name: None if paths is None else frozenset(paths) for name, paths in found.items()}
+
+
+@functools.cache
+def changed_attributes(code: types.CodeType, name: str) -> frozenset[str]:
+    """Return the attributes that code, and the code inside it, sets or deletes of an object that has a name."""
+    return frozenset([change for n, path, change in _accesses(code) if n == name and not path and change is not None])
+
+
+@functools.cache
+def _accesses(code: types.CodeType) -> list[tuple[str, tuple[str, ...], str | None]]:
+    """Return the names that code loads, each with the attributes that it reads one after the other, and with the attribute
+    that it then sets or deletes, if there is one."""
+    found: list[tuple[str, tuple[str, ...], str | None]] = []
     for part in codes_in(code):
-        name, path = None, []
+        name: str | None = None
+        path: list[str] = []
         for instruction in dis.get_instructions(part):
             if instruction.opname in ("CACHE", "EXTENDED_ARG"):
                 continue
             if name is not None and instruction.opname in _ATTRIBUTES:
                 path.append(str(instruction.argval))
                 continue
-            if name is not None and instruction.opname in _CHANGES:
-                path += [str(instruction.argval), CHANGED]
             if name is not None:
-                _add(found, name, tuple(path))
+                changes = instruction.opname in _CHANGES
+                found.append((name, tuple(path), str(instruction.argval) if changes else None))
                 name, path = None, []
             if instruction.opname in _LOADS:
                 name = str(instruction.argval)
-        if name is not None:
-            _add(found, name, tuple(path))
-    return {name: None if paths is None else frozenset(paths) for name, paths in found.items()}
-
-
-def _add(found: dict[str, set[tuple[str, ...]] | None], name: str, path: tuple[str, ...]) -> None:
-    paths = found.setdefault(name, set())
-    if not path:
-        found[name] = None
-    elif paths is not None:
-        paths.add(path)
+    return found

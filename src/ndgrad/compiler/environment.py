@@ -45,7 +45,7 @@ from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.autograd.versions import InferenceStorage
-from ndgrad.compiler.code_names import CHANGED, attribute_chains, codes_in, names_of, own_names
+from ndgrad.compiler.code_names import attribute_chains, changed_attributes, codes_in, names_of, own_names
 from ndgrad.compiler.foreign import is_foreign
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import (
@@ -168,6 +168,7 @@ class Environment:
         #: names that code looks up in modules of the user's, by the identity of the module
         self._asked_of_modules: dict[int, set[str]] = {}
         self._builtins: set[str] = set()
+        self._tensor_attributes: set[str] = set()
         #: functions of the user's
         self._functions: list[Any] = []
         #: of reached objects, the name that led there first; and of names, others that lead to the same container
@@ -342,15 +343,14 @@ class Environment:
                 asked = names_of(f.__code__) if chains is None else {chain[0] for chain in chains}
                 self._asked_of_modules.setdefault(id(module), set()).update(asked)
                 continue
+            for path in changed_attributes(f.__code__, name):
+                self._hold_named(f"{module.__name__}.", module, vars(module), [path])
             if chains is None:
                 self._hold_library_names(module, self._names & vars(module).keys())
             for chain in chains or ():
                 holder: Any = module
-                for part, following in zip(chain, (*chain[1:], None), strict=True):
+                for part in chain:
                     if not isinstance(holder, types.ModuleType) or not is_foreign(holder.__name__):
-                        break
-                    if following is CHANGED:
-                        self._hold_named(f"{holder.__name__}.", holder, vars(holder), [part])
                         break
                     self._hold_library_names(holder, {part})
                     holder = vars(holder).get(part)
@@ -397,7 +397,7 @@ class Environment:
 
     def holds_tensor_attribute(self, name: str) -> bool:
         """True if an attribute of the class of tensors is compared before each call."""
-        return name in self._names
+        return name in self._tensor_attributes
 
     def _hold_tensor_classes(self) -> None:
         """Hold the attributes of tensor classes that code names: methods can be replaced or added."""
@@ -406,6 +406,7 @@ class Environment:
                 space = vars(cls)
                 names = (self._names & space.keys()) | self._computed_names
                 names -= {"_array", "_node", "_storage", "_meta"}  # a trace replaces these for a while
+                self._tensor_attributes |= names
                 self._hold_named(f"{cls.__name__}.", cls, space, sorted(names))
 
     def _cells(self, what: str, labels: Sequence[str], cells: tuple[Any, ...]) -> None:
@@ -624,7 +625,7 @@ class Environment:
         is_transparent = is_pure_source(cls.__module__) or any(
             f"{c.__module__}.{c.__qualname__}" in _TRANSPARENT for c in cls.__mro__
         )
-        if cls.__module__ in ("weakref", "_weakrefset"):
+        if cls.__module__ in ("weakref", "_weakrefset") or (_has_hidden_state(cls) and not is_transparent):
             self._opaque(what, value, name)
         elif is_transparent and isinstance(own, dict):
             self.reaches_environment_variables |= cls.__qualname__ == "_Environ"
