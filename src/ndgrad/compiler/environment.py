@@ -370,7 +370,8 @@ class Environment:
         names = [n for n in names if hasattr(builtins, n) and n not in self._builtins]
         if names:
             self._builtins.update(names)
-            held = Held("builtin ", names, lambda: [builtin(n, MISSING) for n in names], functools.partial(assign, vars(builtins), names))
+            held = Held("builtin ", names, lambda: [builtin(n, MISSING) for n in names],
+                functools.partial(assign, vars(builtins), names), ("names", (vars(builtins), names)))
             self._hold(held, list(names))
 
     def _hold_imports(self) -> None:
@@ -569,12 +570,12 @@ class Environment:
 
     def _type(self, what: str, cls: Any, name: str | None) -> None:
         self._class(cls)
+        if isinstance(cls, abc.ABCMeta):
+            self._hold_virtual_subclasses()
 
     def _class(self, cls: type) -> None:
         if type(cls) is not type and not is_foreign(type(cls).__module__):
             self._class(type(cls))
-        if issubclass(type(cls), abc.ABCMeta):
-            self._hold_virtual_subclasses()
         if is_foreign(cls.__module__):
             return
         for c in cls.__mro__:
@@ -588,7 +589,7 @@ class Environment:
                 }
                 self._named.append((c, set(), f"{c.__qualname__}."))
                 self._hold_keys(c)
-                self._hold(Held(f"the bases of {c.__qualname__}", (), lambda c=c: [c.__mro__], None), None)
+                self._hold(Held(f"the bases of {c.__qualname__}", (), lambda c=c: [c.__mro__], None, ("bases", c)), None)
 
     def _hold_keys(self, cls: type) -> None:
         """Compare which attributes a class has: one that is added may be found instead of another."""

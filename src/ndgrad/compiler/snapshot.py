@@ -139,6 +139,10 @@ def _keys(space: Any, then: list[Any]) -> list[Guard] | None:
     return [Keys(Place(object=inside[0]), tuple(then))]
 
 
+def _bases(cls: Any, then: list[Any]) -> list[Guard] | None:
+    return [Words(cls, id(cls) + layout.slot_offset(type, "__mro__"), tuple(then))]
+
+
 def _is_plain(value: Any) -> bool:
     """Whether the attributes of an object are found as Python finds them by itself."""
     cls: Any = type(value)
@@ -197,6 +201,7 @@ _KINDS: dict[str, Any] = {
     "entries": _entries,
     "names": _names,
     "keys": _keys,
+    "bases": _bases,
     "set": _set,
     "object": _object,
     "class": _class,

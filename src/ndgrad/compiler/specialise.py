@@ -180,10 +180,10 @@ class Specialisation:
         self.grad_enabled = thread.grad_enabled
         with tracing(tracer, self.environment):
             returned, effects = self._outcome(tracer, arguments)
-            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
+            left = _identities(self.environment.changes())
             with observing(tracer):
                 self._finish(tracer, returned, effects)
-            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
+            if left != _identities(self.environment.changes()):
                 raise GraphBreak("a backward function or hook inside changes something outside")
         self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
@@ -698,6 +698,11 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
+
+
+def _identities(changes: list[tuple[Held, int, Any]]) -> list[tuple[int, int, list[int]]]:
+    """Return changes of an environment as a list that can be compared."""
+    return [(id(held), number, [*map(id, now)] if number == -1 else [id(now)]) for held, number, now in changes]
 
 
 def _fields(found: Modes) -> list[Any]:

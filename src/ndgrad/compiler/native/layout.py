@@ -33,6 +33,7 @@ C_CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400
 _ABI = 0x02000000  # of NumPy 2
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in NumPy's table of functions
 _SLOT = 16  # the kind of member that __slots__ makes: T_OBJECT_EX
+_OBJECT = 6  # the kind of members such as type.__mro__: T_OBJECT
 
 #: Functions of Python's C interface that native code calls.
 PYTHON = (
@@ -69,7 +70,7 @@ def slot_offset(cls: type, name: str) -> int:
         )
     member = _word(id(descriptor) + 40)
     kind = ctypes.c_int.from_address(member + 8).value
-    if ctypes.string_at(_word(member)) != name.encode() or kind != _SLOT:
+    if ctypes.string_at(_word(member)) != name.encode() or kind not in (_SLOT, _OBJECT):
         raise TypeError(
             f"{cls.__name__}.{name} is a member of another kind than __slots__ makes, so native code cannot read it. "
             "[nd-compiler]"
