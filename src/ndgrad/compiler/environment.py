@@ -201,6 +201,7 @@ class Environment:
                 if "__dict__" in self._names:  # code may look up any name
                     new |= space.keys() - done
                 done |= new
+                new.discard("__builtins__")
                 if new:
                     self._hold_named(what, holder, space, sorted(new))
             for module in self._named_libraries:
@@ -248,7 +249,7 @@ class Environment:
             self._object(what, value, name)
             return
         reach(self, what, value, name)
-        if type(value) not in _EXACT:
+        if type(value) not in _EXACT and not isinstance(value, (type, types.ModuleType)):
             self._subclass(what, value)
 
     def _add_alias(self, value: Any, name: str | None) -> None:
@@ -357,6 +358,7 @@ class Environment:
 
     def _hold_library_names(self, module: Any, names: Iterable[str]) -> None:
         _, done = self._libraries.setdefault(id(module), (module, set()))
+        done.add("__builtins__")  # a trace replaces some of them, see ndgrad.compiler.world
         new = [n for n in names if n not in done and n in vars(module)]  # ndgrad loads some names when they are asked for
         if not new:
             return
@@ -501,7 +503,9 @@ class Environment:
     def _dict(self, what: str, d: Any, name: str | None) -> None:
         self._hold_entries(what, d, name)
         if isinstance(d, collections.defaultdict):
-            self._hold(Held(f"{what}.", ["default_factory"], lambda: [d.default_factory], None), name)
+            write = lambda saved: setattr(d, "default_factory", saved[0])
+            held = Held(f"{what}.", ["default_factory"], lambda: [d.default_factory], write, ("factory", d))
+            self._hold(held, name)
 
     def _list(self, what: str, items: Any, name: str | None) -> None:
         labels = [f"[{i}]" for i in range(len(items))]
@@ -609,7 +613,7 @@ class Environment:
             value = getattr(value, "_numpy", value)
         if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
             self._sources.append((value, state_of(value)))
-        elif cls.__module__.startswith(_CLOSED):
+        elif cls.__module__.startswith(_CLOSED) or (cls.__name__ in _COMPILED_FUNCTIONS and is_foreign(getattr(value, "__module__", None))):
             pass
         elif hasattr(cls, "__next__"):
             self._opaque(what, value, name, f"{what} is an iterator, which the function would advance")
@@ -907,6 +911,9 @@ _CALLING = frozenset(
     "map filter sorted sort min max reduce iter partial starmap accumulate takewhile dropwhile groupby defaultdict vectorize"
     " frompyfunc tree_map register_hook".split()
 )
+
+#: Classes of functions that are written in Cython or Fortran.
+_COMPILED_FUNCTIONS = frozenset(["cython_function_or_method", "fused_cython_function", "fortran"])
 
 #: Modules of the standard library whose objects stay as they are.
 _IMMUTABLE_MODULES = frozenset(

@@ -140,7 +140,13 @@ def _keys(space: Any, then: list[Any]) -> list[Guard] | None:
 
 
 def _bases(cls: Any, then: list[Any]) -> list[Guard] | None:
-    return [Words(cls, id(cls) + layout.slot_offset(type, "__mro__"), tuple(then))]
+    offset = layout.bases_offset()
+    return None if offset is None else [Words(cls, id(cls) + offset, tuple(then))]
+
+
+def _factory(d: Any, then: list[Any]) -> list[Guard] | None:
+    offset = layout.factory_offset()
+    return None if offset is None or then[0] is None else [Words(d, id(d) + offset, tuple(then))]
 
 
 def _is_plain(value: Any) -> bool:
@@ -202,6 +208,7 @@ _KINDS: dict[str, Any] = {
     "names": _names,
     "keys": _keys,
     "bases": _bases,
+    "factory": _factory,
     "set": _set,
     "object": _object,
     "class": _class,

@@ -20,14 +20,13 @@ on an object that no environment holds.
 
 from __future__ import annotations
 
+import _random
 import gc
 import os
 import sys
 import types
 from pathlib import Path
-from typing import Any
-
-import _random
+from typing import Any, Self
 
 from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.environment import Environment
@@ -81,7 +80,7 @@ class TraceWatch:
         self._import: types.FrameType | None = None
         self._before: Any = None
 
-    def __enter__(self) -> TraceWatch:
+    def __enter__(self) -> Self:
         self._before = sys.getprofile()
         self._is_at_work = True
         sys.setprofile(self._report)

@@ -18,6 +18,8 @@ import struct
 import sys
 import sysconfig
 import types
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,6 @@ C_CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400
 _ABI = 0x02000000  # of NumPy 2
 _NEW_ARRAY = 94  # PyArray_NewFromDescr in NumPy's table of functions
 _SLOT = 16  # the kind of member that __slots__ makes: T_OBJECT_EX
-_OBJECT = 6  # the kind of members such as type.__mro__: T_OBJECT
 
 #: Functions of Python's C interface that native code calls.
 PYTHON = (
@@ -70,12 +71,37 @@ def slot_offset(cls: type, name: str) -> int:
         )
     member = _word(id(descriptor) + 40)
     kind = ctypes.c_int.from_address(member + 8).value
-    if ctypes.string_at(_word(member)) != name.encode() or kind not in (_SLOT, _OBJECT):
+    if ctypes.string_at(_word(member)) != name.encode() or kind != _SLOT:
         raise TypeError(
             f"{cls.__name__}.{name} is a member of another kind than __slots__ makes, so native code cannot read it. "
             "[nd-compiler]"
         )
     return _word(member + 16)
+
+
+@functools.cache
+def bases_offset() -> int | None:
+    """Where a class keeps the order in which its bases are searched (`__mro__`), looked for in classes made for this; None if
+    they do not agree."""
+    classes: list[type] = [type("A", (), {}), type("B", (dict,), {}), type("C", (float,), {"__slots__": ()})]
+    return _common_offset([(c, c.__mro__) for c in classes])
+
+
+@functools.cache
+def factory_offset() -> int | None:
+    """Where a defaultdict keeps the function that makes missing values; None if that is not found."""
+    makers = [lambda: 1, lambda: 2]
+    return _common_offset([(defaultdict(f), f) for f in makers])
+
+
+def _common_offset(held: Sequence[tuple[Any, Any]]) -> int | None:
+    """The offset at which each of these objects has a pointer to another; None if there is not exactly one."""
+    found = [
+        {k for k in range(0, type(owner).__basicsize__, 8) if _word(id(owner) + k) == id(value)}
+        for owner, value in held
+    ]
+    common = set.intersection(*found)
+    return common.pop() if len(common) == 1 else None
 
 
 @functools.cache
