@@ -77,6 +77,7 @@ _PURE_FUNCTIONS = {
     "argparse": ("Namespace.", "_AttributeHolder."),
     "importlib._bootstrap": ("_handle_fromlist", "parent", "_find_spec_legacy", "ModuleSpec.parent"),
     "warnings": ("catch_warnings.",),
+    "threading": ("RLock", "Lock"),
 }
 #: NumPy's Python functions that read or change settings of the process, or look at files before they open them.
 _DENIED_NUMPY = frozenset(
@@ -123,6 +124,8 @@ def _is_pure_function(module: str, name: str) -> bool:
         return name not in _DENIED_BUILTINS and hasattr(builtins, name)
     if name in _DENIED:
         return False
+    if module in ("_thread", "threading"):
+        return name in ("allocate_lock", "RLock")
     return module in _PURE_MODULES or module.partition(".")[0] in _PURE_PACKAGES
 
 
