@@ -6,6 +6,9 @@ functions ran eagerly, each finding as a short program, and the counts.
 `--compiled` tries what is compiled, against the same oracle: programs of the grammar in the modes that compile, and every
 fourth one of `kernels` (tensors of other sizes and dtypes, as torch programs have them) or of `loops` (scan and its like),
 against eager. `--minutes` ends it in time: seeds go up one by one, so that a run goes on where another ended.
+
+`--world` tries programs that read and change many kinds of places, with changes between calls, compiled against eager
+(see tests.programs.world). `--kinds` runs the fixed programs of each kind instead, and lists those that differ.
 """
 
 from __future__ import annotations
@@ -86,7 +89,18 @@ def main() -> int:
         "--minimise", type=int, default=30, help="how many findings are made short; the others are named by their seeds"
     )
     parser.add_argument("--findings", help="a file for them")
+    parser.add_argument("--world", action="store_true", help="programs that read and change many kinds of places")
+    parser.add_argument("--kinds", nargs="*", help="with --world: the fixed programs of kinds such as 'place: global', or of all")
     options = parser.parse_args()
+    if options.world and options.kinds is not None:
+        from tests.programs.world import runner  # it is not needed otherwise
+
+        return runner.run_kinds(options.kinds, options.jobs)
+    if options.world:
+        from tests.programs.world import runner  # it is not needed otherwise
+
+        count = 10**9 if options.minutes is not None and "--count" not in sys.argv else options.count
+        return runner.run(options.seed, count, options.minutes, options.jobs, options.minimise, options.findings)
 
     tally, begun, shown = Tally(), time.monotonic(), 0.0
     seeds = range(options.seed, options.seed + options.count)

@@ -525,7 +525,15 @@ def _field(name: str) -> property:
 
     names = {"current": _current, "settled": _settled}
     return property(
-        eval(f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}", names), write
+        eval(
+            compile(
+                f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}",
+                "<ndgrad generated mode>",
+                "eval",
+            ),
+            names,
+        ),
+        write,
     )
 
 

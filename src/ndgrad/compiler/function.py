@@ -24,6 +24,7 @@ from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, na
 from ndgrad.compiler.recorded import RecordedCall
 from ndgrad.compiler.snapshot import compare_quickly
 from ndgrad.compiler.specialise import Specialisation
+from ndgrad.compiler.trace_watch import Unreached
 from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.pytree import tree_flatten, tree_unflatten
@@ -31,6 +32,8 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 #: How many specialisations a function keeps, and how many are made before it is left alone.
 MOST = 8
 THRASHING = 32
+#: How many environments are tried for one trace: each may show further objects that the next one must reach.
+MOST_ENVIRONMENTS = 32
 #: The same for those that differ in the sizes of tensors alone, whose machine code is shared
 #: (ndgrad.compiler.lower.templates).
 MOST_SIZES = 64
@@ -134,6 +137,10 @@ class CompiledFunction:
         #: ndgrad.compiler.native_call), if there is one
         self._rows: NativeEntry | None = None
         self._native: Callable[..., Any] = _no_row
+        #: what environments begin with: the function, and what traces have found by computed names
+        self._found: list[tuple[str, Any]] = [("the function", function)]
+        self._found_names: set[str] = set()
+        self._found_modules: set[str] = set()
         #: by kinds of calls with arrays of NumPy's: what they return, None where their contents count
         self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
@@ -357,13 +364,22 @@ class CompiledFunction:
             )
         environment = None
         try:
-            roots = [
-                ("the function", self.function),
-                *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
-            ]
-            environment = Environment(roots)
-            name = getattr(self.function, "__name__", "program")
-            made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes)
+            for _ in range(MOST_ENVIRONMENTS):
+                roots = [
+                    *self._found,
+                    *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
+                ]
+                environment = Environment(roots, self._found_names, self._found_modules)
+                name = getattr(self.function, "__name__", "program")
+                try:
+                    made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes)
+                except Unreached as unreached:
+                    if not self._learn(unreached):
+                        raise
+                else:
+                    break
+            else:
+                raise GraphBreak("it finds functions and attributes by computed names, other ones each time")
             entry = Entry(key, environment, made, None)
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())
@@ -376,6 +392,16 @@ class CompiledFunction:
             self._remove_row(self.entries[0])
             del self.entries[0]
         return entry
+
+    def _learn(self, unreached: Unreached) -> bool:
+        """Let later environments reach what a trace has found; False if that is nothing new."""
+        known = {id(value) for _, value in self._found}
+        new = [(what, value) for what, value in unreached.roots if id(value) not in known]
+        is_new = bool(new) or not (unreached.names <= self._found_names and unreached.modules <= self._found_modules)
+        self._found += new
+        self._found_names |= unreached.names
+        self._found_modules |= unreached.modules
+        return is_new
 
     # ----- calls that need no Python before they run ------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.placement import CPU, moved
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import process, restore, scope, thread
+from ndgrad.autograd.modes import Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
@@ -53,6 +53,7 @@ from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import NEW, Results
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer
+from ndgrad.compiler.trace_watch import TraceWatch
 from ndgrad.compiler.users_lines import line_of
 from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
@@ -179,10 +180,10 @@ class Specialisation:
         self.grad_enabled = thread.grad_enabled
         with tracing(tracer, self.environment):
             returned, effects = self._outcome(tracer, arguments)
-            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
+            left = _identities(self.environment.changes())
             with observing(tracer):
                 self._finish(tracer, returned, effects)
-            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
+            if left != _identities(self.environment.changes()):
                 raise GraphBreak("a backward function or hook inside changes something outside")
         self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
@@ -198,7 +199,10 @@ class Specialisation:
         with observing(tracer):
             for t in arguments:
                 tracer.outside_of(t, payload_of(t))
+            before = _fields(modes())
             returned = self._returned(arguments)
+            if _fields(modes()) != before:
+                raise GraphBreak("the function leaves a mode changed, such as grad mode")
         tracer.draws.end()
         return returned, self._effects(tracer)
 
@@ -281,6 +285,7 @@ class Specialisation:
         self.gradients_of = [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
         self.results.forget_trace()
+        tracer.watch.end()  # from here on only the compiler's own code runs
         with phase("passes"):
             self._split(joint.program, joint.values, joint.cotangents, [g for g in joint.gradients if g is not None])
 
@@ -676,10 +681,12 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     try:
         with hidden(), unchanged_world():
             try:
-                yield
+                with TraceWatch(environment) as tracer.watch:
+                    yield
             finally:
                 tracer.draws.undo()
                 environment.restore()
+        environment.hold_late_names(tracer.watch.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except Exception as error:
@@ -691,6 +698,16 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
+
+
+def _identities(changes: list[tuple[Held, int, Any]]) -> list[tuple[int, int, list[int]]]:
+    """Return changes of an environment as a list that can be compared."""
+    return [(id(held), number, [*map(id, now)] if number == -1 else [id(now)]) for held, number, now in changes]
+
+
+def _fields(found: Modes) -> list[Any]:
+    """Return the modes in force as a list that can be compared."""
+    return [getattr(found, name) for name in Modes.__slots__ if not name.startswith("_")]
 
 
 def _array_of(t: Any) -> Any:

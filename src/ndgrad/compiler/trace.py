@@ -93,6 +93,8 @@ class Tracer:
         self.place: str | None = None
         #: whether no backward pass has run in the function, and no hook on what is saved was in force
         self.is_plain = True
+        #: the watch over the calls that the function makes
+        self.watch: Any = None
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
 
