@@ -91,6 +91,7 @@ def main() -> int:
     parser.add_argument("--findings", help="a file for them")
     parser.add_argument("--world", action="store_true", help="programs that read and change many kinds of places")
     parser.add_argument("--kinds", nargs="*", help="with --world: the fixed programs of kinds such as 'place: global', or of all")
+    parser.add_argument("--new", action="store_true", help="with --world: no kinds with known differences")
     options = parser.parse_args()
     if options.world and options.kinds is not None:
         from tests.programs.world import runner  # it is not needed otherwise
@@ -100,7 +101,9 @@ def main() -> int:
         from tests.programs.world import runner  # it is not needed otherwise
 
         count = 10**9 if options.minutes is not None and "--count" not in sys.argv else options.count
-        return runner.run(options.seed, count, options.minutes, options.jobs, options.minimise, options.findings)
+        return runner.run(
+            options.seed, count, options.minutes, options.jobs, options.minimise, options.findings, options.new
+        )
 
     tally, begun, shown = Tally(), time.monotonic(), 0.0
     seeds = range(options.seed, options.seed + options.count)

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tests.programs.world.computations import COMPUTATIONS
 from tests.programs.world.effects import EFFECTS
 from tests.programs.world.kinds import STORED, USES, Kind
 from tests.programs.world.places import PLACES
@@ -42,6 +43,8 @@ EXTRA = {
     "cfg": "cfg = types.SimpleNamespace(scale=2.0)",
     "data": "data = np.array([2.0, 1.0], dtype=np.float32)",
 }
+#: How programs read numbers of tensors.
+READS = {"item()": ".item()", "float()": "float(y", "int()": "int(y"}
 FORMS = ("nested", "global", "method", "module", "callable", "decorated")
 ENDINGS = (
     "return y", "return y.sum()", "return (y * y).sum()", "return y, x", "return {'y': y, 'n': len(y)}", "return y.sum().item()",
@@ -94,7 +97,10 @@ class Program:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(sorted({part.label for _, part in self.parts}))
+        """The kinds of the program, and how it reads numbers of tensors."""
+        body = "\n".join(line for _, part in self.parts for line in part.body)
+        reads = [f"number: {name}" for name, text in READS.items() if text in body]
+        return tuple(sorted({*reads, *[part.label for _, part in self.parts if part.body]}))
 
     @property
     def source(self) -> str:
@@ -150,10 +156,10 @@ def place_part(rng: random.Random, number: int, kind: Kind, does_write: bool) ->
     return Part("place", kind, tuple(body), helper)
 
 
-def effect_part(rng: random.Random, number: int, kind: Kind) -> Part:
+def effect_part(rng: random.Random, number: int, kind: Kind, role: str = "effect") -> Part:
     kind = kind.numbered(number, "2.0")
     line = rng.choice(kind.lines).replace("$", rng.choice(STORED[kind.stored]))
-    return Part("effect", kind, (line,))
+    return Part(role, kind, (line,))
 
 
 def changes_of(rng: random.Random, part: Part) -> str | None:
@@ -170,7 +176,9 @@ def generate(seed: int) -> Program:
     rng = random.Random(f"world {seed}")
     parts: list[tuple[int, Part]] = []
     for number in range(1, rng.choice([1, 2, 2, 3, 3, 4]) + 1):
-        if rng.random() < 0.6:
+        if rng.random() < 0.15:
+            parts.append((number, effect_part(rng, number, rng.choice(COMPUTATIONS), "op")))
+        elif rng.random() < 0.6:
             parts.append((number, place_part(rng, number, rng.choice(PLACES), rng.random() < 0.3)))
         else:
             parts.append((number, effect_part(rng, number, rng.choice(EFFECTS))))
@@ -234,7 +242,7 @@ def cases_of_writing(kind: Kind) -> list[Program]:
     return [Program(((1, Part("write", made, (use, made.put.replace("$", value)))),), steps) for value in stored]
 
 
-def cases_of_effect(kind: Kind) -> list[Program]:
+def cases_of_effect(kind: Kind, role: str = "effect") -> list[Program]:
     """Programs with one kind of effect: each of its lines, with each sort of value."""
     made = kind.numbered(1, "2.0")
     found = []
@@ -243,7 +251,7 @@ def cases_of_effect(kind: Kind) -> list[Program]:
         if "$" in line and made.stored == "any":
             stored.append("y.detach()")
         for value in stored:
-            part = Part("effect", made, (line.replace("$", value),))
+            part = Part(role, made, (line.replace("$", value),))
             changes = list(made.also)
             if made.put:
                 changes.append(made.put.replace("$", made.values()[1]))

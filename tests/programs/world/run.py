@@ -169,13 +169,9 @@ class Observer:
             stream.truncate()
         facts.append(("log", "records", "\n".join(self.log)))
         self.log.clear()
-        facts.append(
-            (
-                "warnings",
-                "text",
-                "\n".join(f"{w.category.__name__}: {plain_text(str(w.message))}" for w in self.caught if w.category is not ResourceWarning),
-            )
-        )
+        seen = [f"{w.category.__name__}: {w.message}" for w in self.caught if w.category is not ResourceWarning]
+        facts.append(("warnings", "number", f"{len(seen)}: " + "; ".join(text[:70] for text in seen)))
+        facts.append(("warnings", "text", plain_text("\n".join(seen))))
         self.caught.clear()
 
     def note_aliases(self, tensors: list[Any], args: tuple[Any, ...], facts: list[Fact]) -> None:
@@ -374,8 +370,8 @@ class Outcome:
     raised: int = 0
 
 
-def check(source: str, is_native: bool = False) -> Outcome:
-    """Compare the eager and the compiled run of a program."""
+def check(source: str, is_native: bool = False, second: Callable[..., Any] | None = None) -> Outcome:
+    """Compare the eager and the compiled run of a program; with `second`, another way to make the function."""
     before = os.environ.get("NDGRAD_COMPILE_REPLAY")
     made: list[Any] = []
 
@@ -387,7 +383,7 @@ def check(source: str, is_native: bool = False) -> Outcome:
     os.environ["NDGRAD_COMPILE_REPLAY"] = "" if is_native else "1"
     try:
         with counting():
-            found = in_context(source, compiled)
+            found = in_context(source, second or compiled)
     finally:
         if before is None:
             del os.environ["NDGRAD_COMPILE_REPLAY"]

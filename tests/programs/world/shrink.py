@@ -51,9 +51,8 @@ def holds(difference: Difference, is_native: bool, may_raise: bool = True) -> Ca
 
 
 def fewer_parts(program: Program) -> Iterator[Program]:
-    if len(program.parts) > 1:
-        for number, _ in program.parts:
-            yield without_part(program, number)
+    for number, _ in program.parts:
+        yield without_part(program, number)
 
 
 def fewer_steps(program: Program) -> Iterator[Program]:
@@ -90,6 +89,9 @@ def plainer_parts(part: Part) -> Iterator[Part]:
         call = re.search(r"look\d+", part.helper)
         assert call is not None
         yield replace(part, helper="", body=tuple(line.replace(f"{call.group()}()", part.kind.get) for line in part.body))
+    for read in ("y.sum().item()", "float(y.sum())", "y.max().item()", "y.sum().item()", "y.detach().sum()"):
+        if part.role != "op" and any(read in line for line in part.body):
+            yield replace(part, body=tuple(line.replace(read, "4.5") for line in part.body))
     if len(part.body) > 1:
         for i in range(len(part.body)):
             yield replace(part, body=part.body[:i] + part.body[i + 1 :])

@@ -106,8 +106,8 @@ def test_a_program_leaves_the_process_as_it_was() -> None:
     before = state()
     for label in ("place: function of math replaced", "place: current folder", "place: environment variable", "place: sys attribute",
                   "place: warning filters", "place: recursion limit", "place: hook of all modules"):  # fmt: skip
-        for program in CASES[label]:
-            in_context(program.source, lambda f: f)
+        for source in CASES[label]:
+            in_context(source, lambda f: f)
     assert before == state()
 
 
