@@ -277,7 +277,10 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
 def _memory_order(array: Payload) -> tuple[int, ...]:
     """The dimensions, outermost in memory first; the natural order where expanded ones leave it open."""
     natural = tuple(_builtin_range(array.ndim))
-    if array.flags.c_contiguous or not isinstance(array, np.ndarray):
+    is_traced = getattr(array, "is_traced", False)
+    if is_traced:
+        array.settle()
+    if array.flags.c_contiguous or not (is_traced or isinstance(array, np.ndarray)):
         return natural
     if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape)):
         return natural

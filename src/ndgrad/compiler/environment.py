@@ -35,7 +35,8 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import is_
 from typing import Any
 
@@ -759,6 +760,21 @@ class Environment:
             elif number != -2:
                 raise GraphBreak(f"{held.what} has changed and cannot be put back")
 
+    @contextmanager
+    def as_traced(self) -> Iterator[None]:
+        """A block in which everything is as it was when the function was traced, as far as it can be put back."""
+        now = [(held, held.read()) for held in self.held]
+        changed = [(held, values) for held, values in now if held.write is not None and not _are_same(values, held.then)]
+        try:
+            for held, _ in changed:
+                assert held.write is not None
+                held.write(held.then)
+            yield
+        finally:
+            for held, values in changed:
+                assert held.write is not None
+                held.write(values)
+
     def check(self) -> str | None:
         """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were
         replaced are taken over."""
@@ -875,10 +891,22 @@ class Environment:
         """The state of a generator when this was made; None for one that is not reached."""
         return next((state for source, state in self._sources if source is generator), None)
 
+    def hold_attributes(self, t: Any, own: dict[str, Any]) -> bool:
+        """Compare the attributes of a tensor that has none, in `own`, from now on; False if the tensor is not reached."""
+        known = self.tensors.get(id(t))
+        if known is not None and not any(held.form is not None and held.form[1] is own for held in self.held):
+            self._hold_dict(known[3], own)
+        return known is not None
+
     def entry(self, t: Any) -> list[Any] | None:
         """What is known of a tensor, if it is reached: a list whose first item is the tensor that
         stands in its place now."""
         return self.tensors.get(id(t))
+
+
+def _are_same(a: list[Any], b: list[Any]) -> bool:
+    """True if two lists hold the same objects in the same order."""
+    return len(a) == len(b) and all(map(is_, a, b))
 
 
 def _global_hooks() -> list[Any]:

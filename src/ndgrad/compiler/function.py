@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import sys
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple
@@ -192,6 +195,28 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    # A copy knows nothing of the calls before. As of functions, there is one object for a function by itself.
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        function = copy.deepcopy(self.function, memo)
+        return self if function is self.function else self._for(function)
+
+    def _for(self, function: Callable[..., Any]) -> CompiledFunction:
+        """Another function compiled as this one is."""
+        return compile_again(function, self.fullgraph, self.dynamic, self.strict, self.threads)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        qualified = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for name in qualified.split("."):
+            found = getattr(found, name, None)
+        if found is self:  # as a decorator leaves it
+            return str(qualified)
+        return compile_again, (self.function, self.fullgraph, self.dynamic, self.strict, self.threads)
+
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
 
@@ -344,8 +369,8 @@ class CompiledFunction:
             return None
         kind = sizeless(key)
         others = [shapes_of(e.key) for e in self.entries if e.made is not None and sizeless(e.key) == kind]
-        self.resized += bool(others)
         own = shapes_of(key)
+        self.resized += bool(others) and own not in others  # else something else has changed
         return frozenset([n for i, n in enumerate(own) if n > 1 and (self.dynamic or any(o[i] != n for o in others))])
 
     def _thrashes(self) -> bool:
@@ -471,6 +496,19 @@ class CompiledFunction:
             self._rows, self._native = None, _no_row
             self._transformed.clear()
             self._forms.clear()
+
+
+#: All compiled functions.
+compiled_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+def compile_again(
+    function: Callable[..., Any], fullgraph: bool, dynamic: bool | None, strict: bool, threads: int | None
+) -> CompiledFunction:
+    """A compiled function with these options, for pickles and copies."""
+    made = CompiledFunction(function, fullgraph, dynamic, strict, threads)
+    compiled_functions.add(made)
+    return made
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:

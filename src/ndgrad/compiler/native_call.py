@@ -251,6 +251,11 @@ def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | 
         if found is None:
             return None
         guards.append(Is(found, None, wanted=not has_one))
+    for number, is_leaf in made.leaves_asked:
+        t, place = tensors[number]
+        if t is None or place.path:
+            return None
+        guards.append(Is(place.slot(type(t), "_node"), None, wanted=is_leaf))
     return [*guards, Distinct(distinct)]
 
 

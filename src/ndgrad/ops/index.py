@@ -297,6 +297,7 @@ index_put = op(
     write_kernel=_index_put_kernel,
     consumes=True,
     kind="join", piecewise_linear=True,
+    may_be_discrete=True,
 )  # fmt: skip
 
 
@@ -321,6 +322,7 @@ masked_fill = op(
     elementwise=True,
     write_kernel=_masked_fill_kernel,
     kind="choice", promotes="",
+    may_be_discrete=True,
 )  # fmt: skip
 
 # The places of the true elements, one row each.

@@ -625,4 +625,5 @@ rms_norm = op(
     batch=_rms_norm_batch,
     optional="w",
     halves=True,
+    may_be_discrete=True,
 )  # fmt: skip
