@@ -78,7 +78,7 @@ def test_each_setting_of_autocast_has_its_own_program() -> None:
         ):
             with block:
                 (a, is_on), (b, is_also_on) = compiled(x, y), product(x, y)
-            assert a.dtype is b.dtype and is_on == is_also_on
+            assert (a.dtype, is_on) == (b.dtype, is_also_on)
             np.testing.assert_array_equal(a.float().numpy(), b.float().numpy())
     assert programs(compiled) == 3
 
@@ -187,7 +187,7 @@ def test_averaged_models_are_updated_by_programs(average: Any) -> None:
         np.testing.assert_allclose(compiled(data(k)).item(), update(data(k), 1).item(), rtol=1e-4, atol=1e-4)
     for a, b in zip(averages[0].state_dict().values(), averages[1].state_dict().values(), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
-    assert programs(compiled) == 2 and compiled.traces == 2  # the first update copies
+    assert (programs(compiled), compiled.traces) == (2, 2)  # the first update copies
 
 
 def test_the_cumulative_average_of_batch_norm_compiles_once() -> None:

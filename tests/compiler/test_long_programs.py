@@ -1,4 +1,4 @@
-"""Long programs: no recursion over their length, work that grows with it and no faster, and limits beyond which they run on NumPy or eagerly."""
+"""Long programs: no recursion over their length, work that grows with it and no faster, and limits to both."""
 
 from __future__ import annotations
 
@@ -167,9 +167,9 @@ def test_transforms_of_a_long_loop(transform: str) -> None:
         case "vmap":
             g, x = func.vmap(func.grad(f)), np.stack([x, x * 2.0, x * 0.0])
         case "hvp":
-            g = lambda x: func.jvp(func.grad(f), (x,), (np.ones_like(x),))[1]  # noqa: E731
+            g = lambda x: func.jvp(func.grad(f), (x,), (np.ones_like(x),))[1]
         case _:
-            g = lambda x: func.jvp(f, (x,), (np.ones_like(x),))[1]  # noqa: E731
+            g = lambda x: func.jvp(f, (x,), (np.ones_like(x),))[1]
     compiled = ndgrad.compile(g, fullgraph=True)
     with few_frames():
         found = compiled(x)

@@ -88,10 +88,11 @@ class GradScaler:
 
     def _begun(self, what: str) -> tuple[Tensor, Tensor]:
         """The scale and the number of good steps since it last changed."""
-        assert self._scale is not None and self._growth_tracker is not None, (
+        assert self._scale is not None, (
             f"Attempted {what} but _scale is None.  This may indicate your script did not use "
             "scaler.scale(loss or outputs) earlier in the iteration."
         )
+        assert self._growth_tracker is not None
         return self._scale, self._growth_tracker
 
     def _begin(self, device: Any) -> Tensor:

@@ -132,7 +132,8 @@ def test_every_part_has_the_same_bits(block: int) -> None:
         for shorter in (without_dead(both(program)), simplified(program)):
             shorter.check()
             for a, b in zip(Replay(shorter)(arrays), expected, strict=True):
-                assert np.asarray(a).dtype == b.dtype and np.asarray(a).tobytes() == np.asarray(b).tobytes(), seed
+                assert np.asarray(a).dtype == np.asarray(b).dtype, seed
+                assert np.asarray(a).tobytes() == np.asarray(b).tobytes(), seed
 
 
 def looked_at(rounds: int, monkeypatch: pytest.MonkeyPatch) -> int:

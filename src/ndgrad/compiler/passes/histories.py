@@ -79,7 +79,7 @@ class History:
         if sum(map(len, rows)) > _ROWS:
             self._wide.append(number)
             return
-        for row in {row for places in rows for row in places}:
+        for row in {row for several in rows for row in several}:
             self._by_row.setdefault(row, []).append(number)
 
     def last_touch(self, index: Index, count: int) -> int:
