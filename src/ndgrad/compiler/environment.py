@@ -895,7 +895,10 @@ class Environment:
         """Compare the attributes of a tensor that has none, in `own`, from now on; False if the tensor is not reached."""
         known = self.tensors.get(id(t))
         if known is not None and not any(held.form is not None and held.form[1] is own for held in self.held):
-            self._hold_dict(known[3], own)
+            self._pending = []
+            self._hold_attributes(known[3], own)
+            self._walk()
+            del self._pending
         return known is not None
 
     def entry(self, t: Any) -> list[Any] | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad._locks import make_lock
 from ndgrad.arrays.library import is_on_device
-from ndgrad.autograd.modes import modes, process, thread
+from ndgrad.autograd.modes import Modes, modes, process, restore, scope, thread, under_autocast
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.compiler.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad.compiler.decisions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
@@ -233,7 +233,10 @@ class CompiledFunction:
                     self._forget_row(call)
         state = modes()
         # who only watches, as the profiler does, sees a program run
-        if state.entered or (process.shared and process.shared != len(thread.watchers)) or self.disabled.get():
+        is_watched = not process.shared or process.shared == len(thread.watchers)
+        if state.entered and is_watched and not self.disabled.get() and state.only_autocast():
+            return self._under_autocast(args, kwargs, state)
+        if state.entered or not is_watched or self.disabled.get():
             return self.function(*args, **kwargs)
         known = self._last
         tried: list[Entry] = []
@@ -262,13 +265,37 @@ class CompiledFunction:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
 
+    def _under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
+        """The result of a call under autocast. How autocast is set belongs to the kind of the call, and to what is
+        traced; programs run without it."""
+        flat, spec = tree_flatten((args, kwargs))
+        if not have_arrays(flat):
+            outside = scope()
+            try:
+                restore(outside.changed(autocast=None, entered=0))
+                entry, found = self._by_program(flat, spec, state.grad_enabled, [], autocast=_setting(state))
+            finally:
+                restore(outside)
+                del outside
+            if entry.made is not None:
+                return found
+            if self.fullgraph and entry.broken is not None:
+                raise entry.broken.again()
+        return self.function(*args, **kwargs)
+
     def _by_program(
-        self, flat: list[Any], spec: Any, recording: bool, tried: list[Entry], form: Form | None = None
+        self,
+        flat: list[Any],
+        spec: Any,
+        recording: bool,
+        tried: list[Entry],
+        form: Form | None = None,
+        autocast: Any = None,
     ) -> tuple[Entry, Any]:
         """The entry whose program fits a call, and its result; an entry without a program, if there is none. With
-        a `form`, it must be able to give such results."""
+        a `form`, it must be able to give such results; `autocast` is its setting, None where there is none."""
         while True:
-            entry = self.entry_for(flat, spec, recording, tried)
+            entry = self.entry_for(flat, spec, recording, tried, autocast)
             if entry.made is None or (form is not None and not form.fits(entry.made)):
                 return entry, MISS
             try:
@@ -319,17 +346,28 @@ class CompiledFunction:
             entry = self.entry_for(given, spec, recording)
             if entry.made is not None:
                 return entry, given
-        return self.entry_for(flat, spec, recording), flat
+        state, outside = modes(), scope()
+        if not state.only_autocast():
+            return self.entry_for(flat, spec, recording), flat
+        try:
+            restore(outside.changed(autocast=None, entered=0))
+            return self.entry_for(flat, spec, recording, autocast=_setting(state)), flat
+        finally:
+            restore(outside)
+            del outside
 
-    def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
+    def entry_for(
+        self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = (), autocast: Any = None
+    ) -> Entry:
         """The entry for arguments and for the environment as it is now, made if need be; none of
-        those that were tried."""
+        those that were tried. `autocast` is the setting under which the function is traced."""
         try:
             key = (
                 spec,
                 recording,
                 get_default_dtype(),
                 get_default_device(),
+                autocast,
                 *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)],
             )
             hash(key)
@@ -360,7 +398,7 @@ class CompiledFunction:
                 unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
             if unfit is not None:
                 return Entry(None, None, None, GraphBreak(unfit))
-            return self._traced(key, flat, spec, reason, self._sizes(key))
+            return self._traced(key, flat, spec, reason, self._sizes(key), autocast)
 
     def _sizes(self, key: Any) -> Sizes | None:
         """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes
@@ -376,7 +414,9 @@ class CompiledFunction:
     def _thrashes(self) -> bool:
         return self.traces - self.resized >= THRASHING or self.resized >= THRASHING_SIZES
 
-    def _traced(self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None) -> Entry:
+    def _traced(
+        self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None, autocast: Any
+    ) -> Entry:
         self.traces += 1
         self.last_reason = reason if self.entries else "the first call"
         if self._thrashes():
@@ -389,6 +429,7 @@ class CompiledFunction:
             )
         environment = None
         try:
+            function = self.function if autocast is None else _casting(self.function, autocast)
             for _ in range(MOST_ENVIRONMENTS):
                 roots = [
                     *self._found,
@@ -397,7 +438,7 @@ class CompiledFunction:
                 environment = Environment(roots, self._found_names, self._found_modules)
                 name = getattr(self.function, "__name__", "program")
                 try:
-                    made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes)
+                    made = Specialisation(function, flat, spec, name, environment, self.strict, self.threads, sizes)
                 except Unreached as unreached:
                     if not self._learn(unreached):
                         raise
@@ -509,6 +550,21 @@ def compile_again(
     made = CompiledFunction(function, fullgraph, dynamic, strict, threads)
     compiled_functions.add(made)
     return made
+
+
+def _setting(state: Modes) -> Any:
+    """How autocast is set, without the casts that an open block keeps."""
+    return state.autocast._replace(casts=None)
+
+
+def _casting(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
+    """A function that runs under a setting of autocast, wherever it is called."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with under_autocast(autocast):
+            return function(*args, **kwargs)
+
+    return run
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:

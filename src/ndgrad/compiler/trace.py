@@ -43,6 +43,9 @@ from ndgrad.devices import device
 from ndgrad.ops.table import RANDOM
 from ndgrad.ops.vocabulary import find
 
+#: A longer trace takes more memory and time than a program of it is worth.
+MOST_INSTRUCTIONS = 500_000
+
 #: (op, arguments in shape and dtype, settings) -> (several results?, their shapes and dtypes)
 _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
 
@@ -293,7 +296,12 @@ class Tracer:
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
         instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())
-        self.program.instructions.append(instruction)
+        instructions = self.program.instructions
+        instructions.append(instruction)
+        if len(instructions) > MOST_INSTRUCTIONS:
+            raise GraphBreak(
+                f"the trace has more than {MOST_INSTRUCTIONS} ops; write the loop as ndgrad.func.scan, or compile its body"
+            )
         self.fixed.note(instruction)
         return results
 

@@ -57,7 +57,20 @@ _LONGEST_SEGMENT = 32
 #: Bytes of the results of a call from which on pages that the C library asks for anew take longer than computing them.
 _RETAINED = 1 << 20
 
+#: Steps on small arrays, at most: each takes LLVM some five milliseconds, and NumPy as long as ten microseconds.
+MOST_SMALL_STEPS = 1000
+#: Elements up to which an array is small.
+_SMALL = 4096
+
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class TooLong(Exception):
+    """A program is better run on NumPy: compiling it would take longer than many calls save."""
+
+
+def _is_small(step: Step) -> bool:
+    return all(v.size <= _SMALL for v in step.touched())
 
 
 class NativeProgram:
@@ -95,6 +108,9 @@ class NativeProgram:
         count = len(groups.steps)
         groups.steps = finished(groups.steps, before)
         self.in_place.first -= (count - len(groups.steps)) if self.in_place.first >= 0 else 0
+        small = [s for s in groups.steps if not isinstance(s, (Call, Loop)) and _is_small(s)]
+        if len(small) > MOST_SMALL_STEPS and not self.apart:
+            raise TooLong(f"it has {len(small)} steps on small arrays, and {MOST_SMALL_STEPS} is the most")
         #: the steps, those together that run at once
         self.waves: list[list[Step]] = [[step] for step in groups.steps]
         if not self.apart and threads_of(threads) > 1:
