@@ -18,7 +18,6 @@ from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.text import parse_program
 from ndgrad.compiler.trace_watch import trust
 
-
 trust(__file__)
 
 
