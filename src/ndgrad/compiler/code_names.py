@@ -51,10 +51,10 @@ def attribute_chains(code: types.CodeType) -> dict[str, frozenset[tuple[str, ...
     return {name: None if paths is None else frozenset(paths) for name, paths in found.items()}
 
 
-@functools.cache
-def changed_attributes(code: types.CodeType, name: str) -> frozenset[str]:
-    """Return the attributes that code, and the code inside it, sets or deletes of an object that has a name."""
-    return frozenset([change for n, path, change in _accesses(code) if n == name and not path and change is not None])
+def changed_attributes(code: types.CodeType) -> list[tuple[str, tuple[str, ...], str]]:
+    """Return the attributes that code, and the code inside it, sets or deletes of objects that have names: `a.b.c = 1` gives
+    ("a", ("b",), "c")."""
+    return [(name, path, change) for name, path, change in _accesses(code) if change is not None]
 
 
 @functools.cache

@@ -168,6 +168,9 @@ class Environment:
         self._named_libraries: list[Any] = []
         #: names that code looks up in modules of the user's, by the identity of the module
         self._asked_of_modules: dict[int, set[str]] = {}
+        #: attributes that some code sets or deletes; code that must not run in a trace, by identity, and why
+        self._changed_names: set[str] = set()
+        self._refused: dict[int, str] = {}
         self._builtins: set[str] = set()
         self._tensor_attributes: set[str] = set()
         #: functions of the user's
@@ -179,8 +182,6 @@ class Environment:
         self._pending: list[tuple[str, Any, str | None]] = [(what, value, None) for what, value in roots]
         self._pending += [("a hook on all modules or optimizers", hooks, None) for hooks in _global_hooks()]
         self._hold_imports()
-        self._walk()
-        self._hold_tensor_classes()
         self._walk()
         del self._pending
 
@@ -197,7 +198,7 @@ class Environment:
                 # of a module, names that it does not have yet, too
                 asked: Iterable[str] = ()
                 if isinstance(holder, types.ModuleType):
-                    asked = self._asked_of_modules.get(id(holder), set()) | self._computed_names
+                    asked = self._asked_of_modules.get(id(holder), set()) | self._computed_names | self._changed_names
                 new = (self._names & (space.keys() | asked)) - done
                 if "__dict__" in self._names:  # code may look up any name
                     new |= space.keys() - done
@@ -342,11 +343,9 @@ class Environment:
             if not isinstance(module, types.ModuleType):
                 continue
             if not is_foreign(module.__name__):
-                asked = names_of(f.__code__) if chains is None else {chain[0] for chain in chains}
+                asked = names_of(f.__code__) if chains is None else {chain[0] for chain in chains if chain}
                 self._asked_of_modules.setdefault(id(module), set()).update(asked)
                 continue
-            for path in changed_attributes(f.__code__, name):
-                self._hold_named(f"{module.__name__}.", module, vars(module), [path])
             if chains is None:
                 self._hold_library_names(module, self._names & vars(module).keys())
             for chain in chains or ():
@@ -356,6 +355,20 @@ class Environment:
                         break
                     self._hold_library_names(holder, {part})
                     holder = vars(holder).get(part)
+        self._follow_changes(f, cells)
+
+    def _follow_changes(self, f: Any, cells: dict[str, Any]) -> None:
+        """Hold the attributes that a function sets of modules, and refuse its code if it changes a library's class."""
+        for code in codes_in(f.__code__):
+            for name, path, change in changed_attributes(code):
+                self._changed_names.add(change)
+                holder: Any = content(cells[name]) if name in cells else f.__globals__.get(name)
+                for part in path:
+                    holder = None if holder is None else getattr(holder, "__dict__", {}).get(part)
+                if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
+                    self._hold_named(f"{holder.__name__}.", holder, vars(holder), [change])
+                elif isinstance(holder, type) and is_foreign(holder.__module__):
+                    self._refused[id(code)] = f"{code.co_qualname} changes {holder.__qualname__}.{change}"
 
     def _hold_library_names(self, module: Any, names: Iterable[str]) -> None:
         _, done = self._libraries.setdefault(id(module), (module, set()))
@@ -395,13 +408,14 @@ class Environment:
             self._follow_chains(f)
         for module, name in names:
             self._hold_library_names(module, {name})
+        self._hold_tensor_classes()
         self._walk()
         del self._pending
         self._caches = [(function, function.cache_info()) for function, _ in self._caches]
 
     def holds_tensor_attribute(self, name: str) -> bool:
         """True if an attribute of the class of tensors is compared before each call."""
-        return name in self._tensor_attributes
+        return name in self._computed_names
 
     def _hold_tensor_classes(self) -> None:
         """Hold the attributes of tensor classes that code names: methods can be replaced or added."""
@@ -410,6 +424,7 @@ class Environment:
                 space = vars(cls)
                 names = (self._names & space.keys()) | self._computed_names
                 names -= {"_array", "_node", "_storage", "_meta"}  # a trace replaces these for a while
+                names -= self._tensor_attributes
                 self._tensor_attributes |= names
                 self._hold_named(f"{cls.__name__}.", cls, space, sorted(names))
 
@@ -574,6 +589,8 @@ class Environment:
             self._named_libraries.append(module)
 
     def _type(self, what: str, cls: Any, name: str | None) -> None:
+        if cls.__module__ in _HIDDEN_MODULES:
+            self._opaque(what, cls, name, f"{cls.__module__}.{cls.__qualname__} may depend on or change something else")
         self._class(cls)
         if isinstance(cls, abc.ABCMeta):
             self._hold_virtual_subclasses()
@@ -697,6 +714,8 @@ class Environment:
     def refuse_code(self, code: types.CodeType) -> str | None:
         """Return why code must not run in a trace; None if it may."""
         names = own_names(code)
+        if id(code) in self._refused:
+            return self._refused[id(code)]
         if id(code) in self._remembered:
             return f"{code.co_qualname} remembers its results, and has none for these arguments yet"
         if not self.opaque and not self._unsafe_functions:
@@ -754,10 +773,12 @@ class Environment:
 
     def restore(self) -> None:
         """Put everything back as it was."""
-        for held, number, _ in self.changes():
+        changes = self.changes()
+        for held, _, _ in changes:
             if held.write is not None:
                 held.write(held.then)
-            elif number != -2:
+        if any(held.write is None for held, _, _ in changes):  # a view of something else, such as a mapping proxy
+            for held, _, _ in self.changes():
                 raise GraphBreak(f"{held.what} has changed and cannot be put back")
 
     @contextmanager
@@ -950,6 +971,9 @@ _COMPILED_FUNCTIONS = frozenset(["cython_function_or_method", "fused_cython_func
 _IMMUTABLE_MODULES = frozenset(
     "re _sre datetime fractions pathlib pathlib._local uuid typing types _struct numbers abc _abc zoneinfo".split()
 )
+
+#: Modules whose classes, which are written in C, use memory or settings that are not compared.
+_HIDDEN_MODULES = frozenset("decimal _decimal ctypes _ctypes mmap _socket socket select _csv _queue sqlite3 _sqlite3 _io".split())
 
 #: Classes of the standard library whose objects are what their attributes are.
 _TRANSPARENT = frozenset(

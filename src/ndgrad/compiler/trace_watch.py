@@ -25,6 +25,7 @@ import gc
 import os
 import sys
 import types
+from _warnings import warn
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,6 +108,8 @@ class TraceWatch:
                 self.is_importing, self._import = False, None
         elif event == "c_call":
             kind, _ = _files.get(frame.f_code.co_filename) or _kind_of(frame)
+            if arg is warn:
+                raise GraphBreak("the function warns")
             if kind == _USER or (kind == _LIBRARY and _is_called_by_user(frame)):
                 self._check_c_call(frame, arg)
         elif event == "call":
