@@ -20,6 +20,7 @@ from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.compiler.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad.compiler.decisions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
+from ndgrad.compiler.float_errors import runs_eagerly, shows_all
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.calls import MISS, NativeEntry
@@ -236,7 +237,7 @@ class CompiledFunction:
         is_watched = not process.shared or process.shared == len(thread.watchers)
         if state.entered and is_watched and not self.disabled.get() and state.only_autocast():
             return self._under_autocast(args, kwargs, state)
-        if state.entered or not is_watched or self.disabled.get():
+        if state.entered or not is_watched or self.disabled.get() or runs_eagerly():
             return self.function(*args, **kwargs)
         known = self._last
         tried: list[Entry] = []
@@ -479,12 +480,14 @@ class CompiledFunction:
             entry.once = True
             return
         environment = made.environment
+        if made.ran is None or (made.reports and shows_all()):
+            return  # the function itself ran; Python looks at each call whose warnings are all shown
         if entry.rows >= MOST_ROWS:  # it is not for rows
             if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
                 with self._lock:
                     entry.comparisons += 1
                     compare_quickly(environment)
-        elif known is None or known.snapshot.generation != environment.generation:
+        elif known is None or known.snapshot.generation != environment.generation or known.has_other_filters():
             with self._lock:
                 if entry.native is known and entry in self.entries:
                     self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))

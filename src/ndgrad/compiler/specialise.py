@@ -18,6 +18,7 @@ does not), the function itself is run once more, eagerly, if it leaves nothing b
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,10 +41,12 @@ from ndgrad.compiler.backend import Runner, runs_on_numpy
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
+from ndgrad.compiler.float_errors import FloatFlags, bits_to_look_for, has_silent, reported, shows_all
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
 from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.in_place import Writes
+from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.node import node_of_call
 from ndgrad.compiler.outside import hidden, payload_of
@@ -51,6 +54,7 @@ from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
+from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.results import NEW, Results
 from ndgrad.compiler.tensor_metadata import attributes_of, watched_attributes
 from ndgrad.compiler.tensor_replay import run_on_tensors
@@ -93,6 +97,11 @@ class Specialisation:
     has_effects = True
     #: how conditions on values come out, where that is known
     given_outcomes: list[bool] | None = None
+    #: the bits of the floating-point status that calls look at, and those that calls have set which then ran eagerly
+    #: (see ndgrad.compiler.float_errors)
+    looks_for = flags = 0
+    #: whether ops of the program report errors without setting bits, and whether NumPy has been asked for them
+    is_silent = was_checked = False
     #: what ran in the last call, and whether that computed gradients as well
     ran: tuple[Any, bool] | None = None
 
@@ -364,6 +373,7 @@ class Specialisation:
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
         shared = [*self.forward.inputs, *self.forward.constants]
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
+        self.is_silent = self.place is CPU and not runs_on_numpy(self.strict) and has_silent(self.forward)
         first = len(self.results.values)
         conditions = first + len(self.writes)
         written = sum(v.nbytes for v in values[first:conditions])
@@ -451,8 +461,16 @@ class Specialisation:
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
+        self.looks_for = bits_to_look_for(self.flags)
         try:
+            if self.is_silent and self.looks_for and not (self.was_checked and not shows_all()):
+                self._check_silent(inputs)
             leaves = self.run(inputs)
+        except FloatFlags as found:
+            self.flags |= found.bits
+            put_back(states)
+            args, kwargs = tree_unflatten(list(flat), self.spec)
+            return self.function(*args, **kwargs)
         except Mispredicted:
             put_back(states)
             raise
@@ -463,6 +481,19 @@ class Specialisation:
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         return self._returned_by_call(inputs, leaves)
+
+    @property
+    def reports(self) -> bool:
+        """True if filters of warnings decide whether a call runs eagerly."""
+        return self.is_silent or bool(self.flags)
+
+    def _check_silent(self, inputs: Sequence[Any]) -> None:
+        """Raise if NumPy reports errors of ops whose native code sets no bits. The values are thrown away."""
+        self.was_checked = True
+        with reported() as found, contextlib.suppress(Exception):  # a call will say what is wrong
+            Replay(self.forward)(list(map(_array_of, inputs)))
+        if found[0] & self.looks_for:
+            raise FloatFlags(0)
 
     def _are_entangled(self, inputs: Sequence[Any]) -> bool:
         """True if a write to an input is one to another input, too, or one to the history of its base."""
@@ -488,8 +519,11 @@ class Specialisation:
             for i in self.writes:
                 if not _may_be_written(inputs[i], arrays[i]):
                     arrays[i] = arrays[i].copy()  # then `write` says what is to be said
+        program = runner.made
+        if program.__class__ is NativeProgram:
+            program.look_for(self.looks_for)
         found = runner(arrays)
-        self.ran = runner.made, at_once
+        self.ran = program, at_once
         for i, array in enumerate(found[: len(self.results.values)]):
             if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
                 found[i] = array.copy()
