@@ -4,8 +4,8 @@ A step reads or writes a part of an array of n elements. Its cost is the differe
 one of few, divided by their number, so that what is done once per array (zeros, the gradient of the whole) does not
 count. Programs that save a value which a later step overwrites run on NumPy's face alone: torch's rule refuses them.
 
-A second table is about compiling: the processor's seconds for the first call of a loop's gradient, by its rounds. Time for a
-round should not grow with them.
+A second table is about compiling: the processor's seconds for the first call of a loop's gradient, by its rounds. Time
+for a round should not grow with them.
 """
 
 from __future__ import annotations
