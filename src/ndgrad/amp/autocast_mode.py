@@ -143,7 +143,7 @@ def _is_kept(value: Any, target: dtypes.dtype) -> bool:
         target is not dtypes.float32
         and value.is_leaf
         and value.requires_grad
-        and not value._is_view()
+        and (value._meta is None or value._meta.view is None)
         and not modes().levels
         and np_dtype(value) == dtypes.float32.numpy
     )

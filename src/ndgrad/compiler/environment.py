@@ -72,6 +72,7 @@ from ndgrad.compiler.holding import (
     state_of,
 )
 from ndgrad.compiler.known_calls import is_pure_source, refuse_c_function
+from ndgrad.compiler.tensor_metadata import attributes_of
 from ndgrad.compiler.world import builtin
 from ndgrad.generator import Generator
 
@@ -226,8 +227,9 @@ class Environment:
         known = self.tensors.get(id(t))
         if known is None:
             self.tensors[id(t)] = [t, facts(t) if _has_facts(t._array) else None, 1, label]
-            if t.__dict__:
-                self._hold_attributes(label, t.__dict__)
+            own = attributes_of(t)
+            if own:
+                self._hold_attributes(label, own)
         else:
             known[2] += 1
 

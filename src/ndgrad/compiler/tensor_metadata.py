@@ -44,6 +44,8 @@ _OF_MEMORY = frozenset(
 )
 #: What depends on the order in which memory lies, which a trace may only have assumed.
 _OF_ORDER = frozenset("stride strides is_contiguous dim_order flags".split())
+#: Parts of the package whose own questions a trace answers: they decide nothing that a user sees.
+_INSIDE = ("ndgrad.amp.",)
 _get_array = BareTensor.__dict__["_array"].__get__
 _get_meta = BareTensor.__dict__["_meta"].__get__
 _attributes = BareTensor.__dict__["__dict__"]
@@ -72,7 +74,7 @@ def _watched(name: str, own: Any, tracer_at_work: Callable[[], Any]) -> property
 
     def get(t: Any) -> Any:
         tracer = tracer_at_work()
-        if tracer is not None:
+        if tracer is not None and not sys._getframe(1).f_globals.get("__name__", "").startswith(_INSIDE):
             payload = _get_array(t)
             if name in _OF_ORDER:
                 if payload.__class__ is TracedArray:
@@ -113,6 +115,8 @@ def _missing(tracer_at_work: Callable[[], Any]) -> Callable[[Any, str], Any]:
     def missing(t: Any, name: str) -> Any:
         hidden = _hidden.get(id(t))
         asking = sys._getframe(1).f_globals.get("__name__", "")
+        if asking == "ndgrad.compiler.world":  # getattr and hasattr of a trace
+            asking = sys._getframe(2).f_globals.get("__name__", "")
         is_ours = asking.startswith("ndgrad.") or (name.startswith("__") and name.endswith("__"))
         if not is_ours and (tracer := tracer_at_work()) is not None:
             payload = _get_array(t)
@@ -146,12 +150,27 @@ class WatchedAttributes(dict[str, Any]):
     """In the place of the `__dict__` of a tensor from outside. Python finds and sets attributes in it without its
     methods, which are for functions that look at the `__dict__` itself."""
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise GraphBreak("the function looks at the __dict__ of a tensor from outside")
+    #: the attributes that the tensor has outside of the trace
+    own: dict[str, Any]
 
-    __contains__ = __delitem__ = __eq__ = __ge__ = __getitem__ = __gt__ = __ior__ = __iter__ = __le__ = __len__ = _refuse
-    __lt__ = __ne__ = __or__ = __repr__ = __reversed__ = __ror__ = __setitem__ = __reduce_ex__ = _refuse
-    clear = copy = get = items = keys = pop = popitem = setdefault = update = values = _refuse
+
+def _watched_method(name: str) -> Callable[..., Any]:
+    """A method of `WatchedAttributes`. The package's own code may look: it marks parameters and copies attributes."""
+    plain = getattr(dict, name)
+
+    def look(self: WatchedAttributes, *args: Any, **kwargs: Any) -> Any:
+        if self.own or not sys._getframe(1).f_globals.get("__name__", "").startswith("ndgrad."):
+            raise GraphBreak("the function looks at the __dict__ of a tensor from outside")
+        return plain(self, *args, **kwargs)
+
+    return look
+
+
+for _name in (
+    "__contains__ __delitem__ __eq__ __ge__ __getitem__ __gt__ __ior__ __iter__ __le__ __len__ __lt__ __ne__ __or__ __repr__"
+    " __reversed__ __ror__ __setitem__ __reduce_ex__ clear copy get items keys pop popitem setdefault update values".split()
+):
+    setattr(WatchedAttributes, _name, _watched_method(_name))
 
 
 def attributes_of(t: Any) -> dict[str, Any]:
@@ -175,7 +194,9 @@ def watched_attributes(arguments: Iterable[Any], environment: Environment) -> It
     try:
         for key, (t, attributes) in own.items():
             _hidden[key] = attributes
-            _attributes.__set__(t, WatchedAttributes())
+            watched = WatchedAttributes()
+            watched.own = attributes
+            _attributes.__set__(t, watched)
         yield
     finally:
         for key, (t, attributes) in own.items():
