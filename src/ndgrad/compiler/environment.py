@@ -1010,6 +1010,7 @@ _REACH: dict[type, Callable[[Environment, str, Any, str | None], None]] = {
     slice: _nothing,
     np.ufunc: _nothing,
     type(np.sum): _nothing,
+    type(vars(collections.namedtuple("_Pair", "a b"))["a"]): _nothing,  # noqa: PYI024  # how fields are read
 }
 
 #: The same, for classes that are derived from these, too.

@@ -108,7 +108,7 @@ class TraceWatch:
                 self.is_importing, self._import = False, None
         elif event == "c_call":
             kind, _ = _files.get(frame.f_code.co_filename) or _kind_of(frame)
-            if arg is warn:
+            if arg is warn and (kind != _LIBRARY or _is_called_by_user(frame)):
                 raise GraphBreak("the function warns")
             if kind == _USER or (kind == _LIBRARY and _is_called_by_user(frame)):
                 self._check_c_call(frame, arg)
