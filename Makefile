@@ -7,7 +7,7 @@ PYTHON  ?= python3
 VENV    ?= .venv
 WORKERS ?= auto
 ARGS    ?=
-PYTHONS := 3.11 3.12 3.13
+PYTHONS := 3.11 3.12 3.13 3.14
 
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -qq
@@ -57,10 +57,13 @@ $(VENV)/.repobook: repobook/pyproject.toml | $(VENV)/bin/pip
 test test-torch test-long test-arrayapi run-minimal: export OPENBLAS_NUM_THREADS = 1
 test test-torch test-long test-arrayapi run-minimal: export OMP_NUM_THREADS = 1
 
-.PHONY: test test-torch test-long test-arrayapi test-browser test-minimal test-all
+.PHONY: test test-torch test-long test-arrayapi test-browser test-minimal test-matrix test-all
 test: $(VENV)/.extra-test $(VENV)/.repobook ## the test suites, less the comparison with torch and what is slow
-	@$(PYTEST) $(SUITE) -m "not slow and not stress and not browser" $(ARGS)
-	@cd repobook && $(abspath $(PY)) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -q
+# Both suites run, and a failure of either is a failure of the target.
+	@status=0; \
+	$(PYTEST) $(SUITE) -m "not slow and not stress and not browser" $(ARGS) || status=$$?; \
+	(cd repobook && $(abspath $(PY)) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -q) || status=$$?; \
+	exit $$status
 
 test-torch: $(VENV)/.extra-test $(VENV)/.extra-torch ## the same programs through torch and ndgrad
 	@$(PY) -c 'import torch; print("==> comparing with torch", torch.__version__)'
@@ -91,9 +94,12 @@ run-minimal: $(VENV)/.minimal
 # NumPy 2.0 has no wheels for Python 3.13, hence the choice of interpreter here.
 $(VENV)/.minimal: pyproject.toml .ci/find-python
 	@$(MAKE) --no-print-directory $(VENV)/bin/pip PYTHON="$$(.ci/find-python 3.11)"
-	@echo "==> installing ndgrad with NumPy 2.0 and no extras into $(VENV)"
-	@$(PIP) install --editable . 'numpy==2.0.*' 'pytest>=9' pytest-xdist hypothesis
+	@echo "==> installing ndgrad with NumPy 2.0.0 and no extras into $(VENV)"
+	@$(PIP) install --editable . 'numpy==2.0.0' 'pytest>=9' pytest-xdist hypothesis
 	@touch $@
+
+test-matrix: ## a part of the tests on every installed Python, the oldest NumPy, without optional libraries, on a plain processor
+	@.ci/matrix $(ARGS)
 
 # The interpreters are looked for before the first minute is spent.
 test-all: ## everything, on every supported Python (ALLOW_MISSING=1 tolerates absent ones)

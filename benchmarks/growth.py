@@ -3,6 +3,9 @@
 A step reads or writes a part of an array of n elements. Its cost is the difference between a program of many steps and
 one of few, divided by their number, so that what is done once per array (zeros, the gradient of the whole) does not
 count. Programs that save a value which a later step overwrites run on NumPy's face alone: torch's rule refuses them.
+
+A second table is about compiling: the processor's seconds for the first call of a loop's gradient, by its rounds. Time
+for a round should not grow with them.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ SIZES = (1_000, 30_000, 1_000_000)
 FEW, MANY = 20, 60
 #: A step on the largest array may cost this many times that on the smallest before it counts as growth.
 TOLERANCE = 1.8
+
+#: Rounds of loops that are compiled.
+LENGTHS = (100, 300, 1_000, 3_000)
 
 Program = Callable[[Any, Any, int], Any]
 
@@ -161,6 +167,69 @@ def measure(repetitions: int) -> Iterator[tuple[str, str, str, list[float]]]:
                     yield mode, face, name, [step_cost(prepare, np, case, size, repetitions) for size in SIZES]
 
 
+def _compound(np: Any, rounds: int) -> tuple[Callable[[Any], Any], Any]:
+    def f(rate: Any) -> Any:
+        balance = np.ones(rounds)
+        for i in range(1, rounds):
+            balance[i] = balance[i - 1] * (1 + rate)
+        return balance[-1]
+
+    return f, np.array(0.001)
+
+
+def _heat(np: Any, rounds: int) -> tuple[Callable[[Any], Any], Any]:
+    def f(u: Any) -> Any:
+        u = u.copy()
+        for _ in range(rounds):
+            u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        return (u * u).sum()
+
+    return f, np.linspace(0.0, 1.0, 16)
+
+
+def _kept_states(np: Any, rounds: int) -> tuple[Callable[[Any], Any], Any]:
+    def f(x: Any) -> Any:
+        states = []
+        for _ in range(rounds):
+            x = np.tanh(0.9 * x + 0.1)
+            states.append(x)
+        return np.stack(states).sum()
+
+    return f, np.linspace(0.0, 1.0, 3)
+
+
+def _scattered(np: Any, rounds: int) -> tuple[Callable[[Any], Any], Any]:
+    places = numpy.random.default_rng(0).integers(0, rounds, (rounds, 2)).tolist()
+
+    def f(x: Any) -> Any:
+        u = np.zeros(rounds) + x
+        for j, k in places:
+            u[j] = np.sin(u[k]) * x
+        return u.sum()
+
+    return f, np.array(0.3)
+
+
+LOOPS = {"compound": _compound, "heat in place": _heat, "states in a list": _kept_states, "scattered": _scattered}
+
+
+def measure_compiling() -> Iterator[tuple[str, list[tuple[float, int]]]]:
+    """(loop, seconds of the processor for the first call and instructions of the program, for each of LENGTHS)."""
+    import ndgrad
+    import ndgrad.numpy
+    from ndgrad import func
+
+    for name, make in LOOPS.items():
+        found = []
+        for length in (LENGTHS[0], *LENGTHS):  # once in vain, for what is done once
+            f, x = make(ndgrad.numpy, length)
+            compiled = ndgrad.compile(func.grad(f), fullgraph=True)
+            start = time.process_time()
+            compiled(x)
+            found.append((time.process_time() - start, len(compiled.entries[0].made.forward.instructions)))
+        yield name, found[1:]
+
+
 def report(output: Path, repetitions: int) -> None:
     """Measure everything, print it row by row, and write it to `growth.md`."""
     head = ["mode", "face", "step", *(f"n = {size:,}" for size in SIZES), ""]
@@ -178,6 +247,14 @@ def report(output: Path, repetitions: int) -> None:
         print(lines[-1], flush=True)
     lines += ["", f"{grown} rows grow by more than {TOLERANCE} times."]
     print(lines[-1])
+    head = ["loop", *(f"{length:,} rounds" for length in LENGTHS), "instructions", ""]
+    lines += ["", "# What compiling the gradient of a loop takes, in seconds, by its rounds", "", _row(head)]
+    lines.append(_row(["---"] * len(head)))
+    for name, found in measure_compiling():
+        grows = found[-1][0] / LENGTHS[-1] > TOLERANCE * found[1][0] / LENGTHS[1]
+        seconds = [f"{taken:.2f}" for taken, _ in found]
+        lines.append(_row([name, *seconds, str(found[-1][1]), "grows" if grows else ""]))
+        print(lines[-1], flush=True)
     path = output / "growth.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"written: {path}", file=sys.stderr)

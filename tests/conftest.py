@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 import pytest
@@ -33,6 +33,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     thin_out(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip a test that meets the documented error of a feature whose optional library is not installed."""
+    try:
+        return (yield)
+    except Exception as error:
+        if "[nd-install]" in str(error) and isinstance(error.__cause__, ModuleNotFoundError):
+            pytest.skip(f"{error.__cause__.name} is not installed")
+        raise
 
 
 gc.disable()  # while thousands of tests are collected, of which nothing is garbage: a third of that time

@@ -212,7 +212,9 @@ def outcome(function: Any, args: Any) -> list[Any] | None:
     np.random.seed(0)
     try:
         return [values_of(leaf) for leaf in results_of(function(*args))]
-    except Exception:
+    except Exception as error:
+        if "[nd-install]" in str(error):
+            raise  # which skips the test
         return None
 
 

@@ -12,6 +12,7 @@ import sys
 import typing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +47,7 @@ def public(path):
                 yield name, thing
 
 
+@pytest.mark.skipif(hasattr(np, "trapz"), reason="stubs have the names and signatures of newer versions of NumPy")
 def test_files_that_follow_from_declarations_are_as_declared(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["surface.py", "--check"])
     with pytest.raises(SystemExit) as done:

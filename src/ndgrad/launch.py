@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,12 @@ from typing import Any, TextIO
 
 #: Where a launched job keeps what its ranks and its starter tell each other.
 DIRECTORY = "NDGRAD_LAUNCH_DIR"
+#: The process that started the job; ranks end when it has ended.
+_STARTER = "NDGRAD_LAUNCH_PID"
+#: Windows has no SIGKILL: there SIGTERM ends a process at once.
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+#: Time between two looks at the processes above a rank, in seconds.
+_WATCH = 0.5
 #: How long the other ranks may take to end after one has died, in seconds.
 _GRACE = 10.0
 _RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -77,34 +84,70 @@ def _environment_number(names: Sequence[str]) -> int | None:
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to end this process when the one that started it ends, however that came about."""
+    """Ask Linux to end this process when its parent ends, for whatever reason. Other systems have no such request."""
     with contextlib.suppress(Exception):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, _KILL)
+
+
+def _watch_parents(child: int) -> None:
+    """Start a thread that ends a rank and its guard when their parent or the starter of the job has ended.
+
+    Signals cannot tell a job that its starter was killed, and only Linux can end a process with its parent.
+    """
+    parent, starter = os.getppid(), _environment_number((_STARTER,))
+
+    def watch() -> None:
+        while os.getppid() == parent and (starter is None or _is_running(starter)):
+            time.sleep(_WATCH)
+        _send(child, _KILL)
+        os._exit(128 + _KILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _is_running(pid: int) -> bool:
+    """True if there is a process of this id. (On Windows os.kill would end it; no caller runs there.)"""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _run_rank(arguments: list[str]) -> int:
-    """What mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job the moment that
-    a process of theirs dies, before the others can say what they waited for; the guard gives them time."""
+    """The process that mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job as soon
+    as a process of theirs dies, before the others can report the call that waited; the guard gives them time.
+
+    Without os.fork (Windows) the process is the rank itself, and a rank that crashes ends the job at once.
+    """
     rank, size = _environment_number(_RANKS), _environment_number(_SIZES)
     directory = os.environ.get(DIRECTORY)
-    if rank is None or directory is None or not hasattr(os, "fork"):
+    if rank is None or directory is None:
         _run_program(arguments)
         return 0
     os.environ.setdefault("LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", str(rank)))
     os.environ["RANK"] = str(rank)
     if size is not None:
         os.environ["WORLD_SIZE"] = str(size)
+    if not hasattr(os, "fork"):
+        try:
+            _begin_rank(rank, directory)
+            _run_program(arguments)
+        finally:
+            Path(directory, f"ended-{rank}").write_text("0")
+        return 0
     _die_with_parent()
     child = os.fork()
     if not child:
         _die_with_parent()
-        Path(directory, f"rank-{rank}").write_text(str(os.getpid()))
-        if os.environ.get("NDGRAD_LAUNCH_LABELS") == "1":
-            sys.stdout, sys.stderr = _Labelled(sys.stdout, f"[{rank}] "), _Labelled(sys.stderr, f"[{rank}] ")
+        _begin_rank(rank, directory)
         _run_program(arguments)
         return 0
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda n, frame: _send(child, n))
+    _watch_parents(child)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     Path(directory, f"ended-{rank}").write_text(str(status))
     if status < 0:
@@ -116,8 +159,15 @@ def _run_rank(arguments: list[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
+def _begin_rank(rank: int, directory: str) -> None:
+    """Tell the starter the process id of a rank, and label its output."""
+    Path(directory, f"rank-{rank}").write_text(str(os.getpid()))
+    if os.environ.get("NDGRAD_LAUNCH_LABELS") == "1":
+        sys.stdout, sys.stderr = _Labelled(sys.stdout, f"[{rank}] "), _Labelled(sys.stderr, f"[{rank}] ")
+
+
 def _send(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with contextlib.suppress(OSError):  # It has ended. Windows has several errors for that.
         os.kill(pid, number)
 
 
@@ -153,6 +203,7 @@ class Job:
         settings = {
             **(environment or os.environ),
             DIRECTORY: str(self.directory),
+            _STARTER: str(os.getpid()),
             "NDGRAD_LAUNCH_LABELS": "1" if labels else "0",
         }
         settings.setdefault("PYTHONUNBUFFERED", "1")
@@ -198,15 +249,20 @@ class Job:
         self.poll()
 
     def signal(self, number: int) -> None:
-        """Send a signal to every rank."""
-        for pid in self.pids().values():
-            _send(pid, number)
+        """Send a signal to every rank that has not ended: another process may have its id by then."""
+        ended = {path.name[6:] for path in self.directory.glob("ended-*")}
+        for rank, pid in self.pids().items():
+            if str(rank) not in ended:
+                _send(pid, number)
 
     def kill(self) -> None:
         """End all processes of the job."""
-        self.signal(signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.signal(_KILL)
+        if hasattr(os, "killpg"):  # The starter of MPI leads a session of its own.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, _KILL)
+        else:
+            self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
 
@@ -214,7 +270,7 @@ class Job:
         """Leave nothing behind."""
         if self.process.poll() is None:
             self.kill()
-        self.signal(signal.SIGKILL)
+        self.signal(_KILL)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

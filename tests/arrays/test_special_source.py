@@ -27,7 +27,7 @@ def no_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.special", None)
 
 
-@pytest.mark.parametrize("name", ["erf", "gammaln", "psi", "polygamma", "i1e", "hyp2f1"])
+@pytest.mark.parametrize("name", ["erf", "gamma", "psi", "polygamma", "i1e", "hyp2f1"])
 def test_scipy_is_used_if_installed(name: str) -> None:
     scipy_special = pytest.importorskip("scipy.special")
     assert special(name).__wrapped__ is getattr(scipy_special, name)
@@ -88,3 +88,13 @@ def test_scipy_is_imported_at_first_use_only() -> None:
         "source.special('erf'); assert 'scipy.special' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": "src"})
+
+
+@pytest.mark.parametrize(
+    ("zero", "slope", "curvature"), [(1.0, -np.euler_gamma, np.pi**2 / 6), (2.0, 1 - np.euler_gamma, np.pi**2 / 6 - 1)]
+)
+def test_log_gamma_has_its_digits_beside_its_zeros(zero: float, slope: float, curvature: float) -> None:
+    x = zero + np.array([1e-6, 1e-9, 1e-12, -1e-6, -1e-9, -1e-12])
+    t = x - zero  # exact
+    np.testing.assert_allclose(special("gammaln")(x), slope * t + curvature * t**2 / 2, rtol=1e-11)
+    assert special("gammaln")(zero) == 0.0

@@ -185,6 +185,9 @@ def nested(depth, at_bottom=lambda: None, per_level=lambda depth: None):
 def test_nested_passes_to_great_depth():
     before = threading.active_count()
     assert nested(4_000) == 2.0 * 4_001
+    for worker in threading.enumerate():
+        if worker.name == "ndgrad-nested-backward":
+            worker.join()  # its pass is over, and on a busy machine the thread may end later
     assert threading.active_count() == before
     assert thread.task is None
     gc.collect()  # an interrupted block holds itself
@@ -261,21 +264,22 @@ def test_what_a_pass_does_to_the_modes_ends_with_it(depth):
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals cannot be sent to threads here")
 def test_an_interrupt_reaches_the_pass_at_work():
-    main = threading.main_thread().ident
+    """The interrupt ends the pass that sleeps; the main thread does not wait for the end of its ten minutes."""
+    main, slept = threading.main_thread().ident, []
 
     def interrupt():
         signal.pthread_kill(main, signal.SIGINT)
-        for _ in range(100):
+        for _ in range(12_000):
             time.sleep(0.05)
+        slept.append(True)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not have
-    started = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
             nested(300, interrupt)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert time.monotonic() - started < 4.0
+    assert not slept
     assert nested(100) == 202.0
     gc.collect()  # an interrupted block holds itself
     assert not process.busy

@@ -263,7 +263,7 @@ class Noisy(ndgrad.autograd.Function):
         (from_ones_own, "draws from a generator"),
         (from_numpys, "draws from a generator"),
         (without_a_seed, "without a seed"),
-        (global_numbers, "draws random numbers from numpy.random"),
+        (global_numbers, "draws"),
         (telling, "state of a generator"),
         (counting, "how many depends on values"),
         (Noisy.apply, "draws random numbers of its own"),

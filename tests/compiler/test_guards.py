@@ -463,11 +463,11 @@ def test_hooks_on_all_modules_are_noticed():
 
 
 def test_the_clock_files_and_logs():
-    breaks(lambda x: x * (time.perf_counter() > 0), tensor(), reason="may answer otherwise")
-    breaks(lambda x: x * (perf_counter() > 0), tensor(), reason="may answer otherwise")
-    breaks(lambda x: x * (datetime.datetime.now().year > 0), tensor(), reason="may answer otherwise")
-    breaks(lambda x: x * len(open(os.devnull).read()), tensor(), reason="may answer otherwise")  # noqa: SIM115  # the function is what is tried
-    breaks(lambda x: logger.info("called") or x * 2, tensor(), reason="log")
+    breaks(lambda x: x * (time.perf_counter() > 0), tensor(), reason="outside of it")
+    breaks(lambda x: x * (perf_counter() > 0), tensor(), reason="outside of it")
+    breaks(lambda x: x * (datetime.datetime.now().year > 0), tensor(), reason="outside of it")
+    breaks(lambda x: x * len(open(os.devnull).read()), tensor(), reason="outside of it")  # noqa: SIM115  # the function is what is tried
+    breaks(lambda x: logger.info("called") or x * 2, tensor(), reason="logging")
 
 
 def test_objects_that_are_returned():

@@ -83,6 +83,6 @@ def test_what_cannot_be_found_out_runs_eagerly_and_is_right() -> None:
     f = written(OPS["inv"], FORMS["F"], True)
     with mock.patch.object(layouts, "_strides_of", return_value=None), mock.patch.dict(layouts._found, clear=True):
         g = ndgrad.compile(f)
-        assert "whether a reshape has copied it" in str(ndgrad.compiler.explain(g, matrix()).reason)
+        assert "in which order it lies" in str(ndgrad.compiler.explain(g, matrix()).reason)
         for a, b in zip(g(matrix()), f(matrix()), strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)

@@ -12,9 +12,14 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as ndnp
+from ndgrad.compiler import traced_lanes
+from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.kernels import arrays
 from ndgrad.compiler.native import pool, target
 from ndgrad.compiler.payload import TracedArray
+from ndgrad.ops.table import RANDOM
+from ndgrad.ops.vocabulary import find
+from tests.op_programs import SAMPLES, program_of
 
 #: More than an op needs before it has a lane.
 ROUNDS = 40
@@ -85,3 +90,87 @@ def test_threads_that_ask_at_once_get_one_library_and_one_pool(monkeypatch: pyte
         thread.join()
     assert len(found) == 4
     assert len(set(found)) == len(made) == 1
+
+
+# ----- what is done in another way after some calls -------------------------------------------------------------------------
+
+_DTYPES = (ndgrad.complex64, ndgrad.complex128, ndgrad.bool, ndgrad.int64, ndgrad.uint8, ndgrad.float32, ndgrad.float64)
+
+_MIXED: dict[str, Any] = {
+    "cat": lambda x, y: ndgrad.cat([x, y]),
+    "three": lambda x, y: ndgrad.cat([x, y, x]),
+    "stack": lambda x, y: ndgrad.stack([x, y]),
+    "block_diag": lambda x, y: ndgrad.block_diag(x, y),
+    "copy_": lambda x, y: x.clone().copy_(y),
+    "slices": lambda x, y: _replaced(x, y),
+    "where": lambda x, y: ndgrad.where(x == y, x, y),
+    "add": lambda x, y: x + y,
+    "mul": lambda x, y: 2 * x * y,
+}
+
+
+def _replaced(x: Any, y: Any) -> Any:
+    made = x.clone()
+    made[1:] = y[1:] if x.is_complex() else y.real[1:]
+    return made
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("frequent", [0, 10**9])
+def test_arguments_of_several_dtypes_before_and_after_ops_have_functions_of_their_own(
+    frequent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traced_lanes, "_FREQUENT", frequent)
+    monkeypatch.setattr(traced_lanes, "_lanes", {key: {} for key in traced_lanes._lanes})
+    values = {d: ndgrad.tensor([1.0, 2.0, 0.0]).to(d) for d in _DTYPES}
+    for d in _DTYPES[:2]:
+        values[d] = values[d] + ndgrad.tensor([1j, 0j, -2j], dtype=d)
+
+    def f(given: dict[Any, Any], first: Any) -> list[Any]:
+        return [op(given[first], given[d]) for op in _MIXED.values() for d in _DTYPES]
+
+    for first in _DTYPES:
+        compiled = CompiledFunction(lambda given, first=first: f(given, first))
+        for found, expected in zip(compiled(values), f(values, first), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+        assert compiled.entries[0].made is not None
+
+
+def _check_many_calls(name: str) -> None:
+    """An op in native code, call after call: by frames, by a builtin, by a row, with gradients at once, and without."""
+    op, sample = find(name), SAMPLES[name][0]
+    program, inputs = program_of(op, sample)
+
+    def f(*leaves: Any) -> Any:
+        return ndgrad.stack([r.abs().sum().double() for r in program(*leaves)]).sum()
+
+    def run(f: Any, backward: bool) -> list[Any]:
+        leaves = [t.detach().clone().requires_grad_() for t in inputs]
+        total = f(*leaves)
+        if backward and total.requires_grad:
+            total.backward()
+        return [total.detach().numpy(), *[None if t.grad is None else t.grad.numpy() for t in leaves]]
+
+    compiled = CompiledFunction(f)
+    for backward in (True,) * 5 + (False,) * 9 + (True,) * 5:
+        for found, expected in zip(run(compiled, backward), run(f, backward), strict=True):
+            assert (found is None) == (expected is None), name
+            if expected is not None:
+                np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+_ALL_OPS = sorted(name for name in SAMPLES if find(name).batch is not RANDOM)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["exp", "matmul", "softmax", "cat", "index_select", "cumsum"])
+def test_an_op_gives_the_same_at_each_call(name: str) -> None:
+    _check_many_calls(name)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", _ALL_OPS)
+def test_every_op_gives_the_same_at_each_call(name: str) -> None:
+    _check_many_calls(name)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.distributions.test_against_scipy import CONTINUOUS, EVERY, tensors
 
 import ndgrad
 from ndgrad import distributions as D
 from ndgrad.func import grad, jvp, vmap
 
 stats = pytest.importorskip("scipy.stats")
+from tests.distributions.test_against_scipy import CONTINUOUS, EVERY, tensors  # noqa: E402
+
 COUNT = 20000
 
 

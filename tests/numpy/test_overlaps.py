@@ -34,7 +34,8 @@ WRITES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "all of flat": lambda np, v, w: setattr(v, "flat", w),
     "copyto": lambda np, v, w: np.copyto(v, w),
     "slice": lambda np, v, w: v.__setitem__(..., w),
-    "rows": lambda np, v, w: v.__setitem__([2, 0, 1], w),
+    # Older versions of NumPy overwrite values before they read them, so the oracle copies them first.
+    "rows": lambda np, v, w: v.__setitem__([2, 0, 1], w.copy() if np is onp else w),
     "concatenate": lambda np, v, w: np.concatenate([w[:1], w[:2]], out=v),
     "stack": lambda np, v, w: np.stack([w[0], w[1], w[0]], out=v),
     "matmul": lambda np, v, w: v.__imatmul__(w),

@@ -3,6 +3,9 @@
 The loss is multiplied by a scale, so gradients are that much larger. Before the step they are divided by it; a step
 whose gradients have an infinity or a NaN is left out, and the scale goes down. After enough steps without any, it goes
 up. For the CPU and the GPU alike: gradients are divided where they are.
+
+The scale, the number of good steps and whether a gradient is not finite are tensors, as they are in torch. A compiled
+step reads and writes them as it does parameters; its one condition is whether the optimizer steps.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ndgrad import dtypes
+from ndgrad.api.creation import full
+from ndgrad.api.elementwise import where
 from ndgrad.arrays.gpus import devices_or_none
+from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.devices import device as as_device
 
@@ -40,7 +44,7 @@ class _Optimizer:
     def __init__(self) -> None:
         self.stage = OptState.READY
         #: whether its gradients have an infinity or a NaN; None before they have been looked at, or if it has none
-        self.found_inf: bool | None = None
+        self.found_inf: Tensor | None = None
 
 class GradScaler:
     """Scales a loss, divides gradients before the step, and leaves out steps whose gradients are not finite.
@@ -75,16 +79,26 @@ class GradScaler:
         assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
         self._init_scale = float(init_scale)
         #: None before the first loss was scaled
-        self._scale: float | None = None
+        self._scale: Tensor | None = None
+        self._growth_tracker: Tensor | None = None
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
-        self._growth_interval, self._growth_tracker = growth_interval, 0
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
         self._optimizers: dict[int, _Optimizer] = {}
 
-    def _begun(self, what: str) -> float:
+    def _begun(self, what: str) -> tuple[Tensor, Tensor]:
+        """The scale and the number of good steps since it last changed."""
         assert self._scale is not None, (
             f"Attempted {what} but _scale is None.  This may indicate your script did not use "
             "scaler.scale(loss or outputs) earlier in the iteration."
         )
+        assert self._growth_tracker is not None
+        return self._scale, self._growth_tracker
+
+    def _begin(self, device: Any) -> Tensor:
+        if self._scale is None:
+            self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
+            self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32, device=device)
         return self._scale
 
     def scale(self, outputs: Any) -> Any:
@@ -96,10 +110,8 @@ class GradScaler:
         """
         if not self._enabled:
             return outputs
-        if self._scale is None:
-            self._scale = self._init_scale
         if isinstance(outputs, Variable):
-            return outputs * self._scale
+            return outputs * self._begin(outputs.device).to(outputs.device)  # type: ignore[attr-defined]
         if isinstance(outputs, Iterable):
             scaled = [self.scale(o) for o in outputs]
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else iter(scaled)
@@ -109,7 +121,7 @@ class GradScaler:
         """Divide an optimizer's gradients by the scale, before they are clipped or looked at."""
         if not self._enabled:
             return
-        scale = self._begun("unscale_")
+        scale, _ = self._begun("unscale_")
         known = self._of(optimizer)
         if known.stage is OptState.UNSCALED:
             raise RuntimeError(
@@ -133,7 +145,7 @@ class GradScaler:
         if known.stage is OptState.READY:
             self.unscale_(optimizer)
         assert known.found_inf is not None, "No inf checks were recorded for this optimizer."
-        result = None if known.found_inf else optimizer.step(*args, **kwargs)
+        result = None if bool(known.found_inf) else optimizer.step(*args, **kwargs)
         known.stage = OptState.STEPPED
         return result
 
@@ -141,25 +153,29 @@ class GradScaler:
         """End an iteration: the scale goes down if a step was left out, and up after enough without."""
         if not self._enabled:
             return
-        scale = self._begun("update")
-        if new_scale is not None:
-            self._scale = float(new_scale)
-        else:
-            found = [o.found_inf for o in self._optimizers.values() if o.found_inf is not None]
-            assert found, "No inf checks were recorded prior to update."
-            self._scale = self._after(scale, any(found))
+        scale, count = self._begun("update")
+        with no_grad():
+            if isinstance(new_scale, Variable):
+                scale.copy_(new_scale)
+            elif new_scale is not None:
+                scale.fill_(new_scale)
+            else:
+                self._adapt(scale, count)
         self._optimizers.clear()
 
-    def _after(self, scale: float, found_inf: bool) -> float:
-        if found_inf:
-            self._growth_tracker = 0
-            return scale * self._backoff_factor
-        self._growth_tracker += 1
-        if self._growth_tracker < self._growth_interval:
-            return scale
-        self._growth_tracker = 0
+    def _adapt(self, scale: Tensor, count: Tensor) -> None:
+        """Let the scale go down if a gradient was not finite, and up after enough steps without."""
+        flags = [o.found_inf for o in self._optimizers.values() if o.found_inf is not None]
+        assert flags, "No inf checks were recorded prior to update."
+        found_inf = flags[0].to(scale.device)
+        for flag in flags[1:]:
+            found_inf = found_inf | flag.to(scale.device)
+        steps = count + 1
+        is_due = steps >= self._growth_interval
         grown = scale * self._growth_factor
-        return grown if grown <= dtypes.finfo(dtypes.float32).max else scale  # torch's scale is a float32
+        larger = where(is_due & grown.isfinite(), grown, scale)
+        scale.copy_(where(found_inf, scale * self._backoff_factor, larger))
+        count.copy_(where(found_inf | is_due, 0, steps))
 
     def _of(self, optimizer: Optimizer) -> _Optimizer:
         return self._optimizers.setdefault(id(optimizer), _Optimizer())
@@ -170,7 +186,10 @@ class GradScaler:
         """The scale; 1 where scaling is off."""
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._scale is None else self._scale
+        return self._init_scale if self._scale is None else float(self._scale)
+
+    def _get_growth_tracker(self) -> int:
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker)
 
     def get_growth_factor(self) -> float:
         return self._growth_factor
@@ -203,7 +222,7 @@ class GradScaler:
             "growth_factor": self._growth_factor,
             "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval,
-            "_growth_tracker": self._growth_tracker,
+            "_growth_tracker": self._get_growth_tracker(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -216,10 +235,12 @@ class GradScaler:
                 "[nd-state-dict]"
             )
         self._init_scale = float(state_dict["scale"])
-        if self._scale is not None:
-            self._scale = self._init_scale
+        self._init_growth_tracker = int(state_dict["_growth_tracker"])
+        if self._scale is not None and self._growth_tracker is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
-        self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]
+        self._growth_interval = state_dict["growth_interval"]
 
     def __getstate__(self) -> dict[str, Any]:
         if self._enabled and self._optimizers:
@@ -227,15 +248,18 @@ class GradScaler:
                 "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
                 "scaler.update(). [nd-pickle]"
             )
-        return dict(vars(self))
+        if not self._enabled:
+            return dict(vars(self))
+        begun = {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
+        return {**vars(self), **begun, "_scale": None, "_growth_tracker": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
 
-def _divide(optimizer: Optimizer, scale: float) -> bool | None:
+def _divide(optimizer: Optimizer, scale: Tensor) -> Tensor | None:
     """Divide all gradients of an optimizer in place; whether one is not finite, None if there are none."""
-    found: bool | None = None
-    factor = float(np.float32(1.0 / scale))
+    found: Tensor | None = None
+    factor = scale.double().reciprocal().float()
     for group in optimizer.param_groups:
         for p in group["params"]:
             if p.grad is None:
@@ -246,6 +270,7 @@ def _divide(optimizer: Optimizer, scale: float) -> bool | None:
                     "[nd-dtype]"
                 )
             gradient = p.grad.detach()
-            found = bool(found) or not bool(gradient.isfinite().all())
-            gradient.mul_(factor)
+            flag = ~gradient.isfinite().all()
+            found = flag if found is None else found | flag.to(found.device)
+            gradient.mul_(factor.to(gradient.device))
     return found

@@ -21,6 +21,7 @@ from ndgrad.api.data import fresh, place
 from ndgrad.api.tensor_checks import channels_last_order
 from ndgrad.arrays.addresses import window
 from ndgrad.arrays.placement import CPU, library_for, moved
+from ndgrad.arrays.ranges import count_up, divide_evenly, raise_to_powers
 from ndgrad.autograd.call_watchers import FACTORY, watched
 from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.out_argument import copy_into
@@ -31,8 +32,6 @@ from ndgrad.storage import batch_dims, memory_of
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    from numpy.typing import NDArray
 
     from ndgrad._typing import FactoryOptions, MemoryFormat, Number, Payload, Shape, SizedOptions, TensorLike
 
@@ -278,7 +277,10 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
 def _memory_order(array: Payload) -> tuple[int, ...]:
     """The dimensions, outermost in memory first; the natural order where expanded ones leave it open."""
     natural = tuple(_builtin_range(array.ndim))
-    if array.flags.c_contiguous or not isinstance(array, np.ndarray):
+    is_traced = getattr(array, "is_traced", False)
+    if is_traced:
+        array.settle()
+    if array.flags.c_contiguous or not (is_traced or isinstance(array, np.ndarray)):
         return natural
     if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape)):
         return natural
@@ -491,6 +493,10 @@ def arange(
             "arange: upper bound and lower bound inconsistent with step sign: "
             f"from {first} to {last} in steps of {by}. [nd-range]"
         )
+    if given.dtype == np.int64:
+        first, last, by = int(first), int(last), int(by)  # As in torch, for this dtype alone.
+        if by == 0:
+            raise RuntimeError("arange: step must be nonzero, and it is less than 1 for integers. [nd-range]")
     whole = all(isinstance(v, int) for v in (first, last, by))
     dtype = given.dtype or (np.dtype(np.int64) if whole else dtypes.get_default_dtype().numpy)
     if dtype.kind == "b":
@@ -505,9 +511,11 @@ def arange(
 
 
 def _steps(start: float, step: float, count: int, dtype: np.dtype[Any], library: Any = np) -> Any:
-    """start + i * step, rounded once."""
+    """start + i * step; on the CPU with torch's roundings there."""
+    if library is np:
+        return count_up(start, step, count, dtype)
     if dtype.kind in "iub":
-        return (int(start) + library.arange(count) * int(step)).astype(dtype)
+        return (int(start) + library.arange(count, dtype=np.int64) * int(step)).astype(dtype)
     return (start + library.arange(count, dtype=np.float64) * step).astype(dtype)
 
 
@@ -538,17 +546,16 @@ def _spaced_dtype(start: TensorLike, end: TensorLike, given: Options) -> np.dtyp
     return given.dtype or dtypes.get_default_dtype().numpy
 
 
-def _spaced(name: str, start: Number, end: Number, steps: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _check_steps(name: str, steps: int) -> None:
     if steps < 0:
         raise RuntimeError(f"{name}: number of steps must be non-negative, and is {steps}. [nd-range]")
-    wide = np.complex128 if dtype.kind == "c" else np.float64
-    return np.linspace(start, end, steps, dtype=wide)
 
 
 def _between(name: str, start: Any, end: Any, steps: int, given: Options) -> Tensor:
     """The same numbers from ends of which one is in a graph."""
+    _check_steps(name, steps)
     dtype = _spaced_dtype(start, end, given)
-    way: Any = given.tensor(name, _spaced(name, 0.0, 1.0, steps, dtype).astype(dtype))
+    way: Any = given.tensor(name, divide_evenly(0.0, 1.0, steps, dtype))
     return start * (1.0 - way) + end * way
 
 
@@ -565,9 +572,8 @@ def linspace(start: TensorLike, end: TensorLike, steps: int, **options: Unpack[F
     if at_stake(start, end):
         return _between("linspace", start, end, steps, given)
     first, last = _bound("linspace", "start", start), _bound("linspace", "end", end)
-    dtype = _spaced_dtype(first, last, given)
-    values = _spaced("linspace", first, last, steps, dtype)
-    return given.tensor("linspace", np.trunc(values).astype(dtype) if dtype.kind in "iu" else values.astype(dtype))
+    _check_steps("linspace", steps)
+    return given.tensor("linspace", divide_evenly(first, last, steps, _spaced_dtype(first, last, given)))
 
 
 def logspace(
@@ -585,8 +591,8 @@ def logspace(
         powers: Any = _between("logspace", start, end, steps, given)
         return base**powers
     first, last = _bound("logspace", "start", start), _bound("logspace", "end", end)
-    dtype = _spaced_dtype(first, last, given)
-    return given.tensor("logspace", np.power(base, _spaced("logspace", first, last, steps, dtype)).astype(dtype))
+    _check_steps("logspace", steps)
+    return given.tensor("logspace", raise_to_powers(base, first, last, steps, _spaced_dtype(first, last, given)))
 
 
 def eye(n: int, m: int | None = None, **options: Unpack[FactoryOptions]) -> Tensor:

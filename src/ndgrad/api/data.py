@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -236,8 +237,6 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
     """The array that `data` stands for."""
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     if is_raw_array(data):
-        if isinstance(data, np.generic) and isinstance(data, (float, complex)) and wanted is None:
-            wanted = _default_for(data.dtype)  # np.float64 is a Python float, and counts as one
         array = data if wanted is None else data.astype(wanted, copy=False)
         dtypes.as_dtype(array.dtype)
         return (
@@ -249,7 +248,11 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
         )
     if isinstance(data, (UntypedStorage, TypedStorage)):
         data = data.tolist()
-    data = _without_tensors(data)
+    if not (types := _leaf_types(data)) <= _PYTHON_NUMBERS:
+        if wanted is None:
+            wanted = _promoted_dtype(data)
+        if any(issubclass(leaf, Variable) for leaf in types):
+            data = _without_tensors(data)
     try:
         array = np.array(data) if wanted is None else np.array(data, wanted)
     except OverflowError as error:
@@ -270,14 +273,15 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
         return array
     if not is_number(array.dtype):
         raise _no_numbers(array)
-    if array.dtype == np.uint64 and _leaf(data).__class__ is int:
+    if types <= {bool, int} and array.size and array.dtype.kind not in "bi":
         raise ValueError(
             f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. "
             "Pass dtype=uint64 or a floating one. [nd-overflow]"
         )
-    if is_inexact(array.dtype) and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
-        return array.astype(_default_for(array.dtype))
-    return array
+    # Python's numbers: NumPy's integer of the platform may be narrower than int64, and its floats are double.
+    if is_inexact(array.dtype):
+        return array.astype(_default_for(array.dtype), copy=False)
+    return array if array.dtype.kind == "b" else array.astype(np.int64, copy=False)
 
 
 def _default_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -302,21 +306,62 @@ def _no_numbers(array: NDArray[Any]) -> Exception:
     )
 
 
-def _leaf(data: Any) -> Any:
-    """The first element of nested sequences."""
-    while isinstance(data, Sequence) and not isinstance(data, str) and len(data):
-        data = data[0]
-    return data
+_PYTHON_NUMBERS = {bool, int, float, complex}
+
+
+def _leaf_types(data: Any) -> set[type]:
+    """The types of the elements of nested sequences."""
+    if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):
+        return {type(data)}
+    level: Any = data
+    while (types := set(map(type, level))) and types <= {list, tuple}:
+        level = list(chain.from_iterable(level))
+    if any(issubclass(t, Sequence) and t is not str for t in types):
+        return set().union(*map(_leaf_types, level))
+    return types
+
+
+def _promoted_dtype(data: Any) -> np.dtype[Any] | None:
+    """The dtype that nested data with tensors, arrays or NumPy's numbers has: all of its elements count alike, as in
+    torch. Python's floats are of the default dtype. None if an element is no number, about which NumPy complains."""
+    found: set[np.dtype[Any]] = set()
+    _collect_dtypes(data, found)
+    if not found or any(not is_number(dtype) for dtype in found):
+        return None
+    promoted, *rest = (dtypes.as_dtype(dtype) for dtype in found)
+    for dtype in rest:
+        promoted = dtypes.promote_types(promoted, dtype)
+    return promoted.numpy
+
+
+_OBJECT = np.dtype(object)
+
+
+def _collect_dtypes(data: Any, found: set[np.dtype[Any]]) -> None:
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        for element in data:
+            _collect_dtypes(element, found)
+    elif isinstance(data, Variable):
+        found.add(np_dtype(data))
+    elif is_raw_array(data):
+        found.add(data.dtype)
+    elif data.__class__ in _PYTHON_NUMBERS:
+        found.add(_NUMBER_DTYPES.get(data.__class__) or _default_for(np.dtype(data.__class__)))
+    else:
+        found.add(np.asarray(data).dtype if hasattr(data, "__array__") else _OBJECT)
+
+
+_NUMBER_DTYPES: dict[type, np.dtype[Any]] = {bool: np.dtype(np.bool_), int: np.dtype(np.int64)}
 
 
 def _without_tensors(data: Any) -> Any:
-    """Nested sequences with the values of tensors in their place: numbers for single elements, as
-    in torch, else arrays."""
-    if not isinstance(_leaf(data), Variable):
-        return data
+    """Nested sequences with the values of tensors in their place: numbers for single elements, as in torch, else
+    arrays."""
     if isinstance(data, Variable):
         return _values(data)
-    return [_without_tensors(d) for d in data]
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return [_without_tensors(d) for d in data]
+    return data
 
 
 def _values(t: Variable) -> Payload:
@@ -332,13 +377,6 @@ def _values(t: Variable) -> Payload:
         )
     array = memory_of(t)
     return array.reshape(())[()] if array.size == 1 else array
-
-
-def _holds_arrays(data: object) -> bool:
-    """Whether the dtype of nested data comes from arrays rather than from Python numbers."""
-    if isinstance(data, Sequence) and not isinstance(data, str):
-        return any(map(_holds_arrays, data))
-    return is_raw_array(data) and not isinstance(data, (float, complex, int))
 
 
 def _over(array: Payload, where: devices.device) -> Tensor:

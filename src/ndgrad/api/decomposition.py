@@ -16,7 +16,7 @@ from ndgrad.api.matrix_arguments import (
     with_column,
 )
 from ndgrad.api.product import takes_out
-from ndgrad.api.solve import reporting
+from ndgrad.api.solve import keep_successes
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.stake import at_stake
@@ -26,6 +26,7 @@ from ndgrad.ops import index as index_ops
 from ndgrad.ops import solve as solve_ops
 from ndgrad.ops import triangle as triangle_ops
 from ndgrad.ops.matrix import LinAlgError
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -125,8 +126,8 @@ class Eigen(NamedTuple):
 
 @takes_out
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower triangular L with L L^H = A (its adjoint with `upper`) for positive definite A, of
-    which one triangle is read.
+    """The lower triangular L with L L^H = A (its adjoint with `upper`) for positive definite A. Only the lower triangle
+    of A is read, or the upper one with `upper`.
 
     The gradient is Hermitian: A is meant as an element of the Hermitian matrices.
 
@@ -137,8 +138,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
     """
     require_square("cholesky", A)
     require_precision("cholesky", A)
-    L = solve_ops.cholesky(A)
-    return adjoint_of(L) if upper else L
+    return adjoint_of(solve_ops.cholesky(adjoint_of(A))) if upper else solve_ops.cholesky(A)
 
 
 def _require_pivoting(name: str, pivot: bool) -> None:
@@ -151,7 +151,7 @@ def _require_pivoting(name: str, pivot: bool) -> None:
 
 @takes_out
 def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | None = None) -> LUFactor:
-    """L and U packed in one matrix, and the row exchanges counted from 1.
+    """L and U packed in one matrix, and the row exchanges counted from 1. A zero on the diagonal of U raises.
 
     >>> import ndgrad
     >>> ndgrad.linalg.lu_factor(ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]])).LU
@@ -161,7 +161,20 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | Non
     require_matrices("lu_factor", A)
     require_precision("lu_factor", A)
     _require_pivoting("lu_factor", pivot)
-    return LUFactor(*solve_ops.lu_factor(A))
+    packed, pivots = solve_ops.lu_factor(A)
+    _require_pivots("lu_factor", packed)
+    return LUFactor(packed, pivots)
+
+
+def _require_pivots(name: str, packed: Tensor) -> None:
+    """Raise if U has a zero on its diagonal, so that it cannot be divided by."""
+    diagonal = checkable(triangle.diagonal(shape.detach(packed), dim1=-2, dim2=-1))
+    if diagonal is not None and (diagonal == 0).any():
+        raise LinAlgError(
+            f"linalg.{name}: U has a zero on its diagonal, and using it on lu_solve would result in a division by zero "
+            f"(shape {tuple(packed.shape)}). Use lu_factor_ex() without check_errors to have the factors all the same. "
+            "[nd-singular]"
+        )
 
 
 @takes_out
@@ -186,13 +199,8 @@ def lu_factor_ex(
         info = lift(library_of(payload(A)).zeros(tuple(A.shape[:-2]), "int32"))
     else:
         info = selection.where(comparison.gt(first, count), 0, first)
-    if check_errors and bool(comparison.ne(info, 0).any()):
-        raise LinAlgError(
-            f"linalg.lu_factor_ex: U[{int(info.max().item())},{int(info.max().item())}] is zero and using it on "
-            "lu_solve would result in a "
-            f"division by zero (shape {tuple(A.shape)}). Leave check_errors out to have the factors all the same. "
-            "[nd-singular]"
-        )
+    if check_errors:
+        _require_pivots("lu_factor_ex", packed)
     return LUFactorInfo(packed, pivots, info)
 
 
@@ -333,14 +341,31 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None
 ) -> CholeskyInfo:
-    """The Cholesky factor, and in `info` which matrices are not positive definite (not 0 there; their factors are NaN).
+    """The Cholesky factor, and in `info` the order of the first leading minor that is not positive, or 0.
+
+    The factor of a matrix that is not positive definite is unfinished, as LAPACK leaves it.
 
     >>> import ndgrad
     >>> ndgrad.linalg.cholesky_ex(ndgrad.tensor([[[4.0]], [[-1.0]]])).info
     tensor([0, 1], dtype=ndgrad.int32)
     """
     require_square("cholesky_ex", A)
-    return CholeskyInfo(*reporting(lambda a: cholesky(a, upper=upper), A, check_errors))
+    require_precision("cholesky_ex", A)
+    try:
+        return CholeskyInfo(cholesky(A, upper=upper), _no_failures(A))
+    except LinAlgError:
+        if check_errors:
+            raise
+    array = payload(A)
+    matrices = array.conj().swapaxes(-1, -2) if upper else array
+    unfinished, info = solve_ops.factor_as_far_as_possible(library_of(array), matrices)
+    unfinished = lift(unfinished.conj().swapaxes(-1, -2) if upper else unfinished)
+    return CholeskyInfo(keep_successes(lambda a: cholesky(a, upper=upper), A, info, unfinished), lift(info))
+
+
+def _no_failures(A: Tensor) -> Tensor:
+    library = library_of(payload(A))
+    return lift(library.zeros(tuple(A.shape[:-2]), library.int32))
 
 
 # ----- singular values and eigenvalues --------------------------------------------------------------------------------

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ndgrad.api import decomposition, linalg, solve
+from ndgrad.api import decomposition, linalg, solve, triangle
 from ndgrad.api.decomposition import QR, LUFactor, lu_unpack
 from ndgrad.api.matrix_arguments import adjoint, identity, require_matrices, require_square, require_system, transposed
 from ndgrad.api.product import takes_out
 from ndgrad.autograd.variable import beside, np_dtype
+from ndgrad.ops import shape
 from ndgrad.ops import solve as solve_ops
+from ndgrad.ops.matrix import LinAlgError
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -117,6 +120,12 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
     tensor([[0.2500]])
     """
     require_square("cholesky_inverse", L, "L")
+    diagonal = checkable(shape.detach(triangle.diagonal(L, dim1=-2, dim2=-1)))
+    if diagonal is not None and (diagonal == 0).any():
+        raise LinAlgError(
+            f"cholesky_inverse: a factor has a zero on its diagonal (shape {tuple(L.shape)}): a singular matrix. "
+            "Check that it is a Cholesky factor. [nd-singular]"
+        )
     return cholesky_solve(identity(L, L.shape[-1]), L, upper)
 
 
@@ -142,17 +151,15 @@ def lu(
 def lu(
     A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: tuple[Tensor, ...] | None = None
 ) -> LUFactor | tuple[Tensor, Tensor, Tensor]:
-    """Packed factors and row exchanges (and, with `get_infos`, zeros): `linalg.lu_factor`.
+    """Packed factors and row exchanges, and with `get_infos` the first zero pivots: `linalg.lu_factor_ex`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]]).lu().LU
     tensor([[2.0000, 2.0000],
             [0.5000, 1.0000]])
     """
-    factors = decomposition.lu_factor(A, pivot=pivot)
-    if not get_infos:
-        return LUFactor(*factors)
-    return (*factors, beside(A, np.zeros(tuple(A.shape[:-2]), np.int32)))
+    packed, pivots, info = decomposition.lu_factor_ex(A, pivot=pivot)
+    return (packed, pivots, info) if get_infos else LUFactor(packed, pivots)
 
 
 @takes_out

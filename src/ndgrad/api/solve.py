@@ -7,7 +7,7 @@ Matrices stand in the last two dimensions; everything before is a batch. What ca
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ndgrad.api.arguments import as_dim
 from ndgrad.api.matrix_arguments import (
     adjoint,
     count_above,
+    identity,
     is_vector,
     payload,
     precision,
@@ -37,7 +38,6 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import solve as ops
 from ndgrad.ops.matrix import LinAlgError
-from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -281,41 +281,54 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out:
 # ----- forms that report instead of raising ---------------------------------------------------------------------------
 
 
-def reporting(function: Callable[[Tensor], Tensor], A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
-    """The result and, for each matrix, 0 or the order of the first leading minor that fails.
+def _solve_by_factors(A: Tensor, solve_good: Callable[[Tensor], Tensor], B: Tensor) -> tuple[Tensor, Tensor]:
+    """The X with A X = B for matrices of which some are singular, and the first zero pivot of each, counted from 1.
 
-    Failed results are NaN, without a graph.
+    Solutions with singular matrices have infinities and NaN, as LAPACK's triangular solves leave them.
     """
+    packed, pivots = ops.lu_factor(lift(payload(A)))
+    y = ops.exchange_rows(lift(payload(B)), pivots, back=False)
+    with np.errstate(all="ignore"):
+        y = ops.solve_triangular(packed, y, upper=False, unitriangular=True)
+        unusable = ops.solve_triangular(packed, y, upper=True, unitriangular=False)
     library = library_of(payload(A))
+    is_zero = library.diagonal(payload(packed), axis1=-2, axis2=-1) == 0
+    info = library.where(is_zero.any(axis=-1), is_zero.argmax(axis=-1) + 1, 0).astype(library.int32)
+    return keep_successes(solve_good, A, info, unusable), lift(info)
+
+
+def keep_successes(function: Callable[[Tensor], Tensor], A: Tensor, info: Any, failed: Tensor) -> Tensor:
+    """Results of a function of matrices, with their graph, if `info` is 0, and else those in `failed`."""
+    is_good = lift((info == 0)[..., None, None])
     try:
-        return function(A), lift(library.zeros(tuple(A.shape[:-2]), library.int32))
-    except LinAlgError:
-        if check_errors:
-            raise
-    array = payload(A)
-    info = library.zeros(array.shape[:-2], library.int32)
-    good = array.copy()
-    for index in np.ndindex(array.shape[:-2]):
-        for order in range(1, array.shape[-1] + 1):
-            try:
-                function(lift(array[index][:order, :order]))
-            except LinAlgError:
-                info[index] = order
-                good[index] = library.eye(array.shape[-1])
-                break
-    return selection.where(lift((info == 0)[..., None, None]), function(lift(good)), math.nan), lift(info)
+        made = function(selection.where(is_good, A, identity(A, A.shape[-1])))
+    except LinAlgError:  # The library that computed `info` rounds otherwise.
+        return failed
+    return selection.where(is_good, made, failed)
+
+
+def _no_failures(A: Tensor) -> Tensor:
+    library = library_of(payload(A))
+    return lift(library.zeros(tuple(A.shape[:-2]), library.int32))
 
 
 @takes_out
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None) -> InverseInfo:
-    """The inverse, and in `info` which matrices have none (not 0 there; their inverses are NaN).
+    """The inverse, and in `info` the first zero pivot of each matrix, counted from 1, or 0.
+
+    Where it is not 0 there is no inverse, and the result has infinities and NaN.
 
     >>> import ndgrad
     >>> ndgrad.linalg.inv_ex(ndgrad.tensor([[[2.0]], [[0.0]]])).info
     tensor([0, 1], dtype=ndgrad.int32)
     """
     require_square("inv_ex", A)
-    return InverseInfo(*reporting(inv, A, check_errors))
+    try:
+        return InverseInfo(inv(A), _no_failures(A))
+    except LinAlgError:
+        if check_errors:
+            raise
+    return InverseInfo(*_solve_by_factors(A, inv, identity(A, A.shape[-1], tuple(A.shape[:-2]))))
 
 
 @takes_out
@@ -327,18 +340,25 @@ def solve_ex(
     check_errors: bool = False,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> SolveInfo:
-    """The solution, and in `info` which matrices are singular (not 0 there; their solutions are NaN).
+    """The solution, and in `info` the first zero pivot of each matrix, counted from 1, or 0.
+
+    Where it is not 0 the matrix is singular, and the result has infinities and NaN.
 
     >>> import ndgrad
     >>> ndgrad.linalg.solve_ex(ndgrad.tensor([[2.0]]), ndgrad.tensor([6.0])).result
     tensor([3.])
     """
     require_square("solve_ex", A)
-    inverse, info = reporting(inv, A, check_errors)
-    singular = checkable(info)
-    if singular is None or not (singular != 0).any():
-        return SolveInfo(solve(A, B, left=left), info)
+    try:
+        return SolveInfo(solve(A, B, left=left), _no_failures(A))
+    except LinAlgError:
+        if check_errors:
+            raise
     vector = is_vector(A, B)
     right = with_column(B) if vector else B
-    X = product.matmul(inverse, right) if left else product.matmul(right, inverse)
+    if not left:  # X A = B is A^T X^T = B^T.
+        X, info = _solve_by_factors(transposed(A), lambda a: solve(a, transposed(right)), transposed(right))
+        X = transposed(X)
+    else:
+        X, info = _solve_by_factors(A, lambda a: solve(a, right), right)
     return SolveInfo(without_column(X) if vector else X, info)

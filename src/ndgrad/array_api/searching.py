@@ -22,12 +22,12 @@ __all__ = [
 
 @like(sorting.sort)
 def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    return sorting.sort(x, axis, descending=descending)
+    return sorting.sort(x, axis, descending=descending, stable=bool(stable))
 
 
 @like(sorting.argsort)
 def argsort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    return sorting.argsort(x, axis, descending=descending)
+    return sorting.argsort(x, axis, descending=descending, stable=bool(stable))
 
 
 # ----- searching ------------------------------------------------------------------------------------------------------

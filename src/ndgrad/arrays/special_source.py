@@ -41,7 +41,33 @@ def special(name: str) -> Callable[..., Any]:
             f"scipy.special has no function {name!r} in the SciPy that is installed. Use SciPy's own name "
             f"(log gamma is 'gammaln'), or install a SciPy that has it. [nd-absent]"
         )
+    if name == "gammaln":
+        function = _mend_gammaln(function)
     return _promoting_as_numpy(function)
+
+
+def _mend_gammaln(gammaln: Callable[..., Any]) -> Callable[..., Any]:
+    """SciPy's log gamma with correct digits beside its zeros at 1 and 2.
+
+    SciPy's value there has a small absolute error but few correct digits: 1 + 1e-12 gives four of them. The function of
+    `ndgrad.arrays.special` has them all, in twice the time. It takes the arguments up to 1/4 from 1 and 2.
+    """
+    from ndgrad.arrays.special import lgamma  # importing ndgrad need not load it
+
+    @wraps(gammaln)
+    def call(x: Any, *arguments: Any, **options: Any) -> Any:
+        out = gammaln(x, *arguments, **options)
+        if arguments or options or getattr(out, "dtype", None) != np.float64:
+            return out  # SciPy computes single precision in double.
+        is_near = np.abs(np.abs(np.subtract(x, 1.5)) - 0.5) < 0.25
+        if not is_near.any():
+            return out
+        if not out.ndim:
+            return np.float64(lgamma(np.float64(x)))
+        out[is_near] = lgamma(np.asarray(x, np.float64)[is_near])
+        return out
+
+    return call
 
 
 def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:

@@ -299,18 +299,21 @@ class Lane:
         if self.numbers:
             take += [f"u = {RULE}"]
             number += [f"u = {UNARY}"]
-        # NumPy makes float32 of bfloat16 and a Python float
-        leaving = "E" if op.rounds_numbers and not self.on_device else ""
+        # NumPy makes float32 of bfloat16 and a Python float; NumPy 2.0 also of bfloat16 and a Python integer.
+        rounding = "E" if op.rounds_numbers and not self.on_device else ""
+        leaving = ""
         if arg in self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
-            first, leaving = self.first_array, leaving + EXACT
+            first, leaving = self.first_array, EXACT
             quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"  # of scalars
             take += [
                 f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:",
                 f"    {self.leave}",
             ]
-        if leaving:
-            made = " and made is None" if self.level else ""
-            number += [f"if d is float{made} and {_has_dtype(self.first_array, leaving)}:", f"    {self.leave}"]
+        refused = [f"dt.char in {rounding!r}"] if rounding else []
+        refused += [f"d is float and dt.char in {leaving!r}"] if leaving else []
+        if refused:
+            rare = ("made is None and " if self.level else "") + _has_rare_dtype(self.first_array)
+            number += [f"if {rare} and ({' or '.join(refused)}):", f"    {self.leave}"]
         body = [f"d = {name}.__class__", "if d is c or FACES.get(d) is c:", *indented(take)]
         if op.elementwise:
             body += ["elif d is float or d is int:", *indented(number)]
@@ -489,9 +492,14 @@ class Lane:
         return body + [f"n.{s} = {s}" for s in plan.settings]
 
 
+def _has_rare_dtype(array: str) -> str:
+    """A condition that holds unless an array is of one of the common dtypes; it binds the dtype to `dt`."""
+    return f"(dt := {array}.dtype) is not F64 and dt is not F32"
+
+
 def _has_dtype(array: str, chars: str) -> str:
-    """The question whether an array is of one of some dtypes, which are not the common ones."""
-    return f"(dt := {array}.dtype) is not F64 and dt is not F32 and dt.char in {chars!r}"
+    """A condition that holds if an array is of one of some dtypes, which are not the common ones."""
+    return f"{_has_rare_dtype(array)} and dt.char in {chars!r}"
 
 
 def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str]:

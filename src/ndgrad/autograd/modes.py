@@ -230,6 +230,20 @@ class Modes:
             found = self._tracer = self.observers[-1] if alone else None
         return found
 
+    def only_autocast(self) -> bool:
+        """True if autocast is in force here, and nothing else but whether ops are recorded."""
+        return (
+            self.autocast is not None
+            and not any([
+                self.levels, self.dual_stack, self.dual_levels, self.captures, self.saved_hooks, self.function_modes,
+                self.functions_disabled, self.inference, self.copy_on_write, self.view_replay, self.observers,
+                self.transforms, self.in_custom_forward, self.saved_hooks_disabled, self.saving,
+            ])
+            and self.forward_grad_enabled
+            and self.multithreading
+            and self.enforce_grad_layout
+        )  # fmt: skip
+
     def flipped(self) -> Modes:
         """The same modes, but for whether they record."""
         made = self._flipped
@@ -525,7 +539,15 @@ def _field(name: str) -> property:
 
     names = {"current": _current, "settled": _settled}
     return property(
-        eval(f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}", names), write
+        eval(
+            compile(
+                f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}",
+                "<ndgrad generated mode>",
+                "eval",
+            ),
+            names,
+        ),
+        write,
     )
 
 

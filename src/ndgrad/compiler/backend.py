@@ -1,7 +1,7 @@
 """Which way a program runs: as native code where there is llvmlite, else on NumPy.
 
 Code is made when a program first runs: a backward program that is never asked for costs nothing. Should making it
-fail, the program runs on NumPy, and a warning says why. NDGRAD_COMPILE_REPLAY=1 asks for NumPy; with
+fail, the program runs on NumPy, and a warning says why; a program of very many small steps runs there anyway. NDGRAD_COMPILE_REPLAY=1 asks for NumPy; with
 NDGRAD_COMPILE_RAISE=1 a failure is an error (our tests).
 """
 
@@ -16,7 +16,7 @@ from ndgrad._locks import make_lock
 from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.modes import ThreadState
 from ndgrad.compiler.lower.in_place import Writes
-from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.native_program import NativeProgram, TooLong
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.passes.hoist import hoisting
@@ -72,6 +72,8 @@ class Runner:
         self._on_device: DeviceProgram | None = None
         #: the same with every step told apart, for those who watch
         self._watched: Any = None
+        #: why it runs on NumPy although there could be native code
+        self.too_long: str | None = None
         #: what making it took
         self.times = Times()
         self._lock = make_lock()
@@ -106,6 +108,9 @@ class Runner:
             with phase("passes"):
                 program = hoisting(rolled(selected_branches(self.program)))
             return NativeProgram(program, self.threads, self.sizes, self.writes)
+        except TooLong as error:
+            self.too_long = str(error)
+            return Replay(self.program)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise LoweringFailed(f"{self.program.name}: {type(error).__name__}: {error} [nd-bug]") from error

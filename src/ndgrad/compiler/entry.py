@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
@@ -12,7 +11,7 @@ from typing import Any, TypeVar, overload
 from ndgrad.arrays.placement import CPU
 from ndgrad.autograd.modes import modes
 from ndgrad.compiler.draws import put_back
-from ndgrad.compiler.function import CompiledFunction
+from ndgrad.compiler.function import CompiledFunction, compiled_functions
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.options import resolved
 from ndgrad.compiler.phases import Times
@@ -23,8 +22,6 @@ from ndgrad.pytree import tree_flatten
 __all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
 @overload
@@ -97,7 +94,7 @@ def compile(
 def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> CompiledFunction:
     """The compiled form of something that can be called."""
     made = CompiledFunction(f, **options)
-    _compiled.add(made)
+    compiled_functions.add(made)
     return made
 
 
@@ -148,7 +145,7 @@ def reset() -> None:
     >>> import ndgrad
     >>> ndgrad.compiler.reset()
     """
-    for made in list(_compiled):
+    for made in list(compiled_functions):
         made.reset()
 
 

@@ -32,7 +32,7 @@ def is_foreign(module: Any) -> bool:
     """Whether a module, by its name, is Python's own or that of a library whose objects are
     taken to stay as they are."""
     if not isinstance(module, str):
-        return True
+        return module is not None
     root = module.partition(".")[0]
     known = sys.modules.get(root)
     file = getattr(known, "__file__", None)

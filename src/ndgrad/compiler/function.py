@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import sys
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple
@@ -12,11 +15,12 @@ import numpy as np
 
 from ndgrad._locks import make_lock
 from ndgrad.arrays.library import is_on_device
-from ndgrad.autograd.modes import modes, process, thread
+from ndgrad.autograd.modes import Modes, modes, process, restore, scope, thread, under_autocast
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.compiler.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad.compiler.decisions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
+from ndgrad.compiler.float_errors import runs_eagerly, shows_all
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.calls import MISS, NativeEntry
@@ -24,6 +28,7 @@ from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, na
 from ndgrad.compiler.recorded import RecordedCall
 from ndgrad.compiler.snapshot import compare_quickly
 from ndgrad.compiler.specialise import Specialisation
+from ndgrad.compiler.trace_watch import Unreached
 from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.pytree import tree_flatten, tree_unflatten
@@ -31,6 +36,8 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 #: How many specialisations a function keeps, and how many are made before it is left alone.
 MOST = 8
 THRASHING = 32
+#: How many environments are tried for one trace: each may show further objects that the next one must reach.
+MOST_ENVIRONMENTS = 32
 #: The same for those that differ in the sizes of tensors alone, whose machine code is shared
 #: (ndgrad.compiler.lower.templates).
 MOST_SIZES = 64
@@ -134,6 +141,10 @@ class CompiledFunction:
         #: ndgrad.compiler.native_call), if there is one
         self._rows: NativeEntry | None = None
         self._native: Callable[..., Any] = _no_row
+        #: what environments begin with: the function, and what traces have found by computed names
+        self._found: list[tuple[str, Any]] = [("the function", function)]
+        self._found_names: set[str] = set()
+        self._found_modules: set[str] = set()
         #: by kinds of calls with arrays of NumPy's: what they return, None where their contents count
         self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
@@ -185,6 +196,28 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    # A copy knows nothing of the calls before. As of functions, there is one object for a function by itself.
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        function = copy.deepcopy(self.function, memo)
+        return self if function is self.function else self._for(function)
+
+    def _for(self, function: Callable[..., Any]) -> CompiledFunction:
+        """Another function compiled as this one is."""
+        return compile_again(function, self.fullgraph, self.dynamic, self.strict, self.threads)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        qualified = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for name in qualified.split("."):
+            found = getattr(found, name, None)
+        if found is self:  # as a decorator leaves it
+            return str(qualified)
+        return compile_again, (self.function, self.fullgraph, self.dynamic, self.strict, self.threads)
+
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
 
@@ -201,7 +234,10 @@ class CompiledFunction:
                     self._forget_row(call)
         state = modes()
         # who only watches, as the profiler does, sees a program run
-        if state.entered or (process.shared and process.shared != len(thread.watchers)) or self.disabled.get():
+        is_watched = not process.shared or process.shared == len(thread.watchers)
+        if state.entered and is_watched and not self.disabled.get() and state.only_autocast():
+            return self._under_autocast(args, kwargs, state)
+        if state.entered or not is_watched or self.disabled.get() or runs_eagerly():
             return self.function(*args, **kwargs)
         known = self._last
         tried: list[Entry] = []
@@ -230,13 +266,37 @@ class CompiledFunction:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
 
+    def _under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
+        """The result of a call under autocast. How autocast is set belongs to the kind of the call, and to what is
+        traced; programs run without it."""
+        flat, spec = tree_flatten((args, kwargs))
+        if not have_arrays(flat):
+            outside = scope()
+            try:
+                restore(outside.changed(autocast=None, entered=0))
+                entry, found = self._by_program(flat, spec, state.grad_enabled, [], autocast=_setting(state))
+            finally:
+                restore(outside)
+                del outside
+            if entry.made is not None:
+                return found
+            if self.fullgraph and entry.broken is not None:
+                raise entry.broken.again()
+        return self.function(*args, **kwargs)
+
     def _by_program(
-        self, flat: list[Any], spec: Any, recording: bool, tried: list[Entry], form: Form | None = None
+        self,
+        flat: list[Any],
+        spec: Any,
+        recording: bool,
+        tried: list[Entry],
+        form: Form | None = None,
+        autocast: Any = None,
     ) -> tuple[Entry, Any]:
         """The entry whose program fits a call, and its result; an entry without a program, if there is none. With
-        a `form`, it must be able to give such results."""
+        a `form`, it must be able to give such results; `autocast` is its setting, None where there is none."""
         while True:
-            entry = self.entry_for(flat, spec, recording, tried)
+            entry = self.entry_for(flat, spec, recording, tried, autocast)
             if entry.made is None or (form is not None and not form.fits(entry.made)):
                 return entry, MISS
             try:
@@ -287,17 +347,28 @@ class CompiledFunction:
             entry = self.entry_for(given, spec, recording)
             if entry.made is not None:
                 return entry, given
-        return self.entry_for(flat, spec, recording), flat
+        state, outside = modes(), scope()
+        if not state.only_autocast():
+            return self.entry_for(flat, spec, recording), flat
+        try:
+            restore(outside.changed(autocast=None, entered=0))
+            return self.entry_for(flat, spec, recording, autocast=_setting(state)), flat
+        finally:
+            restore(outside)
+            del outside
 
-    def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
+    def entry_for(
+        self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = (), autocast: Any = None
+    ) -> Entry:
         """The entry for arguments and for the environment as it is now, made if need be; none of
-        those that were tried."""
+        those that were tried. `autocast` is the setting under which the function is traced."""
         try:
             key = (
                 spec,
                 recording,
                 get_default_dtype(),
                 get_default_device(),
+                autocast,
                 *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)],
             )
             hash(key)
@@ -328,7 +399,7 @@ class CompiledFunction:
                 unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
             if unfit is not None:
                 return Entry(None, None, None, GraphBreak(unfit))
-            return self._traced(key, flat, spec, reason, self._sizes(key))
+            return self._traced(key, flat, spec, reason, self._sizes(key), autocast)
 
     def _sizes(self, key: Any) -> Sizes | None:
         """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes
@@ -337,14 +408,16 @@ class CompiledFunction:
             return None
         kind = sizeless(key)
         others = [shapes_of(e.key) for e in self.entries if e.made is not None and sizeless(e.key) == kind]
-        self.resized += bool(others)
         own = shapes_of(key)
+        self.resized += bool(others) and own not in others  # else something else has changed
         return frozenset([n for i, n in enumerate(own) if n > 1 and (self.dynamic or any(o[i] != n for o in others))])
 
     def _thrashes(self) -> bool:
         return self.traces - self.resized >= THRASHING or self.resized >= THRASHING_SIZES
 
-    def _traced(self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None) -> Entry:
+    def _traced(
+        self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None, autocast: Any
+    ) -> Entry:
         self.traces += 1
         self.last_reason = reason if self.entries else "the first call"
         if self._thrashes():
@@ -357,13 +430,23 @@ class CompiledFunction:
             )
         environment = None
         try:
-            roots = [
-                ("the function", self.function),
-                *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
-            ]
-            environment = Environment(roots)
-            name = getattr(self.function, "__name__", "program")
-            made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes)
+            function = self.function if autocast is None else _casting(self.function, autocast)
+            for _ in range(MOST_ENVIRONMENTS):
+                roots = [
+                    *self._found,
+                    *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
+                ]
+                environment = Environment(roots, self._found_names, self._found_modules)
+                name = getattr(self.function, "__name__", "program")
+                try:
+                    made = Specialisation(function, flat, spec, name, environment, self.strict, self.threads, sizes)
+                except Unreached as unreached:
+                    if not self._learn(unreached):
+                        raise
+                else:
+                    break
+            else:
+                raise GraphBreak("it finds functions and attributes by computed names, other ones each time")
             entry = Entry(key, environment, made, None)
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())
@@ -377,6 +460,16 @@ class CompiledFunction:
             del self.entries[0]
         return entry
 
+    def _learn(self, unreached: Unreached) -> bool:
+        """Let later environments reach what a trace has found; False if that is nothing new."""
+        known = {id(value) for _, value in self._found}
+        new = [(what, value) for what, value in unreached.roots if id(value) not in known]
+        is_new = bool(new) or not (unreached.names <= self._found_names and unreached.modules <= self._found_modules)
+        self._found += new
+        self._found_names |= unreached.names
+        self._found_modules |= unreached.modules
+        return is_new
+
     # ----- calls that need no Python before they run ------------------------------------------------------------------
 
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
@@ -387,12 +480,14 @@ class CompiledFunction:
             entry.once = True
             return
         environment = made.environment
+        if made.ran is None or (made.reports and shows_all()):
+            return  # the function itself ran; Python looks at each call whose warnings are all shown
         if entry.rows >= MOST_ROWS:  # it is not for rows
             if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
                 with self._lock:
                     entry.comparisons += 1
                     compare_quickly(environment)
-        elif known is None or known.snapshot.generation != environment.generation:
+        elif known is None or known.snapshot.generation != environment.generation or known.has_other_filters():
             with self._lock:
                 if entry.native is known and entry in self.entries:
                     self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))
@@ -445,6 +540,34 @@ class CompiledFunction:
             self._rows, self._native = None, _no_row
             self._transformed.clear()
             self._forms.clear()
+
+
+#: All compiled functions.
+compiled_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+def compile_again(
+    function: Callable[..., Any], fullgraph: bool, dynamic: bool | None, strict: bool, threads: int | None
+) -> CompiledFunction:
+    """A compiled function with these options, for pickles and copies."""
+    made = CompiledFunction(function, fullgraph, dynamic, strict, threads)
+    compiled_functions.add(made)
+    return made
+
+
+def _setting(state: Modes) -> Any:
+    """How autocast is set, without the casts that an open block keeps."""
+    return state.autocast._replace(casts=None)
+
+
+def _casting(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
+    """A function that runs under a setting of autocast, wherever it is called."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with under_autocast(autocast):
+            return function(*args, **kwargs)
+
+    return run
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 import types
 from collections.abc import Callable, Iterable
@@ -27,6 +28,14 @@ NUMBERS = (
     range,
     type(NotImplemented),
 )
+
+
+_PLAIN = frozenset([c for c in NUMBERS if c not in (np.generic, np.dtype)])
+
+
+def is_plain(value: Any) -> bool:
+    """True if an object is compared by its value, and has no attributes beside it."""
+    return type(value) in _PLAIN or isinstance(value, (np.generic, np.dtype))
 
 
 class Held:
@@ -122,27 +131,43 @@ def assign(space: dict[str, Any], names: list[str], values: list[Any]) -> None:
 
 
 def refill(d: Any, items: list[Any]) -> None:
+    """Let a dictionary hold these keys and values again. Methods of its class that a subclass overrides are not called."""
+    cls: Any = collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict
     half = len(items) // 2
-    if len(d) == half and all(map(is_, d, items[:half])):
+    if len(d) == half and all(map(is_, cls.keys(d), items[:half])):
         for key, value in zip(items[:half], items[half:], strict=True):
-            if d[key] is not value:
-                d[key] = value
+            if cls.get(d, key) is not value:
+                cls.__setitem__(d, key, value)
         return
-    d.clear()
-    d.update(zip(items[:half], items[half:], strict=True))
+    cls.clear(d)
+    for key, value in zip(items[:half], items[half:], strict=True):
+        cls.__setitem__(d, key, value)
 
 
 def relist(items: Any, values: list[Any]) -> None:
     if isinstance(items, list):
-        items[:] = values
+        list.__setitem__(items, slice(None), values)
     else:
-        items.clear()
-        items.extend(values)
+        collections.deque.clear(items)
+        collections.deque.extend(items, values)
 
 
 def reset(items: set[Any], values: list[Any]) -> None:
-    items.clear()
-    items.update(values)
+    set.clear(items)
+    set.update(items, values)
+
+
+def set_function(f: Any, parts: list[Any]) -> None:
+    """Let a function have this code and these defaults again."""
+    f.__code__, f.__defaults__, f.__kwdefaults__ = parts
+
+
+def set_identity(value: Any, parts: list[Any]) -> None:
+    """Let an object have this class, and this dictionary of attributes, again."""
+    if type(value) is not parts[0]:
+        object.__setattr__(value, "__class__", parts[0])
+    if len(parts) > 1 and value.__dict__ is not parts[1]:
+        object.__setattr__(value, "__dict__", parts[1])
 
 
 def set_slots(value: Any, slots: list[str], values: list[Any]) -> None:
@@ -159,6 +184,12 @@ def set_attributes(holder: Any, names: list[str], values: list[Any]) -> None:
                 setattr(holder, name, value)
         elif name in holder.__dict__:
             delattr(holder, name)
+
+
+def drop_keys(cls: type, keys: list[str]) -> None:
+    """Remove the attributes that a class has beside these."""
+    for name in {*vars(cls)}.difference(keys):
+        delattr(cls, name)
 
 
 def slots_of(cls: type) -> list[str]:
@@ -200,24 +231,17 @@ def set_state(source: Any, state: Any) -> None:
         source._go_on_from(state)
 
 
-def clear(function: Any, _: list[Any]) -> None:
-    """Let a function forget the results that it remembers."""
-    function.cache_clear()
-
-
 def put_back(source: Any, state: Any, _: list[Any]) -> None:
     set_state(source, state)
 
 
 def same(a: Any, b: Any) -> bool:
     """Whether two values that are not one object are equal, in every bit."""
-    if a.__class__ is not b.__class__:
+    if type(a) is not type(b):
         return False
-    if isinstance(a, (float, complex, np.generic)):
-        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
-    if isinstance(a, NUMBERS):
-        return bool(a == b)
-    if isinstance(a, tuple) and a.__class__ is tuple:
+    if is_plain(a):
+        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes() if isinstance(a, (float, complex, np.generic)) else a == b)
+    if type(a) is tuple:
         return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
     # a bound method is made anew each time that it is looked up
     return isinstance(a, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__

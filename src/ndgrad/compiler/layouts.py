@@ -24,6 +24,8 @@ from ndgrad.devices import device
 
 #: Bytes of arguments above which no op is run in order to find out.
 MOST = 1 << 28
+#: The same where a result is to lie as in an eager call, which needs as much memory.
+MOST_OF_RESULT = 1 << 33
 
 
 class Made(NamedTuple):
@@ -117,8 +119,23 @@ def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tupl
 # ----- finding out ----------------------------------------------------------------------------------------------------
 
 
-def settle(memory: Memory) -> None:
-    """Find out whether memory lies as it was assumed to; raises if it does not, or if nobody can tell."""
+def order_of(array: TracedArray) -> tuple[int, ...] | None:
+    """The dimensions of a dense array from the outermost in memory to the innermost, () for C order; None if its elements
+    do not lie one behind the other. Raises as `settle` does."""
+    memory = array.memory
+    if memory.assumed is not None and len(memory.value.shape) > 1:
+        settle(memory, MOST_OF_RESULT)
+    if not array.size or array.is_in_order:
+        return ()
+    order = sorted(range(array.ndim), key=lambda d: (array.shape[d] == 1, -array.strides[d]))
+    steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
+    is_dense = all(array.shape[d] == 1 or array.strides[d] == step for d, step in zip(order, steps, strict=True))
+    return tuple(order) if is_dense else None
+
+
+def settle(memory: Memory, most: int = MOST) -> None:
+    """Find out whether memory lies as it was assumed to; raises if it does not, or if that cannot be told. No op of
+    more than `most` bytes of arguments is run in order to find out."""
     waiting = [memory]
     while waiting:
         made = waiting[-1].assumed
@@ -128,24 +145,24 @@ def settle(memory: Memory) -> None:
             waiting += unknown
             continue
         if made is not None and made.op.name != "reshape":  # which copies or not by its argument alone
-            _check(made, waiting[-1])
+            _check(made, waiting[-1], most)
         waiting.pop().assumed = None
 
 
-def _check(made: Made, memory: Memory) -> None:
-    strides = None if memory.place not in (None, CPU) else _strides_of(made)
+def _check(made: Made, memory: Memory, most: int) -> None:
+    strides = None if memory.place not in (None, CPU) else _strides_of(made, most)
     if strides is None:
-        raise GraphBreak("memory is written of which it is not known whether a reshape has copied it")
+        raise GraphBreak("memory is written or returned of which it is not known in which order it lies")
     if any(n != 1 and a != b for n, a, b in zip(memory.value.shape, strides, made.strides, strict=True)):
         broken = GraphBreak("memory lies in another order than was assumed")
         broken.is_cured = True
         raise broken
 
 
-def _strides_of(made: Made) -> tuple[int, ...] | None:
+def _strides_of(made: Made, most: int) -> tuple[int, ...] | None:
     """The strides that an op really gives a result; None if that cannot be found out."""
     op, settings = made.op, made.settings
-    if sum(a.nbytes for a in made.arrays if isinstance(a, TracedArray)) > MOST:
+    if sum(a.nbytes for a in made.arrays if isinstance(a, TracedArray)) > most:
         return None
     arrays = [_stand_in(a) if isinstance(a, TracedArray) else a for a in made.arrays]
     try:

@@ -13,6 +13,7 @@ has a row only if nothing is left, and guards say that they may be written (`Wri
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -22,6 +23,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.autograd import modes
 from ndgrad.autograd.variable import AccumulateGrad, Meta, Variable, wrap
+from ndgrad.compiler import float_errors
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
@@ -29,6 +31,7 @@ from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
 from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
 from ndgrad.compiler.native.leaf_gradients import hand_out
+from ndgrad.compiler.native.memory_guards import Items, Names
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.native.tensor_guards import Distinct, Outside, Writable
 from ndgrad.compiler.node import CompiledFunctionBackward, node_of_call
@@ -66,9 +69,15 @@ class NativeCall:
         self._keeps_edges = made.is_plain and bool(made.outputs) and made.result_spec is LEAF
         #: of calls whose one result is a number that has its gradients with it: what counts them
         self._whole = made.whole if self._is_number_with_gradients() else None
+        #: the filters of warnings, where a call that may report an error depends on them
+        self.filters = tuple(warnings.filters) if made.reports else None
         #: whether calls should run another program from now on
         self.is_stale = False
         self.row: Row | None = None
+
+    def has_other_filters(self) -> bool:
+        """True if the row depends on filters of warnings that are others now, or should depend on them."""
+        return self.filters != (tuple(warnings.filters) if self.made.reports else None)
 
     def _is_number_with_gradients(self) -> bool:
         """Whether nothing is to be done after a call but to make a tensor and its node."""
@@ -142,6 +151,8 @@ def native_call(
     inputs = _input_guards(made, arguments)
     if inputs is None:
         return None
+    if call.filters is not None:
+        guards += [Names(vars(warnings), ("filters",), (warnings.filters,)), Items(warnings.filters, call.filters)]
     if call.is_in_place:
         numbers = {v: n for n, v in enumerate(program.program.inputs)}
         written = tuple([numbers[v] for v in program.in_place.inputs.values()])
@@ -209,6 +220,7 @@ def _mode_guards(recording: bool, disabled: ContextVar[bool]) -> list[Guard]:
         Is(process.slot(modes.Process, "shared"), 0),
         Is(process.slot(modes.Process, "named"), False),
         Is(Place(context=disabled), False),
+        Is(Place(context=float_errors.settings), float_errors.default_settings),
         Is(Place(object=vars(dtypes)).item("_default_dtype"), dtypes.get_default_dtype()),
         Is(Place(context=devices._defaults), devices._defaults.get()),
     ]
@@ -251,6 +263,11 @@ def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | 
         if found is None:
             return None
         guards.append(Is(found, None, wanted=not has_one))
+    for number, is_leaf in made.leaves_asked:
+        t, place = tensors[number]
+        if t is None or place.path:
+            return None
+        guards.append(Is(place.slot(type(t), "_node"), None, wanted=is_leaf))
     return [*guards, Distinct(distinct)]
 
 

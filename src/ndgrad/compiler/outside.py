@@ -8,7 +8,8 @@ read a value of it (the traced array refuses), no write, `.grad` or history of t
 other threads notice nothing.
 
 For this, the four slots of a tensor are properties of the class `Tensor` for as long as some thread traces. Outside
-of traces, they are the bare slots and cost nothing.
+of traces, they are the bare slots and cost nothing. Metadata that guards do not compare are replaced likewise (see
+ndgrad.compiler.tensor_metadata).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ndgrad.autograd.variable import BareTensor, Meta, requires_grad
 from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.payload import TracedArray
+from ndgrad.compiler.tensor_metadata import replacements
 
 _SLOTS = {name: BareTensor.__dict__[name] for name in ("_array", "_node", "_storage", "_meta")}
 _array, _node, _storage, _meta = _SLOTS.values()
@@ -70,7 +72,9 @@ class OutsideMeta(Meta):
 class Outside:
     """What a trace sees of a tensor from outside."""
 
-    __slots__ = ("_array", "_meta", "_node", "_storage", "before", "grad_before", "has_hooks", "is_result", "source")
+    __slots__ = (
+        "_array", "_meta", "_node", "_storage", "before", "grad_before", "has_hooks", "is_result", "leaf_asked", "source",
+    )  # fmt: skip
 
     def __init__(self, source: Any, payload: TracedArray) -> None:
         """To be made where the tensor's own slots are seen."""
@@ -90,6 +94,8 @@ class Outside:
             self._node = make_node(OutsideBackward, (), payload.shape, payload.dtype)
         #: whether the gradient is seen by hooks when it arrives
         self.has_hooks = meta is not None and bool(meta.hooks or meta.post_accumulate_hooks or meta.retains_grad)
+        #: whether the function asks if it is a leaf
+        self.leaf_asked = False
         #: what it was before the function ran
         self.before = (self._node, *self._facts())
 
@@ -203,7 +209,28 @@ _PROPERTIES = {
     **{name: _property(name) for name in ("_node", "_storage", "_meta")},
 }
 _at_work = 0
+#: What is replaced while functions are traced: (class, name, what the class had itself, or None).
+_replaced: list[tuple[type, str, Any]] = []
 _lock = make_lock()
+
+
+def _replace() -> None:
+    """Let tensors be seen through tracers."""
+    slots: list[tuple[type, str, Any]] = [(Tensor, name, made) for name, made in _PROPERTIES.items()]
+    for cls, name, made in (*slots, *replacements(tracer_at_work)):
+        own = cls.__dict__.get(name)
+        setattr(cls, name, made)
+        _replaced.append((cls, name, own))
+
+
+def _put_back() -> None:
+    """Let tensors be as they are outside of traces."""
+    while _replaced:
+        cls, name, own = _replaced.pop()
+        if own is None:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, own)
 
 
 class hidden:
@@ -214,16 +241,19 @@ class hidden:
         with _lock:
             _at_work += 1
             if _at_work == 1:
-                for name, made in _PROPERTIES.items():
-                    setattr(Tensor, name, made)
+                try:
+                    _replace()
+                except BaseException:
+                    _at_work = 0
+                    _put_back()
+                    raise
 
     def __exit__(self, *exc: object) -> None:
         global _at_work
         with _lock:
             _at_work -= 1
             if _at_work == 0:
-                for name in _PROPERTIES:
-                    delattr(Tensor, name)
+                _put_back()
 
 
 def _after_fork() -> None:
@@ -231,8 +261,7 @@ def _after_fork() -> None:
     global _at_work
     if _at_work and current_tracer.get() is None:
         _at_work = 0
-        for name in _PROPERTIES:
-            delattr(Tensor, name)
+        _put_back()
 
 
 if hasattr(os, "register_at_fork"):

@@ -145,6 +145,13 @@ class TracedArray:
         """Whether it lies in C order, as far as that is known."""
         return _lies(self.shape, self.strides, self.itemsize)
 
+    def settle(self) -> None:
+        """Find out in which order the memory lies, where that is assumed; raises if it is another order."""
+        if self.memory.assumed is not None and len(self.memory.value.shape) > 1:
+            from ndgrad.compiler.layouts import settle  # which is about these arrays
+
+            settle(self.memory)
+
     def stand_in(self) -> Any:
         """A NumPy array that lies in memory as this one does, without values."""
         return np.lib.stride_tricks.as_strided(np.zeros(1, self.dtype), self.shape, self.strides)

@@ -125,7 +125,7 @@ def written_out(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         dead = [v for v in seen if last[v] == number]
         lines += [f"    del {', '.join(names[v] for v in dead)}"] if dead else []
     lines.append(f"    return [{', '.join([names[v] for v in program.outputs])}]")
-    exec(compile("def run(given):\n" + "\n".join(lines), f"<{program.name} on NumPy>", "exec"), scope)
+    exec(compile("def run(given):\n" + "\n".join(lines), f"<ndgrad generated {program.name} on NumPy>", "exec"), scope)
     found: Callable[[Sequence[Any]], list[Any]] = scope["run"]
     return found
 

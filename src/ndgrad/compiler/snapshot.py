@@ -23,7 +23,7 @@ from ndgrad.compiler.environment import Environment
 from ndgrad.compiler.holding import MISSING, Held, same
 from ndgrad.compiler.native import entry_code, layout
 from ndgrad.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
-from ndgrad.compiler.native.guards import Is, Length, Place
+from ndgrad.compiler.native.guards import Is, Keys, Length, Place
 from ndgrad.compiler.native.memory_guards import Attributes, Bytes, Entries, Items, MemoryGuard, Names, Words, absent
 from ndgrad.compiler.native.tensor_guards import TensorAt
 
@@ -132,6 +132,23 @@ def _names(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] |
     return [Names(space, tuple(names), tuple(then))]
 
 
+def _keys(space: Any, then: list[Any]) -> list[Guard] | None:
+    inside = gc.get_referents(space)
+    if len(inside) != 1 or type(inside[0]) is not dict:
+        return None
+    return [Keys(Place(object=inside[0]), tuple(then))]
+
+
+def _bases(cls: Any, then: list[Any]) -> list[Guard] | None:
+    offset = layout.bases_offset()
+    return None if offset is None else [Words(cls, id(cls) + offset, tuple(then))]
+
+
+def _factory(d: Any, then: list[Any]) -> list[Guard] | None:
+    offset = layout.factory_offset()
+    return None if offset is None or then[0] is None else [Words(d, id(d) + offset, tuple(then))]
+
+
 def _is_plain(value: Any) -> bool:
     """Whether the attributes of an object are found as Python finds them by itself."""
     cls: Any = type(value)
@@ -189,6 +206,9 @@ _KINDS: dict[str, Any] = {
     "items": _items,
     "entries": _entries,
     "names": _names,
+    "keys": _keys,
+    "bases": _bases,
+    "factory": _factory,
     "set": _set,
     "object": _object,
     "class": _class,

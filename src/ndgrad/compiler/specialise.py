@@ -18,6 +18,7 @@ does not), the function itself is run once more, eagerly, if it leaves nothing b
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,18 +32,21 @@ from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.placement import CPU, moved
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import process, restore, scope, thread
+from ndgrad.autograd.modes import Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
+from ndgrad.autograd.view import DEFAULT
 from ndgrad.compiler.backend import Runner, runs_on_numpy
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
+from ndgrad.compiler.float_errors import FloatFlags, bits_to_look_for, has_silent, reported, shows_all
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
 from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.in_place import Writes
+from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.node import node_of_call
 from ndgrad.compiler.outside import hidden, payload_of
@@ -50,9 +54,12 @@ from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
+from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.results import NEW, Results
+from ndgrad.compiler.tensor_metadata import attributes_of, watched_attributes
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer
+from ndgrad.compiler.trace_watch import TraceWatch
 from ndgrad.compiler.users_lines import line_of
 from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
@@ -90,6 +97,11 @@ class Specialisation:
     has_effects = True
     #: how conditions on values come out, where that is known
     given_outcomes: list[bool] | None = None
+    #: the bits of the floating-point status that calls look at, and those that calls have set which then ran eagerly
+    #: (see ndgrad.compiler.float_errors)
+    looks_for = flags = 0
+    #: whether ops of the program report errors without setting bits, and whether NumPy has been asked for them
+    is_silent = was_checked = False
     #: what ran in the last call, and whether that computed gradients as well
     ran: tuple[Any, bool] | None = None
 
@@ -176,13 +188,14 @@ class Specialisation:
         tracer = Tracer(self.name, admits, self.environment.generator_state)
         tracer.reads_numbers = not self.environment.may_ask_for_types
         tracer.outcomes = self.given_outcomes
+        tracer.note_attribute = self._note_attribute  # type: ignore[method-assign]
         self.grad_enabled = thread.grad_enabled
-        with tracing(tracer, self.environment):
+        with tracing(tracer, self.environment), watched_attributes(arguments, self.environment):
             returned, effects = self._outcome(tracer, arguments)
-            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
+            left = _identities(self.environment.changes())
             with observing(tracer):
                 self._finish(tracer, returned, effects)
-            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
+            if left != _identities(self.environment.changes()):
                 raise GraphBreak("a backward function or hook inside changes something outside")
         self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
@@ -192,13 +205,21 @@ class Specialisation:
         ]
         tracer.end()
 
+    def _note_attribute(self, t: Any, name: str) -> None:
+        """Guard that a captured tensor has no attribute of a name; for other tensors there is no guard."""
+        if not self.environment.hold_attributes(t, attributes_of(t)):
+            raise GraphBreak(f"the function asks for the attribute {name!r} of an argument")
+
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
         """The leaves of what the function returns, and what else it leaves behind."""
         tracer.draws.given = [t for t, (kind, _) in zip(arguments, self.sources, strict=False) if kind == "draw"]
         with observing(tracer):
             for t in arguments:
                 tracer.outside_of(t, payload_of(t))
+            before = _fields(modes())
             returned = self._returned(arguments)
+            if _fields(modes()) != before:
+                raise GraphBreak("the function leaves a mode changed, such as grad mode")
         tracer.draws.end()
         return returned, self._effects(tracer)
 
@@ -246,8 +267,14 @@ class Specialisation:
         memories = [o._array.memory for o in tracer.inputs]
         tracer.check_lent()
         self.effects = [effect for effect, _ in effects]
-        self.results = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.known_objects())
+        #: see Note [Order of results]
+        self.lies_as_eager = self.has_effects and tracer.is_plain
+        self.results = Results(
+            tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.known_objects(), self.lies_as_eager
+        )
         self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
+        #: how often eager code writes each of them, and by which op last
+        self.writers = [_writer_of(tracer.inputs[i]._storage) for i in self.writes]
         self._check_writes(inputs)
         roots = self.results.roots
         wanted = [i for i, t in enumerate(inputs) if requires_grad(t)] if roots else []
@@ -258,10 +285,7 @@ class Specialisation:
             *[value for value, _ in tracer.later],
         ]
         joint = self._joint(tracer, values, roots, wanted)
-        #: the inputs whose gradient the function looks at or sets, and whether they have one
-        self.gradients_asked = [
-            (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
-        ]
+        self._note_metadata(tracer)
         self.outcomes = [outcome for _, outcome in tracer.conditions]
         #: what the function asked of values, and the answers that this program is for
         self.decided = tracer.decided
@@ -270,19 +294,25 @@ class Specialisation:
         #: whether it runs on a device, and on which
         self.place = next((o._array.stands_on for o in tracer.inputs if o._array.stands_on is not CPU), CPU)
         #: the shapes and dtypes of the results that have a history
-        self.outputs: list[Any] = [
-            (v.shape, v.dtype)
-            for v, new in zip(self.results.values, self.results.new, strict=True)
-            if new.differentiable
-        ]
+        self.outputs: list[Any] = [(t._array.shape, t._array.dtype) for t in roots]
         #: whether a call only makes new tensors, which it returns
         self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects)
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
         self.results.forget_trace()
+        tracer.watch.end()  # from here on only the compiler's own code runs
         with phase("passes"):
             self._split(joint.program, joint.values, joint.cotangents, [g for g in joint.gradients if g is not None])
+
+    def _note_metadata(self, tracer: Tracer) -> None:
+        """Note what the function asks of its inputs beside their values."""
+        #: the inputs whose gradient the function looks at or sets, and whether they have one
+        self.gradients_asked = [
+            (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
+        ]
+        #: the inputs of which the function asks whether they are leaves, and whether they are
+        self.leaves_asked = [(i, o.before[0] is None) for i, o in enumerate(tracer.inputs) if o.leaf_asked]
 
     def _joint(self, tracer: Tracer, values: list[Value], roots: Sequence[Any], wanted: Sequence[int]) -> Joint:
         """The program of values and of the gradients of inputs."""
@@ -343,6 +373,7 @@ class Specialisation:
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
         shared = [*self.forward.inputs, *self.forward.constants]
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
+        self.is_silent = self.place is CPU and not runs_on_numpy(self.strict) and has_silent(self.forward)
         first = len(self.results.values)
         conditions = first + len(self.writes)
         written = sum(v.nbytes for v in values[first:conditions])
@@ -387,10 +418,14 @@ class Specialisation:
         for place, entry in zip(self.places, self.known, strict=True):
             if self.environment.entry(flat[place]) is not entry:
                 return "an argument is, or is no longer, one of the tensors that the function reaches otherwise"
-        return self._other_gradients(flat) if self.gradients_asked else None
+        return self._other_metadata(flat) if self.gradients_asked or self.leaves_asked else None
 
-    def _other_gradients(self, flat: Sequence[Any]) -> str | None:
+    def _other_metadata(self, flat: Sequence[Any]) -> str | None:
+        """Why the gradients or histories of these arguments need another trace; None if they do not."""
         inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws))
+        for number, is_leaf in self.leaves_asked:
+            if (inputs[number]._node is None) is not is_leaf:
+                return "a tensor is, or is no longer, a leaf"
         for number, has_one in self.gradients_asked:
             g = None if inputs[number]._meta is None else inputs[number]._meta.grad
             if (g is not None) is not has_one:
@@ -422,12 +457,20 @@ class Specialisation:
     def __call__(self, flat: Sequence[Any]) -> Any:
         states = self.tape.states()
         inputs = self.inputs_of(flat)
-        if self.writes and _share(list(map(_array_of, inputs)), self.writes):
+        if self.writes and self._are_entangled(inputs):
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
+        self.looks_for = bits_to_look_for(self.flags)
         try:
+            if self.is_silent and self.looks_for and not (self.was_checked and not shows_all()):
+                self._check_silent(inputs)
             leaves = self.run(inputs)
+        except FloatFlags as found:
+            self.flags |= found.bits
+            put_back(states)
+            args, kwargs = tree_unflatten(list(flat), self.spec)
+            return self.function(*args, **kwargs)
         except Mispredicted:
             put_back(states)
             raise
@@ -438,6 +481,23 @@ class Specialisation:
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         return self._returned_by_call(inputs, leaves)
+
+    @property
+    def reports(self) -> bool:
+        """True if filters of warnings decide whether a call runs eagerly."""
+        return self.is_silent or bool(self.flags)
+
+    def _check_silent(self, inputs: Sequence[Any]) -> None:
+        """Raise if NumPy reports errors of ops whose native code sets no bits. The values are thrown away."""
+        self.was_checked = True
+        with reported() as found, contextlib.suppress(Exception):  # a call will say what is wrong
+            Replay(self.forward)(list(map(_array_of, inputs)))
+        if found[0] & self.looks_for:
+            raise FloatFlags(0)
+
+    def _are_entangled(self, inputs: Sequence[Any]) -> bool:
+        """True if a write to an input is one to another input, too, or one to the history of its base."""
+        return _share(list(map(_array_of, inputs)), self.writes) or any(_has_base(inputs[i]) for i in self.writes)
 
     def _returned_by_call(self, inputs: Sequence[Any], leaves: list[Any]) -> Any:
         """What a call returns, after it has left behind what the function does."""
@@ -459,8 +519,11 @@ class Specialisation:
             for i in self.writes:
                 if not _may_be_written(inputs[i], arrays[i]):
                     arrays[i] = arrays[i].copy()  # then `write` says what is to be said
+        program = runner.made
+        if program.__class__ is NativeProgram:
+            program.look_for(self.looks_for)
         found = runner(arrays)
-        self.ran = runner.made, at_once
+        self.ran = program, at_once
         for i, array in enumerate(found[: len(self.results.values)]):
             if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
                 found[i] = array.copy()
@@ -473,7 +536,7 @@ class Specialisation:
         """What a call returns, from what its program has given, each array in memory of its own; `are_apart`: whether
         no two inputs are known to share memory."""
         if not self.is_plain:
-            if self.writes and not are_apart and _share(list(map(_array_of, inputs)), self.writes):
+            if self.writes and not are_apart and self._are_entangled(inputs):
                 raise Mispredicted
             return self._returned_by_call(inputs, self._leaves(inputs, found, at_once))
         made = self._made(inputs, found, len(self.results.values), at_once)
@@ -491,15 +554,19 @@ class Specialisation:
             outside = scope()
             try:
                 restore(outside.recording(False))
-                for i, value in zip(self.writes, found[new:written], strict=True):
+                for i, value, (count, writer) in zip(self.writes, found[new:written], self.writers, strict=True):
                     t = inputs[i]
                     if value is t._array:  # by the program itself
-                        (t._storage or storage_of(t)).bump("copy_")
+                        pass
                     elif self.place is not CPU and value.__class__ is np.ndarray and _may_be_written(t, t._array):
                         t._array[...] = value
-                        (t._storage or storage_of(t)).bump("copy_")
                     else:
                         write(copy, t, (wrap(t.face, value),), {})
+                        count -= 1
+                    storage = t._storage or storage_of(t)
+                    for _ in range(count):
+                        storage.bump(writer)
+                    storage.version.writer = writer
             finally:
                 restore(outside)
                 del outside
@@ -519,7 +586,7 @@ class Specialisation:
         """The leaves of the results for inputs inside transforms: by ops, in the modes that are in
         force. Nothing is written."""
         made = run_on_tensors(self.forward, inputs, self.forward.outputs[: len(self.results.values)])
-        return self.results.assembled(inputs, made)
+        return self.results.assembled(inputs, self.results.permuted_back(made))
 
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
         """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note
@@ -527,26 +594,31 @@ class Specialisation:
         kind = given, tuple([requires_grad(c) for c in cotangents])
         found = self._derivatives.get(kind)
         if found is None:
-            self._check_again()
-            try:
-                found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
-            except GraphBreak as broken:
-                found = self._derivatives[kind] = broken.bare()
+            with self._as_traced():
+                try:
+                    found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
+                except GraphBreak as broken:
+                    found = self._derivatives[kind] = broken.bare()
         if isinstance(found, GraphBreak):
             raise found.again()
         return found
 
-    def _check_again(self) -> None:
-        """Refuse derivatives that are to be found out from a function that is another one by now."""
-        reason = self.environment.check()
-        if reason is None and any(kind == "grad" for kind, _ in self.sources):
-            reason = "it reads gradients"
-        if reason is not None:
-            raise RuntimeError(
-                f"{self.name}: derivatives of the gradients of a compiled call are traced when they are "
-                f"first asked for, and {reason}. Ask for them before changing what the function uses, "
-                "or call the function itself instead of the compiled one. [nd-compile-again]"
-            )
+    @contextmanager
+    def _as_traced(self) -> Iterator[None]:
+        """A block in which the function is the one that was traced, since derivatives are to be found out from it: what
+        it reaches is put back for so long. Refuses if that cannot be."""
+        reason = "it reads gradients" if any(kind == "grad" for kind, _ in self.sources) else self.environment.check()
+        if reason is None:
+            yield
+            return
+        with self.environment.as_traced():
+            if any(kind == "grad" for kind, _ in self.sources) or (reason := self.environment.check()) is not None:
+                raise RuntimeError(
+                    f"{self.name}: derivatives of the gradients of a compiled call are traced when they are "
+                    f"first asked for, and {reason}. Ask for them before changing what the function uses, "
+                    "or call the function itself instead of the compiled one. [nd-compile-again]"
+                )
+            yield
 
     def gradients_again(
         self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]
@@ -561,21 +633,24 @@ class Specialisation:
     def _gradients_by_function(
         self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any], reason: str
     ) -> list[Any]:
-        self._check_again()
-        sources = zip(self.sources, tensors, strict=True)
+        sources = [*zip(self.sources, tensors, strict=True)]
         inputs = [which[0] if kind == "environment" else t for (kind, which), t in sources]
+        is_replaced = any(kind == "environment" and which[0]._array is not t._array for (kind, which), t in sources)
         numbers = [n for n, new in enumerate(self.results.new) if new.differentiable]
         places = {leaf.number: i for i, leaf in enumerate(self.results.leaves) if leaf.kind == NEW and not leaf.path}
-        if self.effects or self.writes or self.tape.draws or not places.keys() >= {*numbers}:
+        can_run = not (self.effects or self.writes or self.tape.draws) and places.keys() >= {*numbers}
+        if not can_run or is_replaced:
             raise RuntimeError(
                 f"{self.name}: the derivatives of the gradients of a compiled call cannot be traced, since {reason}; "
-                "and the function writes, draws random numbers or returns views, so it is not run again. Ask for them "
+                "and the function writes, draws random numbers or returns views, or a tensor that it reaches has been "
+                "replaced, so it is not run again. Ask for them "
                 "from the function itself instead of the compiled one. [nd-compile-again]"
             )
         outside = scope()
         try:
             restore(outside.recording(True))
-            leaves = self._eagerly(inputs)
+            with self._as_traced():
+                leaves = self._eagerly(inputs)
             roots = [leaves[places[n]] for n, is_given in zip(numbers, given, strict=True) if is_given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             found = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
@@ -645,8 +720,9 @@ class Derivative(Specialisation):
         with observing(tracer):
             memories = [o._array.memory for o in tracer.inputs[:count]]
             found = Results(
-                tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects()
-            )
+                tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects(),
+                self.parent.lies_as_eager,
+            )  # fmt: skip
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             gradients = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
@@ -676,10 +752,12 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     try:
         with hidden(), unchanged_world():
             try:
-                yield
+                with TraceWatch(environment) as tracer.watch:
+                    yield
             finally:
                 tracer.draws.undo()
                 environment.restore()
+        environment.hold_late_names(tracer.watch.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except Exception as error:
@@ -691,6 +769,16 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
+
+
+def _identities(changes: list[tuple[Held, int, Any]]) -> list[tuple[int, int, list[int]]]:
+    """Return changes of an environment as a list that can be compared."""
+    return [(id(held), number, [*map(id, now)] if number == -1 else [id(now)]) for held, number, now in changes]
+
+
+def _fields(found: Modes) -> list[Any]:
+    """Return the modes in force as a list that can be compared."""
+    return [getattr(found, name) for name in Modes.__slots__ if not name.startswith("_")]
 
 
 def _array_of(t: Any) -> Any:
@@ -710,6 +798,17 @@ def _may_be_written(t: Any, array: Any) -> bool:
         and storage.__class__ is not InferenceStorage
         and (storage is None or not storage.keeps)
     )
+
+
+def _writer_of(storage: Any) -> tuple[int, str | None]:
+    """How often the memory of an input was written in a trace, and by which op last."""
+    return (1, "copy_") if storage is None else (max(storage.version.number, 1), storage.version.writer)
+
+
+def _has_base(t: Any) -> bool:
+    """True if a tensor is a view whose writes autograd refuses or records in the history of the base."""
+    info = None if t._meta is None else t._meta.view
+    return info is not None and (info.creation != DEFAULT or requires_grad(t) or requires_grad(info.base))
 
 
 def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:

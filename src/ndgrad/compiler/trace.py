@@ -7,6 +7,7 @@ asked of the op itself, on arrays without data, once for each combination.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import ndgrad
 from ndgrad.arrays.library import is_on_device, is_raw_array
 from ndgrad.arrays.meta import MetaArray
 from ndgrad.arrays.placement import CPU, device_of
+from ndgrad.autograd.inplace import check_fits
 from ndgrad.autograd.modes import modes, restore, running, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
@@ -40,6 +42,9 @@ from ndgrad.compiler.users_lines import where
 from ndgrad.devices import device
 from ndgrad.ops.table import RANDOM
 from ndgrad.ops.vocabulary import find
+
+#: A longer trace takes more memory and time than a program of it is worth.
+MOST_INSTRUCTIONS = 500_000
 
 #: (op, arguments in shape and dtype, settings) -> (several results?, their shapes and dtypes)
 _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
@@ -93,6 +98,8 @@ class Tracer:
         self.place: str | None = None
         #: whether no backward pass has run in the function, and no hook on what is saved was in force
         self.is_plain = True
+        #: the watch over the calls that the function makes
+        self.watch: Any = None
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
 
@@ -124,6 +131,11 @@ class Tracer:
         self._outside[id(t)] = found
         self.inputs.append(found)
         return found
+
+    def note_attribute(self, t: Any, name: str) -> None:
+        """Note that the function asks for an attribute that a tensor from outside does not have, or whose value no guard
+        compares. `Specialisation` replaces this where a guard can."""
+        raise GraphBreak(f"the function asks for the attribute {name!r} of a tensor from outside")
 
     def input(self, array: Any, source: Any = None) -> TracedArray:
         """A traced array in the place of an array from outside: another input of the program."""
@@ -284,7 +296,12 @@ class Tracer:
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
         instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())
-        self.program.instructions.append(instruction)
+        instructions = self.program.instructions
+        instructions.append(instruction)
+        if len(instructions) > MOST_INSTRUCTIONS:
+            raise GraphBreak(
+                f"the trace has more than {MOST_INSTRUCTIONS} ops; write the loop as ndgrad.func.scan, or compile its body"
+            )
         self.fixed.note(instruction)
         return results
 
@@ -372,12 +389,14 @@ class Tracer:
         value = Value(tuple(factory.array.shape), factory.array.dtype)
         array = factory.array
         self.program.constants[value] = array.get() if is_on_device(array) else array.copy()
-        return self.array(value, device_of(array) if is_on_device(array) else None)
+        memory = Memory(self, value, place=device_of(array) if is_on_device(array) else None)
+        return TracedArray(value, memory, strides=tuple(array.strides))
 
     # ----- writes -----------------------------------------------------------------------------------------------------
 
     def _write(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any]) -> TracedArray:
-        """`target` becomes op(target, ...): its memory gets another value."""
+        """Let the target hold op(target, ...): its memory gets another value. An eager write that would raise ends the
+        trace."""
         payload = arrays[0]
         if not isinstance(payload, TracedArray):
             raise GraphBreak("an array is written that no tensor was made of")
@@ -385,6 +404,7 @@ class Tracer:
             value = drawn(self, op, arrays, settings)
         else:
             (value,) = self.emit(op, self._arguments(op, arrays)[0], settings)
+            check_write(op, payload, value, arrays, settings)
         outside = self._outside.get(id(tensors[0]))
         storage = tensors[0]._storage if outside is None else outside._storage
         if storage is not None:
@@ -528,6 +548,39 @@ def infer(
                 _inferred.clear()
             _inferred[key] = found
     return found
+
+
+#: Writes that the kernels of their ops accept: (op, shapes and dtypes of the arguments, settings).
+_accepted: set[Any] = set()
+
+
+def check_write(op: Any, payload: TracedArray, value: Value, arrays: Sequence[Any], settings: dict[str, Any]) -> None:
+    """Raise what an eager in-place form of an op raises for such arguments, whose result is `value`.
+
+    An op without a kernel for writes computes its result first, which must fit. A kernel has checks of its own, for
+    example of casts, so it runs once on stand-ins for each kind of arguments. It writes in the target's dtype, while the
+    op's function may promote; a program cannot tell how a kernel rounds in between, so such writes end the trace.
+    """
+    if op.write_kernel is None:
+        check_fits(op.name, payload, value)
+        return
+    known = settings_key(settings) if settings else ()
+    key: Any = op, tuple([(a.shape, a.dtype) if hasattr(a, "dtype") else (type(a), a) for a in arrays]), known
+    try:
+        is_known = known is not None and key in _accepted
+    except TypeError:  # an argument that has no hash
+        is_known, known = False, None
+    if not is_known:
+        stand_ins = [np.zeros(a.shape, a.dtype) if isinstance(a, TracedArray) else a for a in arrays]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            op.write_kernel(np, *stand_ins, **settings)
+        if known is not None:
+            if len(_accepted) > 20_000:
+                _accepted.clear()
+            _accepted.add(key)
+    if value.dtype != payload.dtype or value.shape != payload.shape:
+        raise GraphBreak(f"{op.name}_ writes {value.dtype} into a tensor of {payload.dtype}")
 
 
 #: (op, settings, which of its results, shape, strides and dtype of the source) -> the strides of a view

@@ -12,8 +12,10 @@ from ndgrad.compiler.program import Instruction, Program
 
 
 def ways_of(*runners: Runner) -> list[str]:
-    """A line for each loop and branch of some programs. Code is made for those that have any."""
-    return [line for runner in runners if _control(runner.program) for line in _lines(runner)]
+    """A line for each loop and branch of some programs, and for each program that is too long. Code is made for
+    those that have any."""
+    lines = [line for runner in runners if _control(runner.program) for line in _lines(runner)]
+    return lines + [f"on NumPy, op by op: {r.too_long} ({r.program.name})" for r in runners if r.too_long is not None]
 
 
 def _control(program: Program) -> list[Instruction]:

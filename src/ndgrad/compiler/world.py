@@ -1,15 +1,17 @@
-"""What a traced function may do to the world beside computing: print, seed generators, draw from those of Python and
-NumPy. Each ends the trace.
+"""Side effects that end a trace, and lookups by computed names, which a trace must know of.
 
-The streams are replaced for as long as some thread traces, by ones that let other threads through, and so are the
-functions that read and set the states of ndgrad's generators: states that a function has read may be set again (see
-ndgrad.compiler.draws), others may not.
+While some thread traces, a few functions are replaced by ones that ask whether their caller is traced, and let other
+threads through: the streams (a traced function must not print), the methods that read and set the states of ndgrad's
+generators (states that a function has read may be set again, see ndgrad.compiler.draws), NumPy's source of seeds, and the
+builtins that look up names (getattr and others, import), because the environment holds only names that it knows.
 """
 
 from __future__ import annotations
 
+import builtins
 import random
 import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import randbits
@@ -18,6 +20,7 @@ from typing import Any
 from numpy.random import bit_generator
 
 from ndgrad._locks import make_lock
+from ndgrad.compiler.foreign import is_foreign
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.generator import Generator, default_generator
 
@@ -70,6 +73,73 @@ def _randbits(count: int) -> int:
     return randbits(count)
 
 
+
+def _watch_of_caller() -> Any:
+    """Return the watch of the trace that the calling code belongs to; None if it is ndgrad's or not traced."""
+    tracer = current_tracer.get()
+    if tracer is None or tracer.watch is None:
+        return None
+    module = sys._getframe(2).f_globals.get("__name__")
+    is_own = isinstance(module, str) and module.partition(".")[0] == "ndgrad"
+    return None if is_own or is_foreign(module) else tracer.watch
+
+
+def _getattr(*args: Any) -> Any:
+    watch = _watch_of_caller()
+    if watch is not None and len(args) > 1:
+        watch.note_name(*args[:2])
+    return _BUILTINS["getattr"](*args)
+
+
+def _hasattr(*args: Any) -> Any:
+    watch = _watch_of_caller()
+    if watch is not None and len(args) > 1:
+        watch.note_name(*args[:2])
+    return _BUILTINS["hasattr"](*args)
+
+
+def _setattr(*args: Any) -> Any:
+    watch = _watch_of_caller()
+    if watch is not None and len(args) > 1:
+        watch.note_write(*args[:2])
+    return _BUILTINS["setattr"](*args)
+
+
+def _delattr(*args: Any) -> Any:
+    watch = _watch_of_caller()
+    if watch is not None and len(args) > 1:
+        watch.note_write(*args[:2])
+    return _BUILTINS["delattr"](*args)
+
+
+def _vars(*args: Any) -> Any:
+    if not args:
+        return sys._getframe(1).f_locals
+    watch = _watch_of_caller()
+    if watch is not None and isinstance(args[0], (type, types.ModuleType)):
+        raise GraphBreak("the function looks at all attributes of a class or module")
+    return _BUILTINS["vars"](*args)
+
+
+def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    watch = _watch_of_caller()
+    if watch is None or watch.is_importing:
+        return _BUILTINS["__import__"](name, globals, locals, fromlist, level)
+    return watch.note_import(name, globals, locals, fromlist, level, _BUILTINS["__import__"])
+
+
+_LOOKUPS = {
+    "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "delattr": _delattr, "vars": _vars, "__import__": _import,
+}  # fmt: skip
+_BUILTINS: dict[str, Any] = {name: vars(builtins)[name] for name in _LOOKUPS}
+
+
+def builtin(name: str, default: Any) -> Any:
+    """Return a builtin by its name, as it is outside of traces."""
+    found = vars(builtins).get(name, default)
+    return _BUILTINS[name] if found is _LOOKUPS.get(name, default) and name in _LOOKUPS else found
+
+
 _lock = make_lock()
 _at_work = 0
 _streams: dict[str, _Watched] = {}
@@ -88,6 +158,7 @@ def _enter() -> None:
             for name, function in _WATCHED.items():
                 setattr(Generator, name, function)
             bit_generator.randbits = _randbits  # type: ignore[attr-defined]  # a global of it
+            vars(builtins).update(_LOOKUPS)
 
 
 def _leave() -> None:
@@ -102,6 +173,9 @@ def _leave() -> None:
             for name, function in _GENERATOR.items():
                 setattr(Generator, name, function)
             bit_generator.randbits = randbits  # type: ignore[attr-defined]
+            for name, function in _BUILTINS.items():
+                if vars(builtins)[name] is _LOOKUPS[name]:
+                    setattr(builtins, name, function)
 
 
 @contextmanager

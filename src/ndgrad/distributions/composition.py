@@ -36,8 +36,8 @@ class Transform:
     >>> import ndgrad
     >>> t = ndgrad.distributions.ExpTransform()
     >>> y = t(ndgrad.tensor(2.0))
-    >>> t.inv(y), t.log_abs_det_jacobian(ndgrad.tensor(2.0), y)
-    (tensor(2.), tensor(2.))
+    >>> y, t.inv(ndgrad.tensor(10.0)), t.log_abs_det_jacobian(ndgrad.tensor(2.0), y)
+    (tensor(7.3891), tensor(2.3026), tensor(2.))
     """
 
     bijective: Any = False

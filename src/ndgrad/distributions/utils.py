@@ -97,8 +97,8 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Logits of probabilities, clamped to be finite: log odds (`is_binary`), or logarithms.
 
     >>> import ndgrad
-    >>> ndgrad.distributions.utils.probs_to_logits(ndgrad.tensor([0.5]), is_binary=True)
-    tensor([0.])
+    >>> ndgrad.distributions.utils.probs_to_logits(ndgrad.tensor([0.75]), is_binary=True)
+    tensor([1.0986])
     """
     clamped = clamp_probs(probs)
     return ndgrad.log(clamped) - ndgrad.log1p(-clamped) if is_binary else ndgrad.log(clamped)

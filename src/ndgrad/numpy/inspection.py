@@ -35,8 +35,10 @@ R = TypeVar("R")
 def _by_numpy(
     name: str, result: type[R], sentence: str, example: str, by_ops: Callable[..., Any] | None = None
 ) -> Callable[..., R]:
-    """NumPy's function on plain values; arrays in its result become Arrays. Where values are not known,
-    `by_ops` answers."""
+    """NumPy's function on plain values; arrays in its result become Arrays. `by_ops` answers if values are unknown.
+
+    The signature is NumPy's own, so the function must be one that NumPy writes in Python.
+    """
     theirs = getattr(np, name)
 
     def function(*args: Any, **options: Any) -> Any:
@@ -111,14 +113,6 @@ isfortran = _by_numpy(
     "Whether an array lies in memory in Fortran order and not in C order.",
     ">>> np.isfortran(np.ones((2, 3)).T)\nTrue",
 )
-may_share_memory = _by_numpy(
-    "may_share_memory", bool, "Whether the memory of two arrays may overlap, by its bounds.",
-    ">>> x = np.arange(4)\n>>> np.may_share_memory(x[::2], x[1::2])\nTrue",
-)  # fmt: skip
-shares_memory = _by_numpy(
-    "shares_memory", bool, "Whether two arrays have an element in common.",
-    ">>> x = np.arange(4)\n>>> np.shares_memory(x[::2], x[1::2])\nFalse",
-)  # fmt: skip
 save = _by_numpy(
     "save", NoneType, "Write an array into a file of NumPy's format.",
     '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])',
@@ -135,6 +129,29 @@ savez_compressed = _by_numpy(
     "savez_compressed", NoneType, "Write several arrays into one compressed file of NumPy's format.",
     '>>> np.savez_compressed("x.npz", a=np.arange(2))\n>>> np.load("x.npz")["a"]\narray([0, 1])',
 )  # fmt: skip
+
+
+# NumPy writes the next two in C, without a signature before version 2.4. They have their own here.
+def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = 0) -> bool:
+    """True if the memory of two arrays may overlap; by default only its bounds are compared.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.arange(4)
+    >>> np.may_share_memory(x[::2], x[1::2])
+    True
+    """
+    return np.may_share_memory(plain(a), plain(b), max_work)
+
+
+def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
+    """True if two arrays have an element in common.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.arange(4)
+    >>> np.shares_memory(x[::2], x[1::2])
+    False
+    """
+    return np.shares_memory(plain(a), plain(b), max_work)
 
 
 def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: Literal["big", "little"] = "big") -> Array:

@@ -45,6 +45,8 @@ __all__ = [
     "unique_inverse", "unique_values",
 ]  # fmt: skip
 
+_NOTHING: Any = np.empty(0)
+
 # ----- order ----------------------------------------------------------------------------------------------------------
 
 
@@ -59,16 +61,18 @@ def sort(
     a: ArrayLike, axis: Axis = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
     descending: bool = False,
 ) -> Array:  # fmt: skip
-    """A sorted copy; gradients go back to where the elements stood. NaN comes last.
+    """A sorted copy; gradients go back to the places of the elements. NaN comes last.
 
     >>> import ndgrad.numpy as np
     >>> np.sort(np.array([3.0, 1.0, 2.0]))
     array([1., 2., 3.])
     """
     _no_fields("sort", order)
+    kind = _choose_kind("sort", kind, stable)
     t, axis = swept(as_array(a), axis)
-    made = _along(t, values_of(_falling(t, axis)), axis) if descending else ops.sort(t, dim=axis, descending=False)[0]
-    return arranged_like(made, t)
+    if descending:
+        return arranged_like(_along(t, values_of(_falling(t, axis)), axis), t)
+    return arranged_like(ops.sort(t, dim=axis, descending=False, kind=kind)[0], t)
 
 
 def argsort(
@@ -82,9 +86,22 @@ def argsort(
     array([1, 2, 0])
     """
     _no_fields("argsort", order)
+    kind = _choose_kind("argsort", kind, stable)
     t = as_array(a)
     t, axis = swept(t, None if t.ndim == 0 else axis)
-    return _falling(t, axis) if descending else ops.argsort(t, dim=axis, descending=False)
+    return _falling(t, axis) if descending else ops.argsort(t, dim=axis, descending=False, kind=kind)
+
+
+def _choose_kind(name: str, kind: str | None, stable: bool | None) -> str | None:
+    """The way to sort, as in NumPy: its default kind does not keep the order of equal elements."""
+    if stable is not None:
+        if kind is not None:
+            raise ValueError(
+                f"{name}(): kind={kind!r} and stable={stable!r} exclude each other. Give one of them. [nd-arguments]"
+            )
+        return "stable" if stable else None
+    np.argsort(_NOTHING, kind=kind)  # type: ignore[call-overload]  # Raises NumPy's error if the kind does not exist.
+    return kind
 
 
 def _falling(t: Array, axis: int) -> Array:
@@ -220,7 +237,9 @@ def unique(
     """
     t = as_array(ar)
     # NumPy's stubs list no call with flags that are not literal
-    found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]
+    found = list(np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan))  # type: ignore[call-overload]
+    if return_inverse and axis is not None:
+        found[2] = found[2].reshape(-1)  # NumPy 2.0.0 keeps the other axes, with length 1
     values = flat(t)[found[1]] if axis is None else taken(t, one_axis(axis, t.ndim), found[1])
     extras = [
         constant(f) for wanted, f in zip((return_index, *(True,) * (len(found) - 2)), found[1:], strict=True) if wanted

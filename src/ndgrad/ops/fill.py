@@ -46,6 +46,7 @@ copy = op(
     backward_name="CopyBackwards",
     write_kernel=assign,
     kind="overwrite", promotes="",
+    may_be_discrete=True,
 )  # fmt: skip
 
 # The derivative of what does not depend on its input.
@@ -104,4 +105,5 @@ fill_with = op(
     batch=lambda x, value, ops: ops.copy(x, ops.reshape(value, shape=(value.shape[0], *(1,) * (len(x.shape) - 1)))),
     backward_name="FillBackward3",
     kind="overwrite", aten_name="fill",
+    may_be_discrete=True,
 )  # fmt: skip

@@ -127,6 +127,7 @@ scatter = op(
     write_kernel=_scatter_kernel,
     consumes=True,
     kind="join",
+    may_be_discrete=True,
 )  # fmt: skip
 
 
@@ -147,6 +148,7 @@ scatter_add = op(
     batch="dims",
     write_kernel=_scatter_add_kernel,
     consumes=True,
+    may_be_discrete=True,
 )  # fmt: skip
 
 
@@ -294,6 +296,7 @@ scatter_extreme = op(
     write_kernel=_scatter_extreme_kernel,
     backward_name="ScatterReduceBackward0",
     piecewise_linear=True,
+    may_be_discrete=True,
 )  # fmt: skip
 
 
@@ -364,6 +367,7 @@ put = op(
     write_kernel=_put_kernel,
     consumes=True,
     saved_names={"y": "source"},
+    may_be_discrete=True,
 )  # fmt: skip
 
 

@@ -188,6 +188,16 @@ index_add_zeros = op(
 # ----- writing --------------------------------------------------------------------------------------------------------
 
 
+def _copies_overlaps() -> bool:
+    """True if NumPy copies values before it writes them into the array that they lie in. NumPy 2.0 does not."""
+    line = numpy.arange(3)
+    line[[2, 0, 1]] = line
+    return line.tolist() == [1, 2, 0]
+
+
+_NUMPY_COPIES_OVERLAPS = _copies_overlaps()
+
+
 def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
     out = np.array(x)
     return _index_put_kernel(np, out, y, *indices, accumulate=accumulate)
@@ -204,7 +214,11 @@ def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, a
             rest = target.shape[len(indices) :]
             y = np.broadcast_to(y, (*lead, *rest)).reshape(math.prod(lead), *rest)
         indices = tuple(np.broadcast_to(i, lead).reshape(-1) for i in indices)
-    target[indices] = y if np is numpy else settled(np, indices, target.shape, y)
+    if np is not numpy:
+        y = settled(np, indices, target.shape, y)
+    elif not _NUMPY_COPIES_OVERLAPS and numpy.may_share_memory(target, y):
+        y = numpy.array(y)
+    target[indices] = y
     return target
 
 
@@ -283,6 +297,7 @@ index_put = op(
     write_kernel=_index_put_kernel,
     consumes=True,
     kind="join", piecewise_linear=True,
+    may_be_discrete=True,
 )  # fmt: skip
 
 
@@ -307,6 +322,7 @@ masked_fill = op(
     elementwise=True,
     write_kernel=_masked_fill_kernel,
     kind="choice", promotes="",
+    may_be_discrete=True,
 )  # fmt: skip
 
 # The places of the true elements, one row each.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native
+from ndgrad.arrays.blocked_sums import reduce_sum
 from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.precision import widened
 from ndgrad.arrays.scalar_operands import beside_arrays
@@ -70,7 +71,7 @@ def _cross_entropy(np: Library, x: Payload, target: Payload, *, dim: int) -> Pay
     total = (
         line_sum(np, shifted, False)
         if is_lines(np, x, (dim,)) and x.dtype.char in "fd"
-        else np.add.reduce(shifted, axis=dim)
+        else reduce_sum(np, shifted, (dim,))
     )
     return np.log(total) - at
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays.blocked_sums import reduce_dot, reduce_sum
 from ndgrad.arrays.precision import finfo, real_dtype
 from ndgrad.ops.extremum import equal_or_nan, largest, smallest
 from ndgrad.ops.reduce import keep
@@ -26,25 +27,25 @@ if TYPE_CHECKING:
 
 def _vector_norm(np: Library, x: Payload, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Payload:
     if ord == 2:
-        if len(dim) == len(x.shape) and not keepdim:
-            flat = x.reshape(-1)
-            total = np.vdot(flat, flat).real
-        else:
-            with numpy.errstate(over="ignore"):
+        with numpy.errstate(over="ignore"):
+            if len(dim) == len(x.shape) and not keepdim:
+                flat = x.reshape(-1)
+                total = (reduce_dot(flat, flat) if flat.__class__ is numpy.ndarray else np.vdot(flat, flat)).real
+            else:
                 squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
-                total = np.add.reduce(squares, axis=dim, keepdims=keepdim)
+                total = reduce_sum(np, squares, dim, keepdim)
         return (
             np.sqrt(total) if not x.size or _is_in_range(np, total) else _scaled_norm(np, np.abs(x), 2.0, dim, keepdim)
         )
     size = np.abs(x)
     if ord == 1:
-        return np.add.reduce(size, axis=dim, keepdims=keepdim)
+        return reduce_sum(np, size, dim, keepdim)
     if ord == math.inf:
         return largest(np, size, dim, keepdim)
     if ord == -math.inf:
         return smallest(np, size, dim, keepdim)
     with numpy.errstate(over="ignore", divide="ignore"):
-        total = np.add.reduce(size**ord, axis=dim, keepdims=keepdim)
+        total = reduce_sum(np, size**ord, dim, keepdim)
         return (
             total ** (1 / ord) if not x.size or _is_in_range(np, total) else _scaled_norm(np, size, ord, dim, keepdim)
         )
@@ -65,7 +66,7 @@ def _scaled_norm(np: Library, size: Any, ord: float, dim: tuple[int, ...], keepd
     top = largest(np, size, dim, True) if ord > 0 else smallest(np, size, dim, True)
     usable = (top > 0) & (top < math.inf)
     scale = np.where(usable, top, np.ones((), size.dtype))
-    total = np.add.reduce((size / scale) ** ord, axis=dim, keepdims=True) ** (1 / ord) * scale
+    total = reduce_sum(np, (size / scale) ** ord, dim, True) ** (1 / ord) * scale
     return total if keepdim else total.reshape([n for i, n in enumerate(size.shape) if i not in dim])
 
 

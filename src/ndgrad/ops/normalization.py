@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native, threads
+from ndgrad.arrays.blocked_sums import reduce_sum
 from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.precision import is_half, widened
 from ndgrad.ops.table import op
@@ -62,8 +63,8 @@ def _total(np: Library, x: Payload, y: Payload, dim: Shape) -> Payload:
         lines = x.reshape(-1, length)
         sums = np.matmul(lines, np.ones(length, x.dtype)) if y is None else np.vecdot(lines, y.reshape(-1, length))
         outer = tuple([d for d in dim if d < ndim - inner])
-        return (np.add.reduce(sums.reshape(x.shape[: ndim - inner]), axis=outer) if outer else sums).reshape(kept)
-    return np.add.reduce(x if y is None else x * y, axis=dim).reshape(kept)
+        return (reduce_sum(np, sums.reshape(x.shape[: ndim - inner]), outer) if outer else sums).reshape(kept)
+    return reduce_sum(np, x if y is None else x * y, dim).reshape(kept)
 
 
 def _sum_to(np: Library, x: Payload, shape: Shape) -> Payload:
@@ -73,8 +74,8 @@ def _sum_to(np: Library, x: Payload, shape: Shape) -> Payload:
 
 
 def _sum_rows(np: Library, x: Payload, weights: Any = None) -> Payload:
-    """The (weighted) sum over the first of two dimensions, as a product."""
-    return (np.ones(len(x), x.dtype) if weights is None else weights) @ x
+    """The sum over the first of two dimensions; with weights it is a product."""
+    return reduce_sum(np, x, (0,)) if weights is None else weights @ x
 
 
 def _count(x: Any, dim: Shape) -> int:
@@ -624,4 +625,5 @@ rms_norm = op(
     batch=_rms_norm_batch,
     optional="w",
     halves=True,
+    may_be_discrete=True,
 )  # fmt: skip

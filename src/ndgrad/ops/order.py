@@ -1,8 +1,9 @@
 """Sorting and searching: sort, topk, kthvalue, unique values, searchsorted, isin.
 
 What is differentiable here (sort, topk, kthvalue) picks elements: the reverse rule puts gradients back where the picked
-ones came from. NaN counts as the largest number throughout, as in NumPy and torch. Sorting is always stable, so that
-equal elements get their gradients in a defined order.
+ones came from. NaN counts as the largest number throughout, as in NumPy and torch. Sorting is stable unless NumPy's
+face asks for another `kind`, so that equal elements get their gradients in a defined order. Results are contiguous, as
+in torch.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ def _taken(np: Library, x: Payload, places: Any, dim: int) -> Payload:
     return x[places] if x.ndim == 1 else np.take_along_axis(x, places, axis=dim)
 
 
-def _order(np: Library, x: Payload, dim: int, descending: bool) -> Payload:
-    """The stable order of the elements along `dim`."""
+def _order(np: Library, x: Payload, dim: int, descending: bool, kind: str | None = "stable") -> Payload:
+    """The order of the elements along `dim`, as int64; `kind` is NumPy's, and None is NumPy's default."""
     if descending:
-        # in a mirrored image ascending order, read backwards, is descending and still stable
+        # In a mirrored image ascending order, read backwards, is descending and still stable.
         backwards = (*(slice(None),) * dim, slice(None, None, -1))
         mirrored = _order(np, x[backwards], dim, False)
-        return (x.shape[dim] - 1 - mirrored)[backwards]
+        return x.shape[dim] - 1 - mirrored[backwards]
+    if kind != "stable":
+        return np.argsort(x, axis=dim, kind=kind)
     if x.shape[dim] >= _WORTH_A_TRY and x.dtype.itemsize > 2:
         order = np.argsort(x, axis=dim)
         values = np.moveaxis(_taken(np, x, order, dim), dim, -1)
@@ -44,8 +47,10 @@ def _order(np: Library, x: Payload, dim: int, descending: bool) -> Payload:
     return np.argsort(x, axis=dim, kind="stable")
 
 
-def _sort(np: Library, x: Payload, *, dim: int, descending: bool) -> tuple[Any, Any]:
-    order = _order(np, x, dim, descending)
+def _sort(
+    np: Library, x: Payload, *, dim: int, descending: bool, kind: str | None = "stable"
+) -> tuple[Any, Any]:
+    order = _order(np, x, dim, descending, kind)
     return _taken(np, x, order, dim), order
 
 
@@ -57,7 +62,7 @@ _PICK_JVP = {"x": lambda t, out1, dim, ops: (ops.gather(t, out1, dim=dim), None)
 sort = op(
     "sort", "x",
     _sort,
-    settings={"dim": 0, "descending": False},
+    settings={"dim": 0, "descending": False, "kind": "stable"},
     vjp=_PICK_VJP,
     jvp=_PICK_JVP,
     batch="dims",
@@ -68,8 +73,8 @@ sort = op(
 
 argsort = op(
     "argsort", "x",
-    lambda np, x, *, dim, descending: _order(np, x, dim, descending),
-    settings={"dim": 0, "descending": False},
+    lambda np, x, *, dim, descending, kind="stable": _order(np, x, dim, descending, kind),
+    settings={"dim": 0, "descending": False, "kind": "stable"},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
 )  # fmt: skip
@@ -80,14 +85,14 @@ argsort = op(
 
 def _topk(np: Library, x: Payload, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
     if x.shape[dim] < _WORTH_A_TRY:
-        found = _order(np, x, dim, largest)[(*(slice(None),) * dim, slice(k))]
+        found = np.ascontiguousarray(_order(np, x, dim, largest)[(*(slice(None),) * dim, slice(k))])
         return _taken(np, x, found, dim), found
     rows = np.moveaxis(x, dim, -1)
     found = _by_rounds(np, rows, k, largest) if 0 < k <= 16 and 4 * k <= rows.shape[-1] and x.size else None
     if found is None:
         found = _by_partition(np, rows, k, largest)
     values = np.take_along_axis(rows, found, axis=-1)
-    return np.moveaxis(values, -1, dim), np.moveaxis(found, -1, dim)
+    return np.ascontiguousarray(np.moveaxis(values, -1, dim)), np.ascontiguousarray(np.moveaxis(found, -1, dim))
 
 
 def _by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:

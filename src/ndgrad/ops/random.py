@@ -285,7 +285,7 @@ def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool
         return _placed(np, numpy.minimum(below, last[..., None]), numpy.int64)
     with numpy.errstate(divide="ignore"):
         times = source.standard_exponential(weights.shape) / weights
-    first = numpy.argsort(times, -1, kind="stable")[..., :num_samples]
+    first = numpy.ascontiguousarray(numpy.argsort(times, -1, kind="stable")[..., :num_samples])
     return _placed(np, first, numpy.int64)
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.arrays.blocked_sums import reduce_sum
 from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.precision import HALF, finfo, is_inexact, rounded
 from ndgrad.arrays.short_rows import is_lines, line_sum
@@ -75,26 +76,26 @@ def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False
         if code in "fd" and is_lines(np, x, dim):
             return line_sum(np, x, keepdim)
         if code in HALF:  # which would lose, and overflow in, the partial sums
-            return rounded(np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim), x.dtype)
-    return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim)
+            return rounded(reduce_sum(np, x, dim, keepdim, np.float32), x.dtype)
+    return reduce_sum(np, x, dim, keepdim, dtype)
 
 
 def _sum_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(np.add.reduce(x, axis=None, dtype=np.float32), x.dtype)
-    return np.add.reduce(x, axis=None, dtype=dtype)
+        return rounded(reduce_sum(np, x, None, dtype=np.float32), x.dtype)
+    return reduce_sum(np, x, None, dtype=dtype)
 
 
 def _mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim) / count(x.shape, dim), x.dtype)
+        return rounded(reduce_sum(np, x, dim, keepdim, np.float32) / count(x.shape, dim), x.dtype)
     return _sum(np, x, dim=dim, keepdim=keepdim, dtype=dtype) / count(x.shape, dim)
 
 
 def _mean_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(np.add.reduce(x, axis=None, dtype=np.float32) / x.size, x.dtype)
-    return np.add.reduce(x, axis=None, dtype=dtype) / x.size
+        return rounded(reduce_sum(np, x, None, dtype=np.float32) / x.size, x.dtype)
+    return reduce_sum(np, x, None, dtype=dtype) / x.size
 
 
 sum = op(

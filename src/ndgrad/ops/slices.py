@@ -136,6 +136,7 @@ index_add = op(
     write_kernel=_index_add_kernel,
     consumes=True,
     saved_names={"y": "source"},
+    may_be_discrete=True,
 )  # fmt: skip
 
 
@@ -174,6 +175,7 @@ index_copy = op(
     write_kernel=_index_copy_kernel,
     consumes=True,
     saved_names={"y": "source"}, kind="join", piecewise_linear=True,
+    may_be_discrete=True,
 )  # fmt: skip
 
 
@@ -257,6 +259,7 @@ slice_scatter = op(
     },
     batch=lambda x, y, index, ops: ops.slice_scatter(x, y, index=(slice(None), *index)),
     kind="join",
+    may_be_discrete=True,
 )  # fmt: skip
 
 

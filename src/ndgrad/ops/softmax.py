@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native
+from ndgrad.arrays.blocked_sums import reduce_dot, reduce_sum
 from ndgrad.arrays.precision import FLOATING, in_single, is_half, widened
 from ndgrad.arrays.short_rows import SMALL, is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
@@ -34,7 +35,7 @@ def _total(np: Library, x: Payload, dim: tuple[int, ...]) -> Payload:
     summation does not matter."""
     if x.dtype.char in "fd" and is_lines(np, x, dim):
         return line_sum(np, x, True)
-    return np.add.reduce(x, axis=dim, keepdims=True)
+    return reduce_sum(np, x, dim, True)
 
 
 def _line_max(np: Library, x: Payload, dim: int) -> Payload:
@@ -73,8 +74,8 @@ def _exponentials(np: Library, x: Payload, dim: tuple[int, ...], infinite: bool)
 
 def _line_dot(np: Library, x: Payload, y: Payload, *, dim: int) -> Payload:
     if np is numpy and dim == len(x.shape) - 1 and x.dtype.kind in FLOATING and x.dtype == y.dtype:
-        return np.asarray(np.vecdot(x, y))[..., None]
-    return np.add.reduce(x * y, axis=dim, keepdims=True)
+        return np.asarray(reduce_dot(x, y))[..., None]
+    return reduce_sum(np, x * y, (dim,), True)
 
 
 # The sum of x y along `dim`, which is kept: no array of the products is made.

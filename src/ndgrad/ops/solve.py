@@ -15,7 +15,7 @@ import numpy
 from ndgrad.arrays import triangular
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.precision import is_inexact
-from ndgrad.ops.matrix import adjoint, align, guarded, hermitian, largest
+from ndgrad.ops.matrix import LinAlgError, adjoint, align, guarded, hermitian, largest
 from ndgrad.ops.table import op
 
 if TYPE_CHECKING:
@@ -316,7 +316,38 @@ lu_factor = op(
 
 def _cholesky(np: Library, x: Payload) -> Payload:
     remedy = "Check that it is symmetric (Hermitian), or add a small multiple of the identity."
-    return guarded(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
+    out = guarded(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
+    if np is numpy and out.__class__ is numpy.ndarray:
+        diagonal = numpy.diagonal(out, axis1=-2, axis2=-1)
+        if (diagonal != diagonal).any():  # LAPACK reports NaN as a failure, but not every implementation of it does.
+            raise LinAlgError(
+                f"cholesky: a matrix is not positive definite (shape {x.shape}; it holds NaN). {remedy} [nd-singular]"
+            )
+    return out
+
+
+def factor_as_far_as_possible(np: Library, x: Payload) -> tuple[Payload, Payload]:
+    """Cholesky factors of matrices of which some are not positive definite, and the order of the first leading minor
+    that is not positive (0 for the others).
+
+    LAPACK works column by column and stops at that minor: the element on the diagonal has what is left of it, and the
+    columns from there on are those of the matrix.
+    """
+    out = np.tril(x)
+    info = np.zeros(x.shape[:-2], np.int32)
+    n = x.shape[-1]
+    for index in numpy.ndindex(x.shape[:-2]):
+        low = out[index]  # a view
+        for j in range(n):
+            row = low[j, :j]
+            left = (low[j, j] - np.vdot(row, row)).real
+            if not left > 0:
+                low[j, j] = left
+                info[index] = j + 1
+                break
+            low[j, j] = np.sqrt(left)
+            low[j + 1 :, j] = (low[j + 1 :, j] - low[j + 1 :, :j] @ row.conj()) / low[j, j]
+    return out, info
 
 
 # A = L L^H, so L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, a lower triangular matrix plus its adjoint: dL = L phi(L^-1 dA

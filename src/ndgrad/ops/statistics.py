@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad import _registry as registry
+from ndgrad.arrays.blocked_sums import reduce_sum
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad.ops.reduce import count, keep
@@ -35,14 +36,14 @@ def _moments(np: Library, x: Payload, dim: tuple[int, ...], keepdim: bool, corre
     counted from the first of them.
     """
     n = count(x.shape, dim)
-    mean = np.add.reduce(x, axis=dim, keepdims=True) / n
+    mean = reduce_sum(np, x, dim, True) / n
     squares = _squares(np, x - mean, dim)
     if x.size and not getattr(x, "is_meta", False):
         rounding = np.abs(mean) * (n * float(finfo(x.dtype).eps) if is_inexact(x.dtype) else 0.0)
         if (squares <= n * rounding * rounding).any():
             first = x[tuple([slice(0, 1) if d in dim else slice(None) for d in range(x.ndim)])]
             away = x - first
-            shift = np.add.reduce(away, axis=dim, keepdims=True) / n
+            shift = reduce_sum(np, away, dim, True) / n
             near = squares <= n * rounding * rounding
             squares = np.where(near, _squares(np, away - shift, dim), squares)
             mean = np.where(near, first + shift, mean)
@@ -58,27 +59,30 @@ def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
     """The sum of squares over `dim`, which is kept, of an array that is overwritten."""
     deviation = np.asarray(deviation)
     if deviation.dtype.kind == "c":
-        return np.add.reduce(deviation.real**2 + deviation.imag**2, axis=dim, keepdims=True)
+        return reduce_sum(np, deviation.real**2 + deviation.imag**2, dim, True)
     if np is numpy and dim == (deviation.ndim - 1,) and deviation.shape[-1] <= _SHORT:
         return np.asarray(np.vecdot(deviation, deviation))[..., None]
     np.multiply(deviation, deviation, out=deviation)
-    return np.add.reduce(deviation, axis=dim, keepdims=True)
+    return reduce_sum(np, deviation, dim, True)
 
 
 def _deviation(x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, ops: Vocabulary) -> Payload:
-    """2 (x - mean) / (n - correction), the variance's derivative: the mean's own is summed against
-    deviations, whose sum is 0."""
-    left = count(tuple(x.shape), dim) - correction
-    if left > 0:
-        return (x - mean) * (2 / left)
-    return ops.where(x == mean, float("nan"), x * 0.0 + float("inf"))
+    """2 (x - mean) / (n - correction), the variance's derivative. The mean's own derivative drops out, because it is
+    multiplied by the sum of the deviations, which is 0."""
+    return (x - mean) * _slope_factor(tuple(x.shape), dim, correction)
+
+
+def _slope_factor(shape: tuple[int, ...], dim: tuple[int, ...], correction: float) -> float:
+    """2 / (n - correction). It is infinite with none left, so gradients have the signs of the deviations; with less
+    than none left it is negative, as in torch, though the variance is infinite."""
+    left = count(shape, dim) - correction
+    return 2 / left if left else math.inf
 
 
 def _var_x(g: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:
+    shape = tuple(x.shape)
     mean = ops.mean(x, dim=dim, keepdim=True)
-    left = count(tuple(x.shape), dim) - correction
-    g = keep(g, tuple(x.shape), dim, keepdim, ops)
-    return (x - mean) * (g * (2 / left)) if left > 0 else g * _deviation(x, mean, dim, correction, ops)
+    return (x - mean) * (keep(g, shape, dim, keepdim, ops) * _slope_factor(shape, dim, correction))
 
 
 def _var_t(t: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:

@@ -127,7 +127,7 @@ def program(signature: Signature, targets: tuple[int | None, ...], dtype: np.dty
     names = ", ".join([*arrays, *numbers, *scratch])
     text = f"def block({names}):\n    " + "\n    ".join(writer.lines)
     space: dict[str, Any] = dict(writer.functions)
-    exec(text, space)  # our own lines: names of ufuncs and of arguments
+    exec(compile(text, "<ndgrad generated step>", "exec"), space)  # our own lines: names of ufuncs and of arguments
     block = space["block"]
     kinds = [np.dtype(bool) if name[0] == "c" else dtype for name in scratch]
 

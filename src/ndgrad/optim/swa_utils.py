@@ -159,7 +159,7 @@ class AveragedModel(Module):
         currents = [value.detach().to(mean.device) for mean, value in zip(means, values, strict=True)]
         averages = [mean.detach() for mean in means]
         count = self.n_averaged
-        if not int(count):
+        if not bool(count):
             with no_grad():
                 for mean, current in zip(averages, currents, strict=True):
                     mean.copy_(current)

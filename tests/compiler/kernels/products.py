@@ -26,11 +26,11 @@ def aligned(count: int) -> tuple[np.ndarray, int, np.ndarray]:
 class Product:
     """A compiled library of one element type."""
 
-    def __init__(self, dtype: str, target: Any = None, **settings: Any) -> None:
+    def __init__(self, dtype: str, target: Any = None, plan: gemm.Blocking | None = None, **settings: Any) -> None:
         target = target or host()
         element = {"float32": "float", "float64": "double"}[dtype]
-        self.dtype = np.dtype(dtype)
-        self.code = Code(module(gemm.library("product", element, target, **settings)), target, level=0)
+        self.dtype, self.plan = np.dtype(dtype), plan or gemm.blocking(gemm.tile_shape(target, element))
+        self.code = Code(module(gemm.library("product", element, target, plan=self.plan, **settings)), target, level=0)
         sizes, matrix = [SIZE] * 3, [POINTER, SIZE, SIZE]
         call = [*sizes, *matrix, *matrix, POINTER, SIZE, SIZE, POINTER, POINTER, POINTER, SIZE, SIZE]
         self.run = ctypes.CFUNCTYPE(None, *call)(self.code.address("product"))

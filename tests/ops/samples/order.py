@@ -49,7 +49,7 @@ def kthvalue(x, k, dim, keepdim=False):
 
 def unique(x, dim=None, consecutive=False):
     _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=dim)
-    return first, inverse.reshape(x.shape) if dim is None else inverse, counts
+    return first, inverse.reshape(x.shape if dim is None else -1), counts  # NumPy 2.0.0 keeps the other axes
 
 
 def runs(x, consecutive):

@@ -17,6 +17,7 @@ from ndgrad.compiler.cuda.values import COMPUTED, STORED, CudaWriter, has_formul
 from ndgrad.compiler.kernels.maths.values import Mask, Real
 from ndgrad.compiler.kernels.operations import OPERATIONS, result
 from ndgrad.compiler.lower.abilities import Abilities
+from ndgrad.compiler.lower.pointwise import holds_numbers
 from ndgrad.compiler.program import Instruction, Value
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def is_pointwise(instruction: Instruction) -> bool:
     if name in _COPIES:
         return name in ("cast", "expand", "clone")
     dtype = computing_dtype(instruction)
-    if dtype is None or not is_type(dtype):
+    if dtype is None or not is_type(dtype) or name not in OPERATIONS or not holds_numbers(instruction, dtype):
         return False
     is_answer = result(name, "float64") == "bool"
     if is_answer != (instruction.result.dtype.char == "?") and dtype.char != "?":

@@ -69,18 +69,26 @@ def _kept_least(program: Program) -> Program:
     again: dict[Value, Value] = {}
     new: list[Instruction] = []
 
-    def current(value: Argument) -> Argument:
+    def is_made_again(value: Argument) -> bool:
         if not isinstance(value, Value) or value in kept or defined.get(value, cut) >= cut:
-            return value
-        if value not in again:
-            made = instructions[defined[value]]
-            if not is_cheap(made):
-                return value
-            arguments = tuple([current(a) for a in made.arguments])
-            results = tuple([Value(v.shape, v.dtype) for v in made.results])
-            new.append(Instruction(made.op, arguments, made.settings, results, made.where))
-            again.update(zip(made.results, results, strict=True))
-        return again[value]
+            return False
+        return value in again or is_cheap(instructions[defined[value]])
+
+    def current(value: Argument) -> Argument:
+        """Current replacement of a value, made with all that it needs if it is not there."""
+        stack = [value] if is_made_again(value) else []
+        while stack:
+            made = instructions[defined[stack[-1]]]
+            missing = [a for a in made.arguments if is_made_again(a) and a not in again]
+            if missing and stack[-1] not in again:
+                stack += reversed(missing)
+                continue
+            if stack.pop() not in again:
+                arguments = tuple([again[a] if is_made_again(a) else a for a in made.arguments])
+                results = tuple([Value(v.shape, v.dtype) for v in made.results])
+                new.append(Instruction(made.op, arguments, made.settings, results, made.where))
+                again.update(zip(made.results, results, strict=True))
+        return again[value] if is_made_again(value) else value
 
     rest = []
     for i in behind:

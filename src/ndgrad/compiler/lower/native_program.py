@@ -18,6 +18,7 @@ import numpy as np
 
 from ndgrad.arrays.memory import retain_by_default
 from ndgrad.compiler.accounting import program_flops
+from ndgrad.compiler.float_errors import FloatFlags, reported
 from ndgrad.compiler.lower.assembly import Assembly, threads_of
 from ndgrad.compiler.lower.chains import chained
 from ndgrad.compiler.lower.epilogues import finished
@@ -30,7 +31,7 @@ from ndgrad.compiler.lower.pointwise import cost_alone
 from ndgrad.compiler.lower.steps import Call, Groups, Step
 from ndgrad.compiler.lower.templates import Sizes, code_for
 from ndgrad.compiler.lower.waves import waves
-from ndgrad.compiler.native import layout
+from ndgrad.compiler.native import float_status, layout
 from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
 from ndgrad.compiler.native.guards import ArrayAt
 from ndgrad.compiler.native.guards import Place as Argument
@@ -57,7 +58,20 @@ _LONGEST_SEGMENT = 32
 #: Bytes of the results of a call from which on pages that the C library asks for anew take longer than computing them.
 _RETAINED = 1 << 20
 
+#: Steps on small arrays, at most: each takes LLVM some five milliseconds, and NumPy as long as ten microseconds.
+MOST_SMALL_STEPS = 1000
+#: Elements up to which an array is small.
+_SMALL = 4096
+
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class TooLong(Exception):
+    """A program is better run on NumPy: compiling it would take longer than many calls save."""
+
+
+def _is_small(step: Step) -> bool:
+    return all(v.size <= _SMALL for v in step.touched())
 
 
 class NativeProgram:
@@ -95,6 +109,9 @@ class NativeProgram:
         count = len(groups.steps)
         groups.steps = finished(groups.steps, before)
         self.in_place.first -= (count - len(groups.steps)) if self.in_place.first >= 0 else 0
+        small = [s for s in groups.steps if not isinstance(s, (Call, Loop)) and _is_small(s)]
+        if len(small) > MOST_SMALL_STEPS and not self.apart:
+            raise TooLong(f"it has {len(small)} steps on small arrays, and {MOST_SMALL_STEPS} is the most")
         #: the steps, those together that run at once
         self.waves: list[list[Step]] = [[step] for step in groups.steps]
         if not self.apart and threads_of(threads) > 1:
@@ -102,6 +119,8 @@ class NativeProgram:
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
+        #: the bits of the floating-point status that are looked at
+        self.bits = 0
         #: the first call is not by a builtin: it may be the only one, and the code of builtins takes 0.2 s to compile
         self._was_called = False
         #: the program's constants in memory that stays
@@ -175,6 +194,7 @@ class NativeProgram:
         self.is_native = not self.apart and bool(self.steps) and all(isinstance(step, str) for step in self.steps)
         if self.is_native:
             assembly.functions.append(self._entering())
+            assembly.outside.update(float_status.symbols())
         self.text = assembly.text({"enter", *[step for step in self.steps if isinstance(step, str)]})
         numbers: list[int] = []
         if assembly.functions:
@@ -191,6 +211,7 @@ class NativeProgram:
         f = Function("enter", "ptr %pointers", "i64")
         given = len(self.given)
         before = f.set(f"alloca ptr, i64 {len(self.slots) + 3}")
+        status = f.set("alloca i64")
         last = [f.address("ptr", "%pointers", str(given + i)) for i in range(3)]
         f.do(f"%parameters = load ptr, ptr {last[0]}")
         f.do(f"store ptr %parameters, ptr {before}")
@@ -206,11 +227,21 @@ class NativeProgram:
                 own = f.set(f"load ptr, ptr {f.address('ptr', table, slot)}")
                 address = f.choose(f.compare("slt", offset, 0), own, address, "ptr")
             f.do(f"store ptr {address}, ptr {f.address('ptr', rest, i)}")
+        if not self.in_place.inputs:
+            f.call_outside("ndgrad_clear_status")
         for number, name in enumerate(self.steps):
             if number == self._gate:
                 self._write_gates(f, table)
             f.call_void(name, f"ptr {table}")
-        f.returns("i64 0")
+        if self.in_place.inputs:  # what is written cannot be taken back
+            f.returns("i64 0")
+            return f
+        # the last of the offsets is the mask of the bits that matter
+        mask = f.set(f"load i64, ptr {f.address('i64', offsets, str(len(self.slots) - given + 2))}")
+        f.call_outside("ndgrad_status", f"ptr {status}")
+        bits = f.set(f"and i64 {f.set(f'load i64, ptr {status}')}, {mask}")
+        is_clear = f.set(f"icmp eq i64 {bits}, 0")
+        f.returns(f"i64 {f.set(f'select i1 {is_clear}, i64 0, i64 {float_status.FLAGGED}')}")
         return f
 
     def _write_gates(self, f: Function, table: str) -> None:
@@ -233,7 +264,7 @@ class NativeProgram:
             return []
         own = {v: -1 - self.slots[target] for v, target in self.in_place.inputs.items()}
         places = [own[v] if v in own else self.offsets[v] for v in list(self.slots)[len(self.given) :]]
-        return [*places, self.arena, self.arena + self.assembly.buffer]
+        return [*places, self.arena, self.arena + self.assembly.buffer, 0]
 
     @functools.cached_property
     def _are_complex(self) -> list[bool]:
@@ -385,15 +416,36 @@ class NativeProgram:
             return Replay(self.original)(inputs)
         return found[: -self.checks]
 
+    def look_for(self, bits: int) -> None:
+        """Let calls of the program raise `FloatFlags` from now on if one of these bits of the floating-point status is
+        set, unless the program writes its inputs (see ndgrad.compiler.float_errors)."""
+        if bits != self.bits:
+            self.bits = bits
+            if self.is_native:
+                self.scratch_offsets[-1] = bits
+
     def execute(self, frame: _Frame) -> None:
         """Run the steps on the memory of a call."""
+        looks = self.bits and not self.in_place.inputs
+        take, found = float_status.take() if looks else None, 0
         for number, step in enumerate(self.steps):
             if number == self._gate and not all(g.holds(frame.arrays[g.value]) for g in self.in_place.gates):
                 return
             if step.__class__ is _Callback:
-                step.run(frame)
-            else:
-                step(frame.address)
+                if take is None:
+                    step.run(frame)
+                else:
+                    with reported() as flags:
+                        step.run(frame)
+                    found |= flags[0]
+                continue
+            if take is not None:
+                take()
+            step(frame.address)
+            if take is not None:
+                found |= take()
+        if found & self.bits:
+            raise FloatFlags(found & self.bits)
 
 
 class _Callback:

@@ -54,9 +54,27 @@ def is_pointwise(instruction: Instruction) -> bool:
     dtype = computing_dtype(instruction)
     if dtype is None or not is_type(dtype) or not _converts_first(instruction, dtype):
         return False
+    if not holds_numbers(instruction, dtype):
+        return False
     if not operations.supports(name, _name(dtype), **instruction.settings):
         return False
     return operations.result(name, _name(dtype)) == _name(instruction.result.dtype)
+
+
+def holds_numbers(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
+    """True if the numbers among the arguments of an op, and its arguments' values, are exact in the dtype in which it
+    computes. Otherwise NumPy runs the op: it compares exactly, or raises OverflowError."""
+    kinds = {a.dtype.kind for a in instruction.arguments if a.__class__ is Value}
+    if dtype.kind == "f" and instruction.result.dtype.kind == "b" and kinds == {"i", "u"}:
+        return False  # int64 beside uint64, which NumPy compares as integers
+    if dtype.kind not in "iub":
+        return True
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return all(
+        a.__class__ is Value or (isinstance(a, (bool, int, np.bool_, np.integer)) and low <= int(a) <= high)
+        for i, a in enumerate(instruction.arguments)
+        if i not in operations.OPERATIONS[instruction.op.name].conditions
+    )
 
 
 def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:

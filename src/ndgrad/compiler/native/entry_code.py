@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 
 from ndgrad.compiler.native import guard_code, layout, memory_code, tables
+from ndgrad.compiler.native.float_status import FLAGGED
 from ndgrad.compiler.native.ir import Function, module
 from ndgrad.compiler.native.tables import TableFunction
 from ndgrad.compiler.native.target import Code
@@ -254,6 +255,10 @@ def _attempt() -> Function:
         f.label("kept")
     f.branch(f.same(f.call("ptr", "PyErr_Occurred"), "null"), "unexplained", "explained")
     f.label("unexplained")
+    f.branch(f.same(f.set(f"load i64, ptr {error}"), str(FLAGGED), "i64"), "flagged", "said")
+    f.label("flagged")
+    f.jump("done")
+    f.label("said")
     said, message = f.word("%spec", tables.ERROR, "ptr"), f.word("%spec", tables.MESSAGE, "ptr")
     f.set(f"call ptr (ptr, ptr, ...) @PyErr_Format(ptr {said}, ptr {message}, i64 {f.set(f'load i64, ptr {error}')})")
     f.jump("explained")
@@ -261,7 +266,7 @@ def _attempt() -> Function:
     f.jump("done")
 
     f.label("done")
-    ways = [(none, "nothing"), (only, "one"), (tuple, from_tuple), ("null", "explained")]
+    ways = [(none, "nothing"), (only, "one"), (tuple, from_tuple), ("null", "explained"), (_MISS, "flagged")]
     result = f.set("phi ptr " + ", ".join(f"[{value}, %{block}]" for value, block in ways))
     with f.loop(inputs) as i:
         for owned in (held, found):

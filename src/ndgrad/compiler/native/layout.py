@@ -18,6 +18,8 @@ import struct
 import sys
 import sysconfig
 import types
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,31 @@ def slot_offset(cls: type, name: str) -> int:
             "[nd-compiler]"
         )
     return _word(member + 16)
+
+
+@functools.cache
+def bases_offset() -> int | None:
+    """Where a class keeps the order in which its bases are searched (`__mro__`), looked for in classes made for this; None if
+    they do not agree."""
+    classes: list[type] = [type("A", (), {}), type("B", (dict,), {}), type("C", (float,), {"__slots__": ()})]
+    return _common_offset([(c, c.__mro__) for c in classes])
+
+
+@functools.cache
+def factory_offset() -> int | None:
+    """Where a defaultdict keeps the function that makes missing values; None if that is not found."""
+    makers = [lambda: 1, lambda: 2]
+    return _common_offset([(defaultdict(f), f) for f in makers])
+
+
+def _common_offset(held: Sequence[tuple[Any, Any]]) -> int | None:
+    """The offset at which each of these objects has a pointer to another; None if there is not exactly one."""
+    found = [
+        {k for k in range(0, type(owner).__basicsize__, 8) if _word(id(owner) + k) == id(value)}
+        for owner, value in held
+    ]
+    common = set.intersection(*found)
+    return common.pop() if len(common) == 1 else None
 
 
 @functools.cache

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import signal
 
+from ndgrad.compiler.native import float_status
+
 #: Where things are in the state, in words of 64 bits.
 _LINE = 16  # i64 words: two cache lines, since processors fetch them in pairs
 _EPOCH, GATE, SLEEPERS, BUSY, JOB, LIMIT, SIGNALS = (_LINE * i for i in range(7))
 FUNCTION, ARGUMENT, HOMES = JOB, JOB + 1, JOB + 2
-WORKERS, HIRED, SPINS, STOP = (LIMIT + i for i in range(1, 5))  # read by all, seldom written
+WORKERS, HIRED, SPINS, STOP, STATUS = (LIMIT + i for i in range(1, 6))  # read by all, seldom written
 RANGES = SIGNALS + 2 * _LINE  # the mutex and the condition variable of SIGNALS have at most 64 and 48 bytes
 _MOST_HOMES = 64  # workers beyond that share them
 WORDS = RANGES + _MOST_HOMES * _LINE
@@ -301,7 +303,16 @@ enter:
   br i1 %entered, label %work, label %try
 work:
   %number = lshr i64 %places, 16           ; the last place that is left is worker 1
+  call void @clear_status()
   call void @chunks_of(ptr %state, i64 %number, i64 %own)
+  %bits = call i64 @status()
+  %none = icmp eq i64 %bits, 0
+  br i1 %none, label %worked, label %report
+report:
+  %status = getelementptr i64, ptr %state, i64 {status}
+  %b = atomicrmw or ptr %status, i64 %bits monotonic
+  br label %worked
+worked:
   %g = atomicrmw sub ptr %gate, i64 1 release
   br label %leave
 leave:
@@ -407,7 +418,16 @@ join.yield:
   br label %join.on
 join.on:
   br label %join
-done:
+done:                                      ; what workers report becomes the status of this thread
+  %status = getelementptr i64, ptr %state, i64 {status}
+  %bits = load atomic i64, ptr %status monotonic, align 8
+  %none = icmp eq i64 %bits, 0
+  br i1 %none, label %free, label %report
+report:
+  store atomic i64 0, ptr %status monotonic, align 8
+  call void @add_status(i64 %bits)
+  br label %free
+free:
   store atomic i64 0, ptr %busy release, align 8
   ret void
 }}
@@ -448,11 +468,11 @@ def source(sleep: str, architecture: str) -> str:
     declare_pause, pause = _PAUSE.get(architecture, ("", ""))
     windows = sleep == "windows"
     parts = (_SLEEPS[sleep], _HIRE_WINDOWS if windows else _HIRE_POSIX, _POOL)
-    return "".join(parts).format(
+    return float_status.functions(architecture) + "".join(parts).format(
         number=FUTEX.get(architecture, 0), set_mask=int(getattr(signal, "SIG_SETMASK", 0)), signals=SIGNALS,
         condition=SIGNALS + 8, declare_pause=declare_pause, pause=pause, give_way="SwitchToThread" if windows else
         "sched_yield", gate=GATE, sleepers=SLEEPERS, busy=BUSY, function=FUNCTION, argument=ARGUMENT, homes=HOMES,
         ranges=RANGES, line=_LINE, most_homes=_MOST_HOMES, low=0xFFFFFFFF, one_at_end=1 << 32, limit=LIMIT,
-        workers=WORKERS, hired=HIRED, spins=SPINS, stop=STOP, open=1 << 32, places=0xFFFF << 16,
+        workers=WORKERS, hired=HIRED, spins=SPINS, stop=STOP, status=STATUS, open=1 << 32, places=0xFFFF << 16,
         one_place_less=(1 << 16) - 1, inside=0xFFFF, most=0xFFFF,
     )  # fmt: skip

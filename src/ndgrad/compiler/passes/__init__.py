@@ -2,6 +2,7 @@
 
     rewrite      how rules go through a program
     views        one form for each kind of view                        parts       parts read back from where they were put
+    histories    how parts of arrays came about, for `parts`
     clean        arithmetic that does nothing                          broadcast   expanded values as they were
     fold         constants                                             cse         the same once
     piecewise    arrays put together of parts, at once                 dead        what nobody reads

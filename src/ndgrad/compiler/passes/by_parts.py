@@ -21,7 +21,7 @@ which makes real operands complex first, so that infinities and the signs of zer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from ndgrad.compiler.passes.complex_walk import ByParts, Part, has_complex, is_c
 from ndgrad.compiler.passes.contraction import contractions
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
+from ndgrad.ops.table import Op
 
 _rules = Rules(formulas, functions, products, contractions)
 rule = _rules.rule
@@ -103,32 +104,50 @@ def _separately(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _is_number(argument: Argument) -> bool:
-    return isinstance(argument, (int, float, complex, np.generic)) and not isinstance(argument, (bool, np.bool_))
+    return isinstance(argument, (int, float, complex, np.generic))
+
+
+#: Ops of the compiler all of whose arguments are numbers; the others take positions as well.
+_JOINING = frozenset(["pieces", "overlaid", "assembled"])
+
+
+def _numbers_at(instruction: Instruction) -> Container[int]:
+    """The positions of the arguments that hold numbers; integers at other positions are indices or masks."""
+    op, count = instruction.op, len(instruction.arguments)
+    if isinstance(op, Op):
+        return op.differentiable_positions(count) if op.differentiable else (0,)
+    return range(count) if op.name in _JOINING else (0,)
 
 
 def _are_parts_alone(instruction: Instruction) -> bool:
-    """Whether the real values among the arguments are indices, or masks."""
+    """True if the real values among the arguments are indices or masks, or numbers of any real dtype that NumPy knows."""
+    numbers = _numbers_at(instruction)
     return all(
-        a.__class__ is not Value or a.dtype.kind in "iub" or a.dtype == instruction.results[0].dtype
-        for a in instruction.arguments
+        a.__class__ is not Value
+        or a.dtype == instruction.results[0].dtype
+        or a.dtype.kind in ("biuf" if i in numbers else "biu")
+        for i, a in enumerate(instruction.arguments)
     )
 
 
 def _half(walk: ByParts, instruction: Instruction, k: int) -> Sequence[Part]:
-    """An instruction on one part of its complex arguments and numbers. Of zeros it gives zeros."""
+    """An instruction on one part of its complex arguments and numbers. Of zeros it gives zeros. A real argument beside
+    complex ones has an imaginary part of zero."""
     arguments, settings = list(instruction.arguments), instruction.settings
+    dtype = real_dtype(instruction.results[0].dtype)
     if _is_number(settings.get("value")):  # what is put beside them
         settings = {**settings, "value": walk.parts(settings["value"])[k]}
     numbers = [settings["value"]] if "value" in settings else []
+    at = _numbers_at(instruction)
+    parts = [i for i, a in enumerate(arguments) if is_complex(a) or (a.__class__ is Value and i in at)]
     for i, a in enumerate(instruction.arguments):
-        if is_complex(a) or _is_number(a):
-            arguments[i] = walk.parts(a)[k]
+        if i in parts or _is_number(a):
+            arguments[i] = walk.parts(a, dtype)[k]
             numbers.append(arguments[i])
     if all(_is_zero(n) for n in numbers):
         return [0.0] * len(instruction.results)
-    for i, z in enumerate(instruction.arguments):
-        if is_complex(z):
-            arguments[i] = walk.value(arguments[i], z.shape, real_dtype(z.dtype))
+    for i in parts:
+        arguments[i] = walk.value(arguments[i], instruction.arguments[i].shape, dtype)
     results = tuple([Value(v.shape, real_dtype(v.dtype)) for v in instruction.results])
     if instruction.op.name == "pieces":  # sums of negative zeros are kept of real numbers alone
         settings = {**settings, "common": None}

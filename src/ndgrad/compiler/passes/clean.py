@@ -1,6 +1,7 @@
 """Arithmetic that does nothing, and signs that cancel.
 
     x * 1, x / 1, x - 0, x + (-0.), x ** 1  ->  x
+    (x + 2.) + 0.                           ->  x + 2.                 any number but -0.
     -(-x)                                   ->  x
     x + (-y), (-y) + x                      ->  x - y
     x - (-y)                                ->  x + y
@@ -70,6 +71,21 @@ def _plus_nothing(walk: Walk, instruction: Instruction) -> Rewritten:
     x, y = instruction.arguments
     for a, b in ((x, y), (y, x)):
         if _is_like(a, result) and _is_zero(walk.number(b), sign):
+            return a
+    return None
+
+
+@rule("add")
+def _plus_zero_again(walk: Walk, instruction: Instruction) -> Rewritten:
+    """Adding 0. changes -0. alone, and a sum is -0. only if both of its operands are."""
+    result = instruction.result
+    x, y = instruction.arguments
+    for a, b in ((x, y), (y, x)):
+        if not _is_like(a, result) or not _is_zero(walk.number(b), 1.0):
+            continue
+        made = walk.made_by(a, "add")
+        numbers = [] if made is None else [walk.number(argument) for argument in made.arguments]
+        if any(isinstance(n, (int, float)) and not _is_zero(n, -1.0) for n in numbers):
             return a
     return None
 

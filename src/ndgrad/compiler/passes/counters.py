@@ -125,9 +125,15 @@ def _sum_after(parts: LoopParts, begin: Value, counters: dict[Value, Any]) -> li
 
 def _terms(v: Value, made: dict[Value, Instruction], uses: dict[Value, int]) -> list[Value]:
     """The values whose sum a value is, which is read once, as all sums on the way are."""
-    addition = made.get(v)
-    if addition is None or addition.op.name != "add" or uses[v] != 1:
-        return [v]
-    if not all(isinstance(a, Value) and a.shape == v.shape and a.dtype == v.dtype for a in addition.arguments):
-        return [v]
-    return [term for a in addition.arguments for term in _terms(a, made, uses)]
+    found: list[Value] = []
+    stack = [v]
+    while stack:
+        v = stack.pop()
+        addition = made.get(v)
+        is_sum = addition is not None and addition.op.name == "add" and uses[v] == 1
+        arguments = addition.arguments if addition is not None and is_sum else ()
+        if arguments and all(isinstance(a, Value) and a.shape == v.shape and a.dtype == v.dtype for a in arguments):
+            stack += reversed(arguments)
+        else:
+            found.append(v)
+    return found

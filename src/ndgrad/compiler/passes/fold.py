@@ -3,6 +3,7 @@
     constant %0: float64[3] = [2., 2., 2.]     ->  expand of the number 2.
     zeros_like(x), zero(x), fill(x, 3.)        ->  expand of a number
     add(%0, %1) of constants                   ->  a constant, if it is small
+    lt(x, 256) of uint8                        ->  True, expanded: the number is out of range of the dtype
 
 Exact: the op's own forward computes them. Arrays of one number are written as that number expanded, so that what
 follows sees the number. An op that fails, or warns, is left where it is: it does so when the program runs.
@@ -40,6 +41,22 @@ def _fill(walk: Walk, instruction: Instruction) -> Rewritten:
 def _fill_with(walk: Walk, instruction: Instruction) -> Rewritten:
     x, value = instruction.arguments
     return walk.emit("copy", x, value)
+
+
+@folding.rule("eq", "ne", "lt", "le", "gt", "ge")
+def _out_of_range(walk: Walk, instruction: Instruction) -> Rewritten:
+    """Compare integers with a Python integer that their dtype cannot hold: NumPy does so exactly, and the answer is the
+    same for all of them."""
+    x, y = instruction.arguments
+    name = instruction.op.name
+    if x.__class__ is not Value:
+        x, y, name = y, x, {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name)
+    if x.__class__ is not Value or x.dtype.kind not in "iu" or type(y) is not int:
+        return None
+    limits = np.iinfo(x.dtype)
+    if limits.min <= y <= limits.max:
+        return None
+    return walk.full(name == "ne" or name in (("lt", "le") if y > limits.max else ("gt", "ge")), instruction.result)
 
 
 _SHAPING = (

@@ -18,10 +18,8 @@ def with_views_in_place(program: Program) -> Program:
     rest: list[Instruction] = []
 
     def place(instruction: Instruction) -> None:
-        if waiting:
-            for value in instruction.arguments:
-                if value.__class__ is Value and value in waiting:
-                    place(waiting.pop(value))
+        if waiting and any(value in waiting for value in instruction.values()):
+            rest.extend(_before(instruction, waiting))
         rest.append(instruction)
 
     for instruction in program.instructions:
@@ -37,3 +35,16 @@ def with_views_in_place(program: Program) -> Program:
         if value in waiting:
             place(waiting.pop(value))
     return Program(program.inputs, program.outputs, [*early, *rest], program.constants, program.name)
+
+
+def _before(instruction: Instruction, waiting: dict[Value, Instruction]) -> list[Instruction]:
+    """The instructions that wait and that an instruction needs, in an order in which they can run. They no longer wait."""
+    found: list[Instruction] = []
+    for value in instruction.values():
+        chain: list[Instruction] = []
+        made = waiting.pop(value, None)
+        while made is not None:
+            chain.append(made)
+            made = waiting.pop(made.arguments[0], None)
+        found += reversed(chain)
+    return found

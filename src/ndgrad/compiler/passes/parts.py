@@ -2,16 +2,17 @@
 
     getitem(embed(x, i), j)              ->  a part of x where j lies within i, zeros where it lies outside
     getitem(slice_scatter(x, y, i), j)   ->  a part of y, or of x
+    getitem(add(x, embed(y, i)), j)      ->  a part of x, with a part of y or 0. added (see ndgrad.compiler.passes.histories)
     getitem(cat(x, y, ...), j)           ->  a part of one of them; stack likewise
     stack(x[3], x[4], x[5], y)           ->  x[3:6], and what else there is behind it
     slice_scatter(slice_scatter(x, y, i), z, j)  ->  slice_scatter(x, z, j) where i lies within j
 
-No element is computed, so this is exact. It follows `canonical_views`, which brings indices into one form.
+An element is computed as before or not at all, so this is exact. It follows `canonical_views`, which brings indices into one form.
 """
 
 from __future__ import annotations
 
-from ndgrad.compiler.passes.basic_index import Place, disjoint, is_whole, is_written, within
+from ndgrad.compiler.passes.basic_index import Place, is_whole, is_written, within
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.passes.views import read, stated
 from ndgrad.compiler.program import Argument, Instruction, Value
@@ -30,8 +31,8 @@ def _read(walk: Walk, instruction: Instruction) -> Rewritten:
     if made is None:
         return None
     match made.op.name:
-        case "embed" | "slice_scatter":
-            return _read_put(walk, made, index, instruction.result)
+        case "embed" | "slice_scatter" | "add":
+            return walk.histories.read(x, index)
         case "cat":
             return _read_joined(walk, made, index)
         case "stack":
@@ -40,18 +41,6 @@ def _read(walk: Walk, instruction: Instruction) -> Rewritten:
             if isinstance(at, int):
                 return read(walk, made.arguments[at], index[:dim] + index[dim + 1 :])
     return None
-
-
-def _read_put(walk: Walk, made: Instruction, index: tuple[Place, ...], result: Value) -> Rewritten:
-    shape = made.result.shape
-    if not is_written(made.settings["index"], shape):
-        return None
-    place = stated(made.settings["index"], shape)
-    y = made.arguments[-1]
-    if disjoint(index, place):
-        return walk.full(0, result) if made.op.name == "embed" else read(walk, made.arguments[0], index)
-    inside = within(index, place)
-    return None if inside is None else _typed(walk, y, inside, result)
 
 
 def _typed(walk: Walk, y: Argument, index: tuple[Place, ...], result: Value) -> Rewritten:

@@ -3,6 +3,7 @@
     add(add(embed(a, i), embed(b, j)), embed(c, k))                            ->  pieces(a, b, c, index=(i, j, k))
     add(x, embed(a, i))                                                        ->  pieces(x, a, index=(everything, i))
     slice_scatter(slice_scatter(x, a, i), b, j)                                ->  overlaid(x, a, b, index=(i, j))
+    many rows, one behind the other, written over an array                     ->  slice_scatter of their stack
     either of rows, or of ranges, one behind the other along one dimension     ->  stack or cat, which are plain arrays
     parts that come again at the same places, as each round of a loop adds to the gradients of what it reads
                                                                                ->  sums of the parts, put together at the end
@@ -38,6 +39,8 @@ def put_together(program: Program) -> Program:
 
 #: Of so many places at most, each is compared with each.
 _FEW = 64
+#: From so many parts on that lie one behind the other, they are joined before they are written: rows of a loop are one array.
+_MANY = 8
 
 Part = tuple[Any, tuple[Place, ...]]
 
@@ -237,6 +240,9 @@ class _Chains(Walk):
         line = in_line([index for _, index in parts[1:]], shape)
         if line is not None and line.covers:
             return self._joined([v for v, _ in parts[1:]], line, shape)
+        if line is not None and len(parts) > _MANY:
+            whole = self._in_order([v for v, _ in parts[1:]], line)
+            return self.emit("slice_scatter", parts[0][0], whole, index=written(line.place(shape)))
         index = tuple([written(index) for _, index in parts[1:]])
         return self._made("overlaid", [v for v, _ in parts], {"index": index}, end.result, end.where)
 
@@ -248,24 +254,30 @@ class _Chains(Walk):
 
     def _joined(self, values: list[Value], line: Line, shape: tuple[int, ...]) -> Value:
         """Parts one behind the other, in zeros if they do not cover everything."""
-        ordered = [values[k] for k in line.order]
-        whole = self.emit("stack" if line.is_rows else "cat", *ordered, dim=line.dim)
-        if line.covers:
-            return whole
-        index: list[Place] = [(0, n, 1) for n in shape]
-        index[line.dim] = (line.start, whole.shape[line.dim], 1)
-        return self.emit("embed", whole, shape=shape, index=written(tuple(index)))
+        whole = self._in_order(values, line)
+        return whole if line.covers else self.emit("embed", whole, shape=shape, index=written(line.place(shape)))
+
+    def _in_order(self, values: list[Value], line: Line) -> Value:
+        """Parts one behind the other."""
+        return self.emit("stack" if line.is_rows else "cat", *[values[k] for k in line.order], dim=line.dim)
 
 
 class Line:
     """Parts that lie one behind the other along one dimension."""
 
-    def __init__(self, dim: int, order: list[int], start: int, is_rows: bool, covers: bool) -> None:
+    def __init__(self, dim: int, order: list[int], start: int, end: int, is_rows: bool, covers: bool) -> None:
         self.dim = dim
         self.order = order
         self.start = start
+        self.end = end
         self.is_rows = is_rows
         self.covers = covers
+
+    def place(self, shape: tuple[int, ...]) -> tuple[Place, ...]:
+        """The index of all parts together."""
+        whole: list[Place] = [(0, n, 1) for n in shape]
+        whole[self.dim] = (self.start, self.end - self.start, 1)
+        return tuple(whole)
 
 
 def in_line(indices: Sequence[tuple[Place, ...]], shape: tuple[int, ...]) -> Line | None:
@@ -290,4 +302,5 @@ def in_line(indices: Sequence[tuple[Place, ...]], shape: tuple[int, ...]) -> Lin
     order = sorted(range(len(items)), key=starts.__getitem__)
     if any(ends[a] != starts[b] for a, b in pairwise(order)):
         return None
-    return Line(dim, order, starts[order[0]], bool(rows), starts[order[0]] == 0 and ends[order[-1]] == shape[dim])
+    start, end = starts[order[0]], ends[order[-1]]
+    return Line(dim, order, start, end, bool(rows), start == 0 and end == shape[dim])

@@ -20,11 +20,15 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.ops import op_named
+from ndgrad.compiler.passes.histories import Histories
 from ndgrad.compiler.program import Argument, Instruction, Program, Value, with_values
 from ndgrad.compiler.trace import infer
 
 #: Instead of a name: every elementwise op.
 ELEMENTWISE = "elementwise"
+
+#: Rules that emit what other rules look at, one inside the other, at most. The next walk goes on from there.
+DEEPEST = 50
 
 #: What a rule gives: None, the value of an op with one result, or the values of one with several.
 Rewritten = Value | tuple[Value, ...] | None
@@ -70,6 +74,9 @@ class Walk:
         self._defined: dict[Value, Instruction] = {}
         self._replaced: dict[Value, Value] = {}
         self.where: str | None = None
+        #: how parts of arrays came about
+        self.histories = Histories(self)
+        self._depth = 0
 
     def run(self, replaced: dict[Value, Value] | None = None) -> Program:
         """The program that has become of it; `replaced` are values for which others stand from the start."""
@@ -161,7 +168,12 @@ class Walk:
             op = op_named(op)
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
-        (found,) = self._add(Instruction(op, arguments, settings, results, self.where))
+        instruction = Instruction(op, arguments, settings, results, self.where)
+        self._depth += 1
+        try:
+            (found,) = self._add(instruction) if self._depth <= DEEPEST else self.append(instruction)
+        finally:
+            self._depth -= 1
         return found
 
     def constant(self, number: Any, dtype: np.dtype[Any]) -> Value:

@@ -43,7 +43,8 @@ def _of_product(walk: Walk, instruction: Instruction) -> Rewritten:
     if result not in walk.outputs or tuple(dims) != swapped(result.ndim):
         return None
     (x,) = instruction.arguments
-    return _turned(walk, x) if _can_turn(walk, x) else None
+    terms = _terms(walk, x)
+    return None if terms is None else _turned(walk, terms)
 
 
 def swapped(ndim: int) -> tuple[int, ...]:
@@ -51,20 +52,33 @@ def swapped(ndim: int) -> tuple[int, ...]:
     return (*range(ndim - 2), ndim - 1, ndim - 2) if ndim > 1 else ()
 
 
-def _can_turn(walk: _Turning, value: Value) -> bool:
-    made = walk.made_by(value, "matmul", "add")
-    if made is None or value not in walk.read_once:
-        return False
-    if made.op.name == "matmul":
-        return all(v.ndim > 1 for v in made.values())
-    return all(a.__class__ is Value and a.shape == value.shape and _can_turn(walk, a) for a in made.arguments)
+def _terms(walk: _Turning, value: Value) -> list[Instruction] | None:
+    """The products whose sum a value is, and the additions, each before those that it adds; None if there are others."""
+    found: list[Instruction] = []
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        made = walk.made_by(v, "matmul", "add")
+        if made is None or v not in walk.read_once:
+            return None
+        found.append(made)
+        if made.op.name == "matmul":
+            if any(operand.ndim < 2 for operand in made.values()):
+                return None
+        elif all(a.__class__ is Value and a.shape == v.shape for a in made.arguments):
+            stack += made.arguments
+        else:
+            return None
+    return found
 
 
-def _turned(walk: _Turning, value: Value) -> Value:
-    """What `_can_turn`, with its last two dimensions in each other's place."""
-    made = walk.definition(value)
-    assert made is not None
-    if made.op.name == "add":
-        return walk.emit("add", *[_turned(walk, a) for a in made.arguments])
-    a, b = (walk.emit("permute", v, dims=swapped(v.ndim)) for v in made.arguments)
-    return walk.emit("matmul", b, a)
+def _turned(walk: _Turning, terms: list[Instruction]) -> Value:
+    """The first of `_terms`, with its last two dimensions in each other's place."""
+    turned: dict[Value, Value] = {}
+    for made in reversed(terms):
+        if made.op.name == "add":
+            turned[made.result] = walk.emit("add", *[turned[a] for a in made.arguments])
+        else:
+            a, b = (walk.emit("permute", v, dims=swapped(v.ndim)) for v in made.arguments)
+            turned[made.result] = walk.emit("matmul", b, a)
+    return turned[terms[0].result]

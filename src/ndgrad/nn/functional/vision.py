@@ -288,8 +288,11 @@ class _Reader:
 
 
 def _nearest_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
-    # a constant, with a gradient of zeros
-    return [(ops.round(ops.detach(reader.bring_in(x)), decimals=0), ops.zero(x) + 1.0)]
+    at = ops.detach(reader.bring_in(x))
+    if reader.mode != "zeros":
+        at = ops.where(at == at, at, 0.0)  # As in torch: a place that is NaN reads the first pixel.
+    # The weight is a constant, with a gradient of zeros.
+    return [(ops.round(at, decimals=0), ops.where(x == x, ops.zero(x), 0.0) + 1.0)]
 
 
 def _linear_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
@@ -317,7 +320,11 @@ def _cubic_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
 
 
 def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Sizes, places: Sizes) -> Tensor:
-    """The weighted sum over all combinations of taps, with one gather for all of them."""
+    """The weighted sum over all combinations of taps, with one gather for all of them.
+
+    A NaN among the weights is the mark of a place that is NaN or infinite, so none of its taps is inside. The value and
+    the gradient in the place are NaN then, but not the gradient in the image, as in torch.
+    """
     n, channels = input.shape[:2]
     points = math.prod(places[1:-1])
     flats, weights = [], []
@@ -340,6 +347,11 @@ def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Siz
     flat_input = ops.reshape(input, shape=(n, channels, math.prod(sizes)))
     found = ops.gather(flat_input, ops.expand(index, shape=(n, channels, count * points)), dim=2)
     total = ops.sum(ops.reshape(found, shape=(n, channels, count, points)) * weight, dim=(2,), keepdim=False)
+    shares = per_axis[0][0][1]
+    for taps in per_axis[1:]:
+        shares = shares + taps[0][1]
+    poison = ops.where(ops.detach(shares == shares), 0.0, math.nan)
+    total = total + ops.reshape(shares * poison, shape=(n, 1, points))
     return ops.reshape(total, shape=(n, channels, *places[1:-1]))
 
 

@@ -235,6 +235,9 @@ class Hooked:
 
     # ----- calling -----
 
+    #: the compiled form of `_call_impl`, of a module that was compiled in place (`Module.compile`)
+    _compiled_call_impl: Any = None
+
     def _call_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not (
             self._backward_hooks
@@ -250,7 +253,21 @@ class Hooked:
 
         def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
     else:
-        __call__ = _call_impl
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            compiled = self._compiled_call_impl
+            if compiled is not None:
+                return compiled(*args, **kwargs)
+            # the lines of `_call_impl`, without another call
+            if not (
+                self._backward_hooks
+                or self._backward_pre_hooks
+                or self._forward_hooks
+                or self._forward_pre_hooks
+                or of_all.any()
+            ):
+                return self.forward(*args, **kwargs)
+            return _call_with_hooks(self, args, kwargs)
 
 
 def _call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -87,8 +87,8 @@ class CrossEntropyLoss(_WeightedLoss):
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.CrossEntropyLoss()
-    >>> loss(ndgrad.tensor([[0.0, 0.0]]), ndgrad.tensor([1])).exp()
-    tensor(2.)
+    >>> loss(ndgrad.tensor([[0.0, 0.0]]), ndgrad.tensor([1]))
+    tensor(0.6931)
     """
 
     def __init__(

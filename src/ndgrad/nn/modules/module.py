@@ -85,6 +85,11 @@ class Module(Hooked, Stateful, Registry):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         own = self.__dict__
@@ -104,6 +109,23 @@ class Module(Hooked, Stateful, Registry):
                 f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class. '
                 "[nd-define]"
             )
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile calls of this module in place, hooks included; arguments are those of `ndgrad.compile`.
+
+        A copy of the module, or one that is loaded from a file, is not compiled.
+
+        >>> import ndgrad
+        >>> layer = ndgrad.nn.ReLU()
+        >>> layer.compile()
+        >>> layer(ndgrad.tensor([-1.0, 1.0]))
+        tensor([0., 1.])
+        """
+        from ndgrad.compiler.entry import compile  # which knows modules
+
+        compiled = compile(self._call_impl, *args, **kwargs)
+        # `disable=True`, or a backend that compiles nothing, leaves the method as it is
+        self.__dict__["_compiled_call_impl"] = None if compiled == self._call_impl else compiled
 
     # ----- modes -----
 

@@ -30,8 +30,8 @@ class loss_parallel(TorchFunctionMode):
     >>> scores = distribute_tensor(ndgrad.zeros(2, 4, requires_grad=True), mesh, [Shard(1)])
     >>> with loss_parallel():
     ...     loss = ndgrad.nn.functional.cross_entropy(scores, ndgrad.tensor([0, 3]))
-    >>> loss.placements, float(loss.detach().exp())
-    ((Replicate(),), 4.0)
+    >>> loss.placements, f"{loss.item():.4f}"
+    ((Replicate(),), '1.3863')
     >>> ndgrad.distributed.destroy_process_group()
     """
 

@@ -1,0 +1,186 @@
+"""Metadata of tensors from outside: what a traced function reads of it is guarded, or ends the trace.
+
+The guards of a program compare classes, shapes, dtypes, strides and requires_grad of its inputs. A function may ask for
+more: whether a tensor is a leaf, how often its memory was written, attributes that the user has put on it. While a
+function is traced, the properties and methods below are replaced on the classes of tensors, as the slots are (see Note
+[Tensors from outside]).
+
+    is_leaf, grad_fn of a leaf        guarded (`Outside.leaf_asked`)
+    strides                           guarded; those of results are found out (ndgrad.compiler.layouts)
+    attributes of captured tensors    held by the environment, which compares them
+    attributes of arguments           end the trace, be they there or not
+    everything else                   ends the trace
+
+A tensor that the trace has made has metadata of its own, which are those of eager code, unless it shares memory with a
+tensor from outside: then its version, base and place in memory are that tensor's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.autograd.generate import FACES
+from ndgrad.autograd.node import Node
+from ndgrad.autograd.variable import BareTensor
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.payload import TracedArray
+
+if TYPE_CHECKING:
+    from ndgrad.compiler.environment import Environment
+
+#: Metadata of one tensor.
+_OWN = (
+    "output_nr", "_version", "_base", "_is_view", "retains_grad", "_backward_hooks", "_post_accumulate_grad_hooks",
+    "_grad_fn", "grad_dtype", "storage_offset", "data_ptr", "storage", "untyped_storage", "_typed_storage", "is_set_to",
+    "is_shared", "base", "__array_interface__", "__dir__", "__getstate__", "__reduce_ex__", "__sizeof__",
+)  # fmt: skip
+#: Those of them that belong to the memory of a tensor.
+_OF_MEMORY = frozenset(
+    "_version _base _is_view storage_offset data_ptr storage untyped_storage _typed_storage is_set_to is_shared base "
+    "__array_interface__".split()
+)
+#: What depends on the order in which memory lies, which a trace may only have assumed.
+_OF_ORDER = frozenset("stride strides is_contiguous dim_order flags".split())
+_get_array = BareTensor.__dict__["_array"].__get__
+_get_meta = BareTensor.__dict__["_meta"].__get__
+_attributes = BareTensor.__dict__["__dict__"]
+
+
+def replacements(tracer_at_work: Callable[[], Any]) -> list[tuple[type, str, Any]]:
+    """The attributes of classes that are replaced while a function is traced: (class, name, what replaces it)."""
+    (tensor,) = [cls for cls in FACES if not any(base in FACES for base in cls.__mro__[1:])]
+    found: list[tuple[type, str, Any]] = []
+    for name in (*_OWN, *_OF_ORDER, "is_leaf", "grad_fn"):
+        for cls in FACES:
+            own = cls.__dict__.get(name)
+            if own is None and cls is tensor:
+                own = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+            if own is not None:
+                found.append((cls, name, _watched(name, own, tracer_at_work)))
+    return [
+        *found,
+        (tensor, "__getattr__", _missing(tracer_at_work)),
+        (Node, "next_functions", _watched_graph(tracer_at_work)),
+    ]
+
+
+def _watched(name: str, own: Any, tracer_at_work: Callable[[], Any]) -> property:
+    """A property in the place of another attribute, which looks first whose tensor is asked."""
+
+    def get(t: Any) -> Any:
+        tracer = tracer_at_work()
+        if tracer is not None:
+            payload = _get_array(t)
+            if name in _OF_ORDER:
+                if payload.__class__ is TracedArray:
+                    payload.settle()
+                return own.__get__(t, t.__class__)
+            if payload.__class__ is not TracedArray and not isinstance(payload, BareTensor):
+                return _of_outside(name, tracer.outside_of(t, payload), t)
+            if name in _OF_MEMORY and payload.__class__ is TracedArray and payload.memory.source is not None:
+                raise GraphBreak(f"the function reads {name!r} of a tensor that shares memory with one from outside")
+        return own.__get__(t, t.__class__)
+
+    def set_(t: Any, value: Any) -> None:
+        own.__set__(t, value)
+
+    return property(get, set_ if hasattr(own, "__set__") else None)
+
+
+def _of_outside(name: str, outside: Any, t: Any) -> Any:
+    """Metadata of a tensor from outside, as far as guards know it."""
+    if name in ("is_leaf", "grad_fn"):
+        is_leaf = outside._node is None
+        if outside._node is not outside.before[0] or outside._meta.requires_grad is not outside.before[1]:
+            raise GraphBreak(f"the function reads {name!r} of a tensor from outside that it has changed")
+        if outside._meta.requires_grad or not is_leaf:  # else it is a leaf whatever made it
+            meta = _get_meta(t)
+            if meta is not None and meta.view is not None:
+                raise GraphBreak(f"the function reads {name!r} of a view from outside")
+            outside.leaf_asked = True
+        if name == "is_leaf" or is_leaf:
+            return is_leaf if name == "is_leaf" else None
+    raise GraphBreak(f"the function reads {name!r} of a tensor from outside")
+
+
+def _missing(tracer_at_work: Callable[[], Any]) -> Callable[[Any, str], Any]:
+    """The `__getattr__` of tensors: an attribute that a tensor does not have is asked for. The package's own code asks
+    for attributes of its own classes, which users do not set."""
+
+    def missing(t: Any, name: str) -> Any:
+        hidden = _hidden.get(id(t))
+        asking = sys._getframe(1).f_globals.get("__name__", "")
+        is_ours = asking.startswith("ndgrad.") or (name.startswith("__") and name.endswith("__"))
+        if not is_ours and (tracer := tracer_at_work()) is not None:
+            payload = _get_array(t)
+            if payload.__class__ is not TracedArray and not isinstance(payload, BareTensor):
+                tracer.note_attribute(t, name)
+        elif hidden is not None and name in hidden:  # another thread, or what came before the function
+            return hidden[name]
+        raise AttributeError(f"{t.__class__.__name__!r} object has no attribute {name!r}")
+
+    return missing
+
+
+def _watched_graph(tracer_at_work: Callable[[], Any]) -> property:
+    own = Node.__dict__["next_functions"]
+
+    def get(node: Any) -> Any:
+        if tracer_at_work() is not None:
+            raise GraphBreak("the function walks through the graph of a result")
+        return own.__get__(node)
+
+    return property(get)
+
+
+# ----- attributes that users set --------------------------------------------------------------------------------------
+
+#: The attributes of tensors from outside while a function is traced, by the identities of these.
+_hidden: dict[int, dict[str, Any]] = {}
+
+
+class WatchedAttributes(dict[str, Any]):
+    """In the place of the `__dict__` of a tensor from outside. Python finds and sets attributes in it without its
+    methods, which are for functions that look at the `__dict__` itself."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise GraphBreak("the function looks at the __dict__ of a tensor from outside")
+
+    __contains__ = __delitem__ = __eq__ = __ge__ = __getitem__ = __gt__ = __ior__ = __iter__ = __le__ = __len__ = _refuse
+    __lt__ = __ne__ = __or__ = __repr__ = __reversed__ = __ror__ = __setitem__ = __reduce_ex__ = _refuse
+    clear = copy = get = items = keys = pop = popitem = setdefault = update = values = _refuse
+
+
+def attributes_of(t: Any) -> dict[str, Any]:
+    """The `__dict__` that a tensor has outside of traces."""
+    found: dict[str, Any] | None = _hidden.get(id(t))
+    return _attributes.__get__(t) if found is None else found
+
+
+@contextmanager
+def watched_attributes(arguments: Iterable[Any], environment: Environment) -> Iterator[None]:
+    """A block in which a function is traced. Arguments have no attributes of the user's in it, so that each look at one
+    is seen; attributes that are set on tensors from outside end the trace, and are taken back."""
+    given = {id(t): t for t in arguments if environment.entry(t) is None}
+    own = {key: (t, _attributes.__get__(t)) for key, t in given.items()}
+    if any(hasattr(t.__class__, name) for t, attributes in own.values() for name in attributes):
+        raise GraphBreak("an argument has an attribute that hides one of its class")
+    for key, entry in environment.tensors.items():  # what captured tensors have is compared by the environment
+        if not (attributes := _attributes.__get__(entry[0])):
+            own[key] = entry[0], attributes
+    are_set = False
+    try:
+        for key, (t, attributes) in own.items():
+            _hidden[key] = attributes
+            _attributes.__set__(t, WatchedAttributes())
+        yield
+    finally:
+        for key, (t, attributes) in own.items():
+            are_set = are_set or dict.__len__(_attributes.__get__(t)) > 0
+            _attributes.__set__(t, attributes)
+            _hidden.pop(key, None)
+    if are_set:
+        raise GraphBreak("the function sets an attribute of a tensor from outside")

@@ -1,0 +1,189 @@
+"""Floating-point errors: a compiled call warns and raises as the eager one does, under `np.errstate` and warning filters."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ndgrad
+import ndgrad.numpy as ng
+from ndgrad.compiler.float_errors import SILENT, FloatFlags, default_settings, settings
+from ndgrad.compiler.function import CompiledFunction
+from ndgrad.compiler.kernels.operations import OPERATIONS
+from ndgrad.compiler.lower.pointwise import is_pointwise
+from ndgrad.compiler.native.target import available
+from ndgrad.compiler.ops import op_named
+from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad.compiler.replay import forward_of
+from ndgrad.compiler.trace import infer
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set() -> Iterator[None]:
+    """NumPy's settings are those of a new context, in which it warns."""
+    token = settings.set(default_settings)
+    yield
+    settings.reset(token)
+
+
+def t(*values: float) -> Any:
+    return ndgrad.tensor(values)
+
+
+#: Functions, and arguments for which an eager call has nothing and something to report.
+CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+    "divide": (lambda x: 1 / x, t(1.0, 2.0), t(0.0, 1.0)),
+    "log": (lambda x: x.log(), t(1.0, 2.0), t(0.0, 1.0)),
+    "invalid": (lambda x: x.sqrt(), t(1.0, 2.0), t(-1.0, 1.0)),
+    "overflow": (lambda x: x * 1e308, t(1.0, 0.5), t(1.0, 1e5)),
+    "exp": (lambda x: x.exp(), t(1.0, 2.0), t(1.0, 1000.0)),
+    "masked": (lambda x: ndgrad.where(x > 0, 1 / x, 0.0), t(1.0, 2.0), t(0.0, 1.0)),
+    "never read": (lambda x: (1 / x, x * 2)[1], t(1.0, 2.0), t(0.0, 1.0)),
+    "integers": (lambda x: x // 0 if x.min() < 0 else x * 2, ndgrad.tensor([1, 2]), ndgrad.tensor([-1, 2])),
+    "NumPy's face": (lambda x: ng.log(x), ng.array([1.0, 2.0]), ng.array([0.0, 1.0])),
+    "arrays": (lambda x: ng.log(x) + 1, np.array([1.0, 2.0]), np.array([0.0, 1.0])),
+    "between kernels": (lambda x: ndgrad.linalg.inv(ndgrad.diag(x + 1)).sum() / x, t(1.0, 2.0), t(0.0, 1.0)),
+}
+
+
+def messages(f: Any, x: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        f(x)
+    return [str(w.message) for w in found]
+
+
+def raised(f: Any, x: Any) -> Any:
+    try:
+        f(x)
+    except Exception as error:
+        return type(error), str(error)
+    return None
+
+
+SEEN = [name for name in CASES if name != "never read"]  # what a program leaves out is not computed
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_warnings_that_are_all_shown(name: str) -> None:
+    f, fine, wrong = CASES[name]
+    compiled = CompiledFunction(f)
+    for x in (fine, wrong, fine, wrong, wrong, fine):
+        assert messages(compiled, x) == messages(f, x)
+    assert any(messages(f, wrong))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_errors_that_errstate_raises(name: str) -> None:
+    f, fine, wrong = CASES[name]
+    compiled = CompiledFunction(f)
+    with np.errstate(all="ignore"):
+        for x in (fine, fine, fine, wrong):
+            assert raised(compiled, x) is None
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        for x in (fine, wrong, wrong, fine):
+            assert raised(compiled, x) == raised(f, x)
+    before = np.seterr(divide="raise", over="raise", invalid="raise")
+    try:
+        assert raised(compiled, wrong) == raised(f, wrong)
+    finally:
+        np.seterr(**before)
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_warnings_that_filters_make_errors(name: str) -> None:
+    f, fine, wrong = CASES[name]
+    compiled = CompiledFunction(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for x in (fine, wrong, wrong, fine, fine):
+            compiled(x)
+        warnings.simplefilter("error")
+        for x in (wrong, fine, wrong):
+            assert raised(compiled, x) == raised(f, x)
+
+
+def test_functions_that_errstate_calls() -> None:
+    found: list[str] = []
+    compiled = CompiledFunction(lambda x: 1 / x)
+    for _ in range(4):
+        compiled(t(1.0))
+    with np.errstate(all="call", call=lambda kind, flag: found.append(kind)):
+        compiled(t(0.0))
+    assert found == ["divide by zero"]
+
+
+def test_a_warning_that_is_shown_once_is_shown_and_does_not_slow_later_calls_down() -> None:
+    compiled = CompiledFunction(lambda x: 1 / x)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        for _ in range(8):
+            compiled(t(0.0))
+    assert [str(w.message) for w in shown] == ["divide by zero encountered in divide"]
+    assert compiled.entries[0].made is not None
+    assert not available() or compiled.entries[0].native is not None
+
+
+def test_errors_of_workers_are_seen() -> None:
+    compiled = CompiledFunction(lambda x: (1 / x + 1) * 2)
+    x = ndgrad.ones(1 << 20)
+    for position in (0, 700_000, (1 << 20) - 1):
+        assert messages(compiled, x) == []
+        wrong = x.clone()
+        wrong[position] = 0.0
+        assert messages(compiled, wrong) == ["divide by zero encountered in divide"]
+
+
+def test_backward_passes_report_nothing() -> None:
+    def f(x: Any) -> Any:
+        return x.sqrt().sum()
+
+    compiled = CompiledFunction(f)
+    for _ in range(8):
+        x = ndgrad.zeros(2, requires_grad=True)
+
+        def both(g: Any, x: Any = x) -> None:
+            g(x).backward()
+
+        assert messages(lambda _, x=x: both(compiled, x), None) == messages(lambda _, x=x: both(f, x), None)
+
+
+FLOATS = (0.0, -0.0, 1.0, -2.5, 0.5, 1e30, -1e30, 100.0)
+INTEGERS = (0, 1, -1, 127)
+
+
+@pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_native_code_sets_a_bit_or_is_known_to_be_silent(name: str) -> None:
+    """Finite arguments: where NumPy reports an error, a program sets a bit, or has an op of SILENT."""
+    if name in SILENT:
+        return
+    op = op_named(name)
+    for dtype in ("float32", "int32"):
+        conditions = OPERATIONS[name].conditions
+        inputs = [Value((5,), np.dtype(bool if i in conditions else dtype)) for i in range(len(op.args))]
+        try:
+            _, types = infer(op, inputs, dict(op.settings))
+        except Exception:
+            continue
+        made = Instruction(op, tuple(inputs), dict(op.settings), tuple(Value(*kind) for kind in types))
+        if not is_pointwise(made):
+            continue
+        from ndgrad.compiler.lower.native_program import NativeProgram
+
+        program = NativeProgram(Program(inputs, list(made.results), [made], {}, name))
+        program.look_for(13)
+        for values in itertools.product(FLOATS if dtype == "float32" else INTEGERS, repeat=len(inputs)):
+            arrays = [np.full(5, value).astype(v.dtype) for value, v in zip(values, inputs, strict=True)]
+            with warnings.catch_warnings(record=True) as reports:
+                warnings.simplefilter("always")
+                forward_of(op)(*arrays, **op.settings)
+            if reports:
+                with pytest.raises(FloatFlags):
+                    program(arrays)

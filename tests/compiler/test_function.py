@@ -1,0 +1,194 @@
+"""Compiled functions as objects: copies, pickles, how often they are traced, and what they return and keep."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad import nn
+from ndgrad.compiler import function
+from ndgrad.compiler.function import CompiledFunction
+
+
+@ndgrad.compile
+def decorated(x: Any) -> Any:
+    return x * 2
+
+
+def plain(x: Any) -> Any:
+    return x * 3
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x).tanh()
+
+
+X = ndgrad.ones(2, 3)
+
+
+def zero(model: Any) -> None:
+    with ndgrad.no_grad():
+        for p in model.parameters():
+            p.zero_()
+
+
+# ----- copies and pickles -------------------------------------------------------------------------------------------------
+
+
+def test_a_compiled_function_is_copied_and_pickled_as_functions_are() -> None:
+    for f in (decorated, ndgrad.compile(plain)):
+        for _ in range(4):
+            f(X)
+        assert copy.copy(f) is f
+        assert copy.deepcopy({"f": f})["f"] is f
+        again = pickle.loads(pickle.dumps(f))
+        assert again(X).tolist() == f(X).tolist()
+        assert (again is f) == (f is decorated)
+
+
+def test_a_pickled_function_keeps_its_options() -> None:
+    again: Any = pickle.loads(pickle.dumps(ndgrad.compile(plain, strict=True, dynamic=False)))
+    assert (again.strict, again.dynamic) == (True, False)
+
+
+def test_a_copy_of_a_model_with_a_compiled_method_is_a_model_of_its_own() -> None:
+    model = Model()
+    model.forward = ndgrad.compile(model.forward)  # type: ignore[method-assign]
+    before = model(X).tolist()
+    other = copy.deepcopy(model)
+    zero(other)
+    assert other(X).abs().max().item() == 0
+    assert model(X).tolist() == before
+
+
+def test_a_model_is_compiled_in_place() -> None:
+    model = Model()
+    before = model(X).detach().numpy()
+    model.compile()
+    model.register_forward_hook(lambda module, args, output: output * 2)
+    for _ in range(4):
+        np.testing.assert_allclose(model(X).detach().numpy(), 2 * before, rtol=1e-6)
+    assert model._compiled_call_impl.entries[0].made is not None
+    assert list(model.state_dict()) == ["layer.weight", "layer.bias"]
+    other = copy.deepcopy(model)
+    assert other._compiled_call_impl is None
+    zero(other)
+    assert other(X).abs().max().item() == 0
+    assert model(X).abs().max().item() > 0
+    model.compile(disable=True)
+    assert model._compiled_call_impl is None
+
+
+# ----- the limit of traces ------------------------------------------------------------------------------------------------
+
+scale = 0.0
+
+
+@pytest.mark.filterwarnings("ignore:.*has been traced.*")
+def test_only_sizes_of_tensors_count_as_sizes() -> None:
+    global scale
+    compiled = CompiledFunction(lambda x: x * scale)
+    for i in range(function.THRASHING + 5):
+        scale = float(i)
+        assert compiled(X)[0, 0].item() == i
+    assert compiled.traces == function.THRASHING
+    assert compiled.resized == 0
+    resized = CompiledFunction(plain)
+    for n in range(1, function.THRASHING + 10):
+        resized(ndgrad.ones(n))
+    assert resized.traces == function.THRASHING + 9
+
+
+# ----- what is returned ---------------------------------------------------------------------------------------------------
+
+
+def with_default(x: Any) -> Any:
+    def inner(z: Any, y: Any = x * 2) -> Any:
+        return y + z
+
+    return inner
+
+
+def with_attribute(x: Any) -> Any:
+    def inner(z: Any) -> Any:
+        return inner.y + z  # type: ignore[attr-defined]
+
+    inner.y = x * 2  # type: ignore[attr-defined]
+    return inner
+
+
+def class_of_method(x: Any) -> Any:
+    y = x * 2
+
+    class Adds:
+        def __call__(self, z: Any) -> Any:
+            return y + z
+
+    return Adds()
+
+
+MAKERS = {
+    "closure": lambda x: (lambda y: lambda z: y + z)(x * 2),
+    "default": with_default,
+    "attribute": with_attribute,
+    "instance": class_of_method,
+    "partial": lambda x: functools.partial(ndgrad.add, x * 2),
+    "method": lambda x: (x * 2).__add__,
+}
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_what_is_returned_around_a_tensor_holds_that_of_the_call(name: str) -> None:
+    compiled = ndgrad.compile(MAKERS[name])
+    for i in range(4):
+        made: Any = compiled(ndgrad.full((2,), float(i)))
+        assert made(ndgrad.ones(2)).tolist() == [2 * i + 1] * 2
+
+
+def test_functions_and_classes_that_are_found_in_modules_are_returned_by_programs() -> None:
+    f = CompiledFunction(lambda x: (x * 2, plain, len, Model, slice(1, 2)))
+    assert f(X)[1:] == (plain, len, Model, slice(1, 2))
+    assert f.entries[0].made is not None
+
+
+# ----- what is kept -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("detaches", [False, True])
+def test_a_state_that_is_kept_over_calls_is_differentiated(detaches: bool) -> None:
+    def gradients(compiles: bool) -> list[Any]:
+        w = ndgrad.full((3,), 0.5, requires_grad=True)
+        state = {"h": ndgrad.zeros(3), "scale": 1.0}
+
+        def f(x: Any) -> Any:
+            h = state["h"].detach() if detaches else state["h"]  # type: ignore[attr-defined]
+            state["h"] = h * w * state["scale"] + x
+            return state["h"].sum()  # type: ignore[attr-defined]
+
+        g = ndgrad.compile(f) if compiles else f
+        losses = [g(ndgrad.ones(3)) for _ in range(5)]
+        state["scale"] = 3.0  # what the calls read was another number
+        losses[-1].backward()
+        assert state["scale"] == 3.0
+        return [w.grad.tolist(), [loss.item() for loss in losses]]
+
+    assert gradients(True) == gradients(False)
+
+
+def test_warm_calls_leave_filters_of_warnings_alone() -> None:
+    before = list(warnings.filters)
+    for _ in range(4):
+        decorated(X)
+    assert warnings.filters == before
