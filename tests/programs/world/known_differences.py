@@ -11,3 +11,9 @@ KNOWN_DIFFERENCES = frozenset([
     "scenario: errors in the middle of training",
     "write: values of a captured tensor",
 ])  # fmt: skip
+
+#: Seeds whose programs differ although no kind of theirs does alone.
+KNOWN_SEEDS = frozenset([8])
+
+#: Common kinds whose calls run eagerly.
+KNOWN_EAGER = frozenset(["place: named tuple"])
