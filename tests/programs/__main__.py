@@ -92,6 +92,7 @@ def main() -> int:
     parser.add_argument("--world", action="store_true", help="programs that read and change many kinds of places")
     parser.add_argument("--kinds", nargs="*", help="with --world: the fixed programs of kinds such as 'place: global', or of all")
     parser.add_argument("--new", action="store_true", help="with --world: no kinds with known differences")
+    parser.add_argument("--native", type=int, default=10, help="with --world: one in so many programs as native code")
     options = parser.parse_args()
     if options.world and options.kinds is not None:
         from tests.programs.world import runner  # it is not needed otherwise
@@ -102,8 +103,9 @@ def main() -> int:
 
         count = 10**9 if options.minutes is not None and "--count" not in sys.argv else options.count
         return runner.run(
-            options.seed, count, options.minutes, options.jobs, options.minimise, options.findings, options.new
-        )
+            options.seed, count, options.minutes, options.jobs, options.minimise, options.findings, options.new,
+            options.native,
+        )  # fmt: skip
 
     tally, begun, shown = Tally(), time.monotonic(), 0.0
     seeds = range(options.seed, options.seed + options.count)

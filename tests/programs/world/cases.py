@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tests.programs.world.computations import COMPUTATIONS
 from tests.programs.world.effects import EFFECTS
 from tests.programs.world.generate import Program, cases_of_effect, cases_of_place, cases_of_writing
@@ -24,16 +26,25 @@ CASES: dict[str, list[str]] = {
 }
 
 
-def first_difference(label: str, is_native: bool = False) -> str | None:
-    """The first difference in the programs of a kind, with the program; None if there is none."""
+@dataclass(frozen=True)
+class Case:
+    """The outcome of all programs of a kind."""
+
+    label: str
+    #: the first difference, with its program
+    difference: str | None
+    calls: int
+    compiled: int
+
+
+def examine(label: str, is_native: bool = False) -> Case:
+    """Run the programs of a kind."""
+    found, calls, compiled = None, 0, 0
     for source in CASES[label]:
         outcome = check(source, is_native)
-        if outcome.error:
-            return f"the program itself fails: {outcome.error}\n{source}"
-        if outcome.difference is not None:
-            return f"{outcome.difference.message} (call {outcome.difference.turn + 1})\n{source}"
-    return None
-
-
-def labelled_difference(label: str) -> tuple[str, str | None]:
-    return label, first_difference(label)
+        calls, compiled = calls + outcome.calls, compiled + outcome.compiled
+        if found is None and outcome.error:
+            found = f"the program itself fails: {outcome.error}\n{source}"
+        if found is None and outcome.difference is not None:
+            found = f"{outcome.difference.message} (call {outcome.difference.turn + 1})\n{source}"
+    return Case(label, found, calls, compiled)

@@ -118,6 +118,8 @@ def difference(eager: list[Fact], compiled: list[Fact]) -> tuple[str, str, str] 
         if b[1] == "placeholder":
             return a[0], b[1], f"{a[0]}: eager {a[1]} {short(a[2])}, compiled a placeholder of the compiler's ({b[2]})"
         if a[:2] != b[:2]:
+            if b[1] == "error":
+                return b[0], "error of the compiled one alone", f"{b[0]}: only compiled raises {short(b[2])}"
             return a[0], "structure", f"eager has {a[0]} ({a[1]} {short(a[2])}), compiled {b[0]} ({b[1]} {short(b[2])})"
         if not same_value(a[2], b[2]):
             return a[0], a[1], f"{a[0]}, {a[1]}: eager {short(a[2])}, compiled {short(b[2])}"

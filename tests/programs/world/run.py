@@ -354,6 +354,9 @@ class Difference:
             return "error " + re.sub(r"error, raised: ", "", self.message)[:90]
         where = re.sub(r"\[.*?\]|\.\w+|\d+", "", self.where).strip()
         where = "state" if where.startswith("state of") else where
+        if where == "warnings":
+            kinds = sorted(set(re.findall(r"\w+Warning: \w+ \w+", self.message)))
+            return f"warnings: {self.respect}, {', '.join(kinds)}"
         return f"{where}: {self.respect}"
 
 

@@ -8,10 +8,12 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 from tests.programs.workers import Lost, in_processes
-from tests.programs.world.cases import CASES, labelled_difference
-from tests.programs.world.generate import generate
+from tests.programs.world import cases
+from tests.programs.world.cases import CASES
+from tests.programs.world.generate import NATIVE, generate
 from tests.programs.world.known_differences import KNOWN_DIFFERENCES
 from tests.programs.world.run import Outcome, check
 from tests.programs.world.shrink import Finding, report, shrink
@@ -36,13 +38,11 @@ def begin_process() -> None:
     os.environ.setdefault("NDGRAD_NUM_THREADS", "1")
 
 
-def examine_new(seed: int) -> Examined | None:
-    """The outcome of a seed; None if its program has a kind with a known difference."""
-    return examine(seed) if KNOWN_DIFFERENCES.isdisjoint(generate(seed).labels) else None
-
-
-def examine(seed: int) -> Examined:
-    program = generate(seed)
+def examine(seed: int, is_new: bool = False, native: int = NATIVE) -> Examined | None:
+    """The outcome of a seed; with `is_new`, None if its program has a kind with a known difference."""
+    program = generate(seed, native)
+    if is_new and not KNOWN_DIFFERENCES.isdisjoint(program.labels):
+        return None
     outcome = check(program.source, program.is_native)
     if outcome.difference is None:
         return Examined(seed, outcome, program.labels)
@@ -104,24 +104,34 @@ class Tally:
 
 def run_kinds(names: list[str], jobs: int) -> int:
     """Run the fixed programs of all kinds, or of those named; print each difference, and the list of differing kinds."""
-    differing = []
-    for found in in_processes(labelled_difference, names or list(CASES), jobs, begin_process):
-        label, difference = (found.item, found.how) if isinstance(found, Lost) else found
-        if difference is not None:
-            differing.append(label)
-            print(f"# {label}\n# {difference}", flush=True)
+    differing, eager = [], []
+    calls = compiled = 0
+    for found in in_processes(cases.examine, names or list(CASES), jobs, begin_process):
+        case = cases.Case(found.item, found.how, 0, 0) if isinstance(found, Lost) else found
+        calls, compiled = calls + case.calls, compiled + case.compiled
+        if not case.compiled:
+            eager.append(case.label)
+        if case.difference is not None:
+            differing.append(case.label)
+            print(f"# {case.label}\n# {case.difference}", flush=True)
         elif names:
-            print(f"{label}: no difference\n{CASES[label][0]}")
+            print(f"{case.label}: no difference, {case.compiled} of {case.calls} calls compiled\n{CASES[case.label][0]}")
+    print("never compiled:", *sorted(eager), sep="\n    ")
     print("KNOWN_DIFFERENCES = [", *[f"    {label!r}," for label in sorted(differing)], "]", sep="\n")
-    print(f"{len(differing)} of {len(names or CASES)} kinds differ")
+    print(
+        f"{len(differing)} of {len(names or CASES)} kinds differ, {len(eager)} never run compiled; {compiled} of {calls} calls ran compiled"
+    )
     return 1 if differing else 0
 
 
-def run(first: int, count: int, minutes: float | None, jobs: int, most: int, path: str | None, is_new: bool = False) -> int:
+def run(
+    first: int, count: int, minutes: float | None, jobs: int, most: int, path: str | None, is_new: bool = False, native: int = NATIVE
+) -> int:
     """Try the programs of seeds, print what was found; with `is_new`, leave out kinds with known differences."""
     tally, begun, shown = Tally(), time.monotonic(), 0.0
     try:
-        for examined in in_processes(examine_new if is_new else examine, range(first, first + count), jobs, begin_process):
+        work = partial(examine, is_new=is_new, native=native)
+        for examined in in_processes(work, range(first, first + count), jobs, begin_process):
             if isinstance(examined, Lost):
                 tally.lost.append(f"seed {examined.item}: {examined.how}")
                 print(tally.lost[-1], file=sys.stderr, flush=True)

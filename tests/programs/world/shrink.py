@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from tests.programs import minimise as syntax
 from tests.programs.world.generate import WS, XS, Part, Program, Step, without_part
+from tests.programs.world.kinds import Kind
 from tests.programs.world.run import Difference, check
 
 #: How many programs are tried while one is made short: by its parts, and by its syntax.
 MOST_PARTS, MOST_SYNTAX = 120, 250
+STORED_NUMBERS = ("y.sum().item()", "float(y.sum())", "y.max().item()", "y.detach().sum()")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,17 @@ def fewer_parts(program: Program) -> Iterator[Program]:
         yield without_part(program, number)
 
 
+def fewer_reads(program: Program) -> Iterator[Program]:
+    """A part that stores a number of a tensor stores a constant, or is nothing but the reading of that number."""
+    for i, (number, part) in enumerate(program.parts):
+        for read in STORED_NUMBERS:
+            if part.role != "op" and any(read in line for line in part.body):
+                constant = replace(part, body=tuple(line.replace(read, "4.5") for line in part.body))
+                bare = Part("op", Kind("number that is read"), (read,))
+                for shorter in (bare, constant):
+                    yield replace(program, parts=(*program.parts[:i], (number, shorter), *program.parts[i + 1 :]))
+
+
 def fewer_steps(program: Program) -> Iterator[Program]:
     steps = program.steps
     for i in reversed(range(len(steps))):
@@ -89,9 +102,6 @@ def plainer_parts(part: Part) -> Iterator[Part]:
         call = re.search(r"look\d+", part.helper)
         assert call is not None
         yield replace(part, helper="", body=tuple(line.replace(f"{call.group()}()", part.kind.get) for line in part.body))
-    for read in ("y.sum().item()", "float(y.sum())", "y.max().item()", "y.sum().item()", "y.detach().sum()"):
-        if part.role != "op" and any(read in line for line in part.body):
-            yield replace(part, body=tuple(line.replace(read, "4.5") for line in part.body))
     if len(part.body) > 1:
         for i in range(len(part.body)):
             yield replace(part, body=part.body[:i] + part.body[i + 1 :])
@@ -111,7 +121,7 @@ def shrink(finding: Finding, is_quick: bool = False) -> Finding:
     """The finding with a program that has only the parts, calls and changes that it needs."""
     program, tries = finding.program, 0
     raises = check(program.source, program.is_native).raised > 0
-    edits = (fewer_parts,) if is_quick else (fewer_parts, fewer_steps, plainer)
+    edits = (fewer_parts, fewer_reads) if is_quick else (fewer_parts, fewer_reads, fewer_steps, plainer)
     progress = True
     while progress and tries < MOST_PARTS:
         progress = False
