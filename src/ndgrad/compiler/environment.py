@@ -39,6 +39,7 @@ from ndgrad.compiler.holding import (
     clear,
     content,
     fill,
+    fits,
     put_back,
     refill,
     relist,
@@ -113,6 +114,8 @@ class Environment:
         self._caches: list[tuple[Any, int]] = []
         #: how often what is compared has become other objects: tensors that were replaced, equal values
         self.generation = 0
+        #: placeholders that stand in places while a function is traced, by the identity of a `Held` and the place
+        self._installed: dict[tuple[int, int], Any] = {}
         #: the places at which tensors are replaced, and what is known of these tensors, by identity
         self.moving: set[int] = set()
         self.moving_tensors: set[int] = set()
@@ -354,20 +357,32 @@ class Environment:
 
     # ----- comparing --------------------------------------------------------------------------------------------------
 
+    def install(self, placeholders: dict[tuple[int, int], tuple[Held, Any]]) -> None:
+        """Put placeholders for numbers into places, which are given by the identity of a `Held` and the number of the place."""
+        self._installed = {where: made for where, (_, made) in placeholders.items()}
+        for held in {id(held): held for held, _ in placeholders.values()}.values():
+            values = held.read()
+            for (whose, place), made in self._installed.items():
+                if whose == id(held):
+                    values[place] = made
+            assert held.write is not None
+            held.write(values)
+
     def changes(self) -> list[tuple[Held, int, Any]]:
         """What is no longer what it was: (place, its number, what it holds now); a number of -1 if there
-        are more or fewer things."""
+        are more or fewer things. A placeholder that was put there is no change."""
         found: list[tuple[Held, int, Any]] = []
         for held in self.held:
             now, then = held.read(), held.then
             if len(now) != len(then):
                 found.append((held, -1, now))
             elif not all(map(is_, now, then)):
-                found += [
-                    (held, i, a)
-                    for i, (a, b) in enumerate(zip(now, then, strict=True))
-                    if a is not b and not same(a, b)
-                ]
+                for i, (a, b) in enumerate(zip(now, then, strict=True)):
+                    if a is not b and a is not self._installed.get((id(held), i)) and not same(a, b):
+                        found.append((held, i, a))
+            for (whose, place), made in self._installed.items():
+                if whose == id(held) and len(now) == len(then) and now[place] is not made and same(now[place], then[place]):
+                    found.append((held, place, now[place]))  # by a number that happens to be the one of this call
         for function, misses in self._caches:
             if function.cache_info().misses != misses:  # what the trace has put there is none of the real thing
                 found.append((Held("a cache", (), list, functools.partial(clear, function)), -1, function))
@@ -377,12 +392,29 @@ class Environment:
         return found
 
     def restore(self) -> None:
-        """Put everything back as it was."""
-        for held, number, _ in self.changes():
-            if held.write is not None:
-                held.write(held.then)
-            elif number != -2:
-                raise GraphBreak(f"{held.what} has changed and cannot be put back")
+        """Put everything back as it was. Each place is put back, whatever the others raise; what could not be is told
+        at the end."""
+        self._installed = {}
+        failed: list[str] = []
+        for held in self.held:
+            try:
+                now, then = held.read(), held.then
+                if len(now) == len(then) and all(a is b or same(a, b) for a, b in zip(now, then, strict=True)):
+                    continue
+                if held.write is None:
+                    failed.append(held.what)
+                else:
+                    held.write(then)
+            except Exception:
+                failed.append(held.what)
+        for function, misses in self._caches:
+            if function.cache_info().misses != misses:
+                function.cache_clear()
+        for source, state in self._sources:
+            if not same_state(state_of(source), state):
+                put_back(source, state, [])
+        if failed:
+            raise GraphBreak(f"{failed[0]} has changed and cannot be put back")
 
     def check(self) -> str | None:
         """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were
@@ -397,6 +429,9 @@ class Environment:
                 return f"{held.what} has other items"
             for i, (a, b) in enumerate(zip(now, then, strict=True)):
                 if a is b:
+                    continue
+                if held.varying is not None and i in held.varying and fits(a, held.varying[i]):
+                    then[i] = a
                     continue
                 if same(a, b):
                     if b.__class__ is not tuple:  # whose items may have been reached

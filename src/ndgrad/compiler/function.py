@@ -21,6 +21,7 @@ from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.calls import MISS, NativeEntry
 from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, native_call
+from ndgrad.compiler.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad.compiler.recorded import RecordedCall
 from ndgrad.compiler.snapshot import compare_quickly
 from ndgrad.compiler.specialise import Specialisation
@@ -36,23 +37,35 @@ THRASHING = 32
 MOST_SIZES = 64
 THRASHING_SIZES = 256
 
+#: Where the kinds of the leaves of arguments begin in the key of a call.
+KINDS = 4
+
 _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 
 
 class Entry:
     """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
 
-    __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "once", "rows")
+    __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "numbers", "once", "rows", "slots")
 
     def __init__(
-        self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None
+        self,
+        key: Any,
+        environment: Environment | None,
+        made: Specialisation | None,
+        broken: GraphBreak | None,
+        slots: NumberSlots | None = None,
     ) -> None:
         self.key = key
+        #: the slots whose numbers are inputs, or were, until the trace ended with a break
+        self.slots = slots
         self.environment = environment
         self.made = made
         self.broken = broken
         #: whether it has been called
         self.once = False
+        #: the numbers of slots in the call before
+        self.numbers: Sequence[Any] | None = None
         #: the row of the builtin that calls it, and how many have been made
         self.native: NativeCall | None = None
         self.rows = 0
@@ -63,7 +76,8 @@ class Entry:
         """Why it is of no use for a call with arguments of its kind."""
         if self.made is not None:
             return self.made.mismatch(flat)
-        return None if self.environment is None else self.environment.check()
+        reason = None if self.environment is None else self.environment.check()
+        return self.slots.mismatch(flat) if reason is None and self.slots else reason
 
 
 class Last(NamedTuple):
@@ -138,6 +152,8 @@ class CompiledFunction:
         self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
         self._transformed: dict[Any, CompiledFunction] = {}
+        #: the numbers that calls have found in slots
+        self._numbers = SeenNumbers()
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
@@ -293,13 +309,7 @@ class CompiledFunction:
         """The entry for arguments and for the environment as it is now, made if need be; none of
         those that were tried."""
         try:
-            key = (
-                spec,
-                recording,
-                get_default_dtype(),
-                get_default_device(),
-                *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)],
-            )
+            key = self._key(flat, spec, recording)
             hash(key)
         except (GraphBreak, TypeError) as error:
             return Entry(
@@ -328,7 +338,26 @@ class CompiledFunction:
                 unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
             if unfit is not None:
                 return Entry(None, None, None, GraphBreak(unfit))
+            if self._numbers.learn_arguments(key, [e.key for e in self.entries], spec, KINDS):
+                key = self._key(flat, spec, recording)
             return self._traced(key, flat, spec, reason, self._sizes(key))
+
+    def _key(self, flat: list[Any], spec: Any, recording: bool, slots: NumberSlots | None = None) -> Any:
+        """The kind of a call: what a specialisation depends on in its arguments and modes. Arguments whose numbers are
+        inputs are those of `slots`, if they are known."""
+        varies = self._numbers.varies
+        if slots is not None:
+            varies = lambda _, leaf, __: slots.argument_varies(leaf)
+        return (
+            spec,
+            recording,
+            get_default_dtype(),
+            get_default_device(),
+            *[
+                (leaf.__class__, VARIES) if varies(spec, i, leaf) else kind_of(leaf, i, flat)
+                for i, leaf in enumerate(flat)
+            ],
+        )
 
     def _sizes(self, key: Any) -> Sizes | None:
         """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes
@@ -355,7 +384,11 @@ class CompiledFunction:
                 ),
                 stacklevel=5,
             )
-        environment = None
+        environment = slots = None
+        recording = key[1]
+        for known in self.entries:
+            if known.environment is not None:
+                self._numbers.learn(known.environment)
         try:
             roots = [
                 ("the function", self.function),
@@ -363,10 +396,13 @@ class CompiledFunction:
             ]
             environment = Environment(roots)
             name = getattr(self.function, "__name__", "program")
-            made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes)
-            entry = Entry(key, environment, made, None)
+            slots = self._numbers.slots(environment, flat, spec)
+            made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes, slots)
+            entry = Entry(self._key(flat, spec, recording, slots), environment, made, None, slots)
         except GraphBreak as broken:
-            entry = Entry(key, environment, None, broken.bare())
+            if slots is not None:
+                key = self._key(flat, spec, recording, slots)
+            entry = Entry(key, environment, None, broken.bare(), slots)
             if broken.depends_on_values and broken.reason != self._last_break:
                 # other values may fare better; if they do not either, it is remembered
                 self._last_break = broken.reason
@@ -392,7 +428,13 @@ class CompiledFunction:
                 with self._lock:
                     entry.comparisons += 1
                     compare_quickly(environment)
-        elif known is None or known.snapshot.generation != environment.generation:
+        elif made.slots and (made.last_numbers != entry.numbers):
+            entry.numbers = made.last_numbers  # a row is for one number, and this one may be another at each call
+        elif (
+            known is None
+            or known.snapshot.generation != environment.generation
+            or known.numbers != made.last_numbers
+        ):
             with self._lock:
                 if entry.native is known and entry in self.entries:
                     self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))
@@ -445,6 +487,7 @@ class CompiledFunction:
             self._rows, self._native = None, _no_row
             self._transformed.clear()
             self._forms.clear()
+            self._numbers.clear()
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:

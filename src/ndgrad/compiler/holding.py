@@ -6,7 +6,7 @@ import random
 import types
 from collections.abc import Callable, Iterable
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,10 @@ NUMBERS = (
 
 class Held:
     """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of
-    places they are, and whose, to those who can read them without Python (see ndgrad.compiler.snapshot)."""
+    places they are, and whose, to those who can read them without Python (see ndgrad.compiler.snapshot). `varying` has
+    the places that may hold other numbers, with what they may hold (see ndgrad.compiler.number_slots)."""
 
-    __slots__ = ("form", "labels", "read", "then", "what", "write")
+    __slots__ = ("form", "labels", "read", "then", "varying", "what", "write")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Held:
         self.then = read()
         self.write = write
         self.form = form
+        self.varying: dict[int, Any] | None = None
 
     def label(self, place: int) -> str:
         """The name of one of the places."""
@@ -210,14 +212,31 @@ def put_back(source: Any, state: Any, _: list[Any]) -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values that are not one object are equal, in every bit."""
-    if a.__class__ is not b.__class__:
+    """True if two values that are not one object are equal, in every bit. Classes are those that `type` gives: a
+    placeholder says of itself that it is a number."""
+    cls = type(a)
+    if cls is not type(b):
         return False
-    if isinstance(a, (float, complex, np.generic)):
+    if issubclass(cls, (float, complex, np.generic)):
         return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
-    if isinstance(a, NUMBERS):
+    if issubclass(cls, NUMBERS):
         return bool(a == b)
-    if isinstance(a, tuple) and a.__class__ is tuple:
+    if cls is tuple:
         return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
     # a bound method is made anew each time that it is looked up
-    return isinstance(a, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
+    return issubclass(cls, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
+
+
+class Varying(NamedTuple):
+    """Part of a template: any number of a class."""
+
+    kind: type
+
+
+def fits(value: Any, template: Any) -> bool:
+    """True if a place may hold a value: a number of the right class, a tuple of such values, or the same as before."""
+    if template.__class__ is Varying:
+        return value.__class__ is template.kind
+    if template.__class__ is tuple:
+        return value.__class__ is tuple and len(value) == len(template) and all(map(fits, value, template))
+    return value is template or same(value, template)

@@ -6,6 +6,9 @@ function reaches (ndgrad.compiler.snapshot). If they hold, the program runs, and
 tensors that it was given; Python then makes tensors and a node of that (`Specialisation.finished`). If they do not,
 Python looks, as it would without all this: the one meaning of a call is there.
 
+Numbers of slots that are inputs of a program (ndgrad.compiler.number_slots) are guarded by value in a row: its inputs are then
+those of the call that the row was made of.
+
 A program that writes to nothing but fresh memory may run before Python compares what is left to it
 (`Snapshot.left_over`): what was computed for nothing is thrown away. One that writes inputs, as an optimizer's step does,
 has a row only if nothing is left, and guards say that they may be written (`Writable`).
@@ -20,9 +23,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad._tensor import Tensor
 from ndgrad.autograd import modes
 from ndgrad.autograd.variable import AccumulateGrad, Meta, Variable, wrap
 from ndgrad.compiler.decisions import Mispredicted
+from ndgrad.compiler.environment import facts
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
@@ -69,6 +74,9 @@ class NativeCall:
         #: whether calls should run another program from now on
         self.is_stale = False
         self.row: Row | None = None
+        #: the numbers that calls find in slots, and their tensors
+        self.numbers = made.last_numbers
+        self.number_tensors = [wrap(Tensor, array) for array in made.number_arrays(self.numbers)]
 
     def _is_number_with_gradients(self) -> bool:
         """Whether nothing is to be done after a call but to make a tensor and its node."""
@@ -139,7 +147,7 @@ def native_call(
     if call.is_in_place and call.snapshot.left_over:
         return None
     guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]
-    inputs = _input_guards(made, arguments)
+    inputs = _input_guards(made, arguments, call.number_tensors)
     if inputs is None:
         return None
     if call.is_in_place:
@@ -214,8 +222,9 @@ def _mode_guards(recording: bool, disabled: ContextVar[bool]) -> list[Guard]:
     ]
 
 
-def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | None:
-    """The guards of tensors, those that give the program its inputs in their order."""
+def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence[Any]) -> list[Guard] | None:
+    """The guards of tensors, those that give the program its inputs in their order. `numbers` are the tensors of the
+    numbers among the inputs."""
     environment, given = made.environment, arguments.tensors
     if len({id(t) for t, _ in given}) != len(given):
         return None  # one tensor in several places
@@ -230,6 +239,8 @@ def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | 
     for (kind, which), of_gradient in zip(made.sources, made.gradient_facts, strict=True):
         if kind == "environment":
             t, place, known = which[0], Place(object=which[0]), which[1]
+        elif kind == "number":
+            t, place, known = numbers[which], Place(object=numbers[which]), facts(numbers[which])
         elif kind == "grad":
             t, known = None, of_gradient
             found = _gradient(*tensors[which])

@@ -36,7 +36,7 @@ from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.compiler.backend import Runner, runs_on_numpy
-from ndgrad.compiler.decisions import Mispredicted
+from ndgrad.compiler.decisions import FailedLate, Mispredicted
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
@@ -45,12 +45,14 @@ from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.node import node_of_call
+from ndgrad.compiler.number_slots import NumberSlots, SeenNumbers
+from ndgrad.compiler.number_tape import DTYPES, NumberTape
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
-from ndgrad.compiler.results import NEW, Results
+from ndgrad.compiler.results import NEW, Results, prepare_numbers
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer
 from ndgrad.compiler.users_lines import line_of
@@ -92,6 +94,8 @@ class Specialisation:
     given_outcomes: list[bool] | None = None
     #: what ran in the last call, and whether that computed gradients as well
     ran: tuple[Any, bool] | None = None
+    #: the numbers of slots that the program was given in the last call
+    last_numbers: Sequence[Any] = ()
 
     def __init__(
         self,
@@ -103,8 +107,13 @@ class Specialisation:
         strict: bool = False,
         threads: int | None = None,
         sizes: Sizes | None = None,
+        slots: NumberSlots | None = None,
     ) -> None:
         self.function = function
+        #: the numbers that calls find in slots
+        self.slots = NumberSlots(SeenNumbers(), environment, []) if slots is None else slots
+        if environment.may_ask_for_types:
+            self.slots.drop(range(len(self.slots.slots)))
         #: whether sums and products keep the order that the function gives them
         self.strict = strict
         self.threads = threads
@@ -136,7 +145,7 @@ class Specialisation:
 
     def _trace(self, arguments: list[Any]) -> None:
         with _without_collections():
-            for _ in range(MOST_TRACES):
+            for _ in range(MOST_TRACES + len(self.slots.slots)):
                 try:
                     self._trace_once(arguments)
                 except GraphBreak as broken:
@@ -150,7 +159,7 @@ class Specialisation:
         by_identity = {id(t): i for i, t in enumerate(arguments)}
         gradients: dict[int, int] = {}
         #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry),
-        #: ("grad", input) or ("draw", n)
+        #: ("grad", input), ("draw", n) or ("number", n)
         self.sources: list[tuple[str, Any]] = []
 
         def admits(t: Any) -> str | None:
@@ -163,6 +172,8 @@ class Specialisation:
                 self.sources.append(("grad", gradients[id(t)]))
             elif id(t) in tracer.drawn_tensors:
                 self.sources.append(("draw", len(tracer.drawn_tensors) - 1))
+            elif (number := tracer.numbers.number_of(t)) is not None:
+                self.sources.append(("number", number))
             else:
                 return (
                     "a tensor is used that is neither an argument nor found in closures, globals, "
@@ -177,13 +188,18 @@ class Specialisation:
         tracer.reads_numbers = not self.environment.may_ask_for_types
         tracer.outcomes = self.given_outcomes
         self.grad_enabled = thread.grad_enabled
-        with tracing(tracer, self.environment):
-            returned, effects = self._outcome(tracer, arguments)
-            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
-            with observing(tracer):
-                self._finish(tracer, returned, effects)
-            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
-                raise GraphBreak("a backward function or hook inside changes something outside")
+        tape = tracer.numbers = self._number_tape(arguments)
+        try:
+            self._trace_with(tracer, arguments)
+        except GraphBreak as broken:
+            self._break_numbers(tape, broken)
+            raise
+        if tape.has_failed and self.slots:
+            self.slots.drop(range(len(self.slots.slots)))
+            broken = GraphBreak("the function catches an error of arithmetic with numbers that change")
+            broken.is_cured = True
+            raise broken
+        self._end_numbers(tape)
         self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
         self.gradient_facts = [
@@ -191,6 +207,33 @@ class Specialisation:
             for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
         ]
         tracer.end()
+
+    def _number_tape(self, arguments: list[Any]) -> NumberTape:
+        """The tape for the numbers of a trace."""
+        return NumberTape()
+
+    def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
+        """Take the numbers of a trace that has ended with a break: slots that are needed by value, and conditions that lead
+        to the break."""
+        if tape.needed:
+            self.slots.need(tape.needed)
+        if not broken.is_cured:
+            self.slots.end(tape)
+
+    def _end_numbers(self, tape: NumberTape) -> None:
+        """Take the numbers of a trace that has ended well."""
+        self.slots.end(tape)
+
+    def _trace_with(self, tracer: Tracer, arguments: list[Any]) -> None:
+        with tracing(tracer, self.environment):
+            if self.slots:
+                self.slots.install(tracer, tracer.numbers, self.plain)
+            returned, effects = self._outcome(tracer, arguments)
+            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
+            with observing(tracer):
+                self._finish(tracer, returned, effects)
+            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
+                raise GraphBreak("a backward function or hook inside changes something outside")
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
         """The leaves of what the function returns, and what else it leaves behind."""
@@ -217,9 +260,14 @@ class Specialisation:
         return {*self.environment.reached, *map(id, self.plain)}
 
     def _given(self, tensors: Sequence[Any]) -> Any:
-        """The arguments of a call, with these tensors in the place of its own."""
+        """The arguments of a call, with these tensors in the place of its own, and placeholders for numbers."""
+        placeholders = self.slots.arguments if current_tracer.get() is not None else {}
         return tree_unflatten(
-            [tensors[self.numbers[i]] if i in self.numbers else leaf for i, leaf in enumerate(self.plain)], self.spec
+            [
+                tensors[self.numbers[i]] if i in self.numbers else placeholders.get(i, leaf)
+                for i, leaf in enumerate(self.plain)
+            ],
+            self.spec,
         )
 
     def _effects(self, tracer: Tracer) -> list[tuple[Effect, Any]]:
@@ -242,11 +290,14 @@ class Specialisation:
         return found
 
     def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, Any]]) -> None:
+        tracer.check_lent()
+        leaves = [*returned, *[t for _, t in effects]]
+        prepare_numbers(tracer, leaves)
         inputs = [o.source for o in tracer.inputs]
         memories = [o._array.memory for o in tracer.inputs]
-        tracer.check_lent()
         self.effects = [effect for effect, _ in effects]
-        self.results = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.known_objects())
+        self.results = Results(tracer, leaves, inputs, memories, self.known_objects())
+        self.may_fail_late = tracer.numbers.may_fail_late
         self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
         self._check_writes(inputs)
         roots = self.results.roots
@@ -350,6 +401,7 @@ class Specialisation:
         #: nor where a copy costs less than the look at them that must come first
         self.writes_itself = (
             bool(self.writes)
+            and not self.may_fail_late
             and (not self.outputs or self.is_freed)
             and (self.needs_python or bool(self.gradients_asked) or written > LARGE_WRITE)
         )
@@ -374,7 +426,7 @@ class Specialisation:
 
     @property
     def needs_python(self) -> bool:
-        """Whether a call draws numbers or replaces tensors, so that no native code can begin it."""
+        """True if a call draws numbers or replaces objects, so that no native code can begin it."""
         return any(effect.held is not None for effect in self.effects) or any(kind == "draw" for kind, _ in self.sources)
 
     # ----- calling ----------------------------------------------------------------------------------------------------
@@ -387,10 +439,13 @@ class Specialisation:
         for place, entry in zip(self.places, self.known, strict=True):
             if self.environment.entry(flat[place]) is not entry:
                 return "an argument is, or is no longer, one of the tensors that the function reaches otherwise"
+        if self.slots and (reason := self.slots.mismatch(flat)) is not None:
+            return reason
         return self._other_gradients(flat) if self.gradients_asked else None
 
     def _other_gradients(self, flat: Sequence[Any]) -> str | None:
-        inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws))
+        numbers = [None] * sum(kind == "number" for kind, _ in self.sources)
+        inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws), numbers)
         for number, has_one in self.gradients_asked:
             g = None if inputs[number]._meta is None else inputs[number]._meta.grad
             if (g is not None) is not has_one:
@@ -402,11 +457,23 @@ class Specialisation:
 
     def inputs_of(self, flat: Sequence[Any]) -> list[Any]:
         """The tensors that are the program's inputs in a call with these leaves; random numbers are drawn."""
+        numbers: list[Any] = []
+        if self.slots:
+            found = self.slots.numbers(flat)
+            if found is None:
+                raise Mispredicted  # another thread has changed them meanwhile
+            self.last_numbers = found
+            numbers = [wrap(Tensor, array) for array in self.number_arrays(found)]
         draws = [wrap(Tensor, array) for array in self.tape.take()]
-        return self._inputs([flat[place] for place in self.places], draws)
+        return self._inputs([flat[place] for place in self.places], draws, numbers)
 
-    def _inputs(self, arguments: Sequence[Any], draws: Sequence[Any]) -> list[Any]:
-        """The tensors that are the program's inputs in a call with these arguments and random numbers."""
+    @staticmethod
+    def number_arrays(numbers: Sequence[Any]) -> list[Any]:
+        """Python numbers as inputs of a program."""
+        return [np.array(number, DTYPES[number.__class__]) for number in numbers]
+
+    def _inputs(self, arguments: Sequence[Any], draws: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """The tensors that are the program's inputs in a call with these arguments, random numbers and numbers of slots."""
         found: list[Any] = []
         for kind, which in self.sources:
             if kind == "argument":
@@ -415,6 +482,8 @@ class Specialisation:
                 found.append(which[0])
             elif kind == "grad":
                 found.append(found[which].grad)
+            elif kind == "number":
+                found.append(numbers[which])
             else:
                 found.append(draws[which])
         return found
@@ -428,6 +497,10 @@ class Specialisation:
             return self.function(*args, **kwargs)
         try:
             leaves = self.run(inputs)
+        except FailedLate:
+            put_back(states)
+            args, kwargs = tree_unflatten(list(flat), self.spec)
+            return self.function(*args, **kwargs)
         except Mispredicted:
             put_back(states)
             raise
@@ -486,6 +559,10 @@ class Specialisation:
         rest = checked + len(self.later)
         if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:checked], self.outcomes, strict=True)):
             raise Mispredicted
+        try:
+            numbers = self.results.numbers(inputs, found)
+        except Exception:
+            raise FailedLate from None  # nothing has been written
         made = self._made(inputs, found, rest, at_once)
         if self.writes:
             outside = scope()
@@ -503,7 +580,7 @@ class Specialisation:
             finally:
                 restore(outside)
                 del outside
-        return self.results.assembled(inputs, made)
+        return self.results.assembled(inputs, made, numbers)
 
     def _made(self, inputs: Sequence[Any], found: Sequence[Any], rest: int, at_once: bool) -> list[Any]:
         """The tensors over new memory, with their history; behind `rest` lies what forward has made for backward."""
@@ -519,7 +596,7 @@ class Specialisation:
         """The leaves of the results for inputs inside transforms: by ops, in the modes that are in
         force. Nothing is written."""
         made = run_on_tensors(self.forward, inputs, self.forward.outputs[: len(self.results.values)])
-        return self.results.assembled(inputs, made)
+        return self.results.assembled(inputs, made, self.results.numbers(inputs, [t._array for t in made]))
 
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
         """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note
@@ -566,10 +643,10 @@ class Specialisation:
         inputs = [which[0] if kind == "environment" else t for (kind, which), t in sources]
         numbers = [n for n, new in enumerate(self.results.new) if new.differentiable]
         places = {leaf.number: i for i, leaf in enumerate(self.results.leaves) if leaf.kind == NEW and not leaf.path}
-        if self.effects or self.writes or self.tape.draws or not places.keys() >= {*numbers}:
+        if self.effects or self.writes or self.tape.draws or self.slots or not places.keys() >= {*numbers}:
             raise RuntimeError(
                 f"{self.name}: the derivatives of the gradients of a compiled call cannot be traced, since {reason}; "
-                "and the function writes, draws random numbers or returns views, so it is not run again. Ask for them "
+                "and the function writes, draws random numbers, uses numbers that change or returns views, so it is not run again. Ask for them "
                 "from the function itself instead of the compiled one. [nd-compile-again]"
             )
         outside = scope()
@@ -604,6 +681,7 @@ class Derivative(Specialisation):
         self.given = given
         self.given_outcomes = parent.outcomes
         self.strict, self.threads, self.sizes = parent.strict, parent.threads, parent.sizes
+        self.slots = parent.slots
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}
@@ -624,6 +702,16 @@ class Derivative(Specialisation):
     def _returned(self, arguments: list[Any]) -> list[Any]:
         return self.parent._returned(arguments)
 
+    def _number_tape(self, arguments: list[Any]) -> NumberTape:
+        given = [t for t, (kind, _) in zip(arguments, self.parent.sources, strict=False) if kind == "number"]
+        return NumberTape(self.slots.outcomes, given)
+
+    def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
+        broken.is_cured = False  # the slots are those of the function
+
+    def _end_numbers(self, tape: NumberTape) -> None:
+        """Its guards are those of the function."""
+
     def _eagerly(self, inputs: list[Any]) -> list[Any]:
         count = len(self.parent.sources)
         reason = "those of its gradients cannot be"
@@ -643,17 +731,17 @@ class Derivative(Specialisation):
             restore(outside)
             del outside
         with observing(tracer):
+            leaves = [*returned, *[t for _, t in effects]]
+            prepare_numbers(tracer, leaves)
             memories = [o._array.memory for o in tracer.inputs[:count]]
-            found = Results(
-                tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects()
-            )
+            found = Results(tracer, leaves, inputs, memories, self.parent.known_objects())
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             gradients = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
-        leaves: list[Any] = [None] * count
+        of_inputs: list[Any] = [None] * count
         for i, g in zip(wanted, gradients, strict=True):
-            leaves[i] = g
-        return leaves, []
+            of_inputs[i] = g
+        return of_inputs, []
 
 
 @contextmanager

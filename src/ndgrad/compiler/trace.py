@@ -28,6 +28,7 @@ from ndgrad.compiler.holding import same_bits
 from ndgrad.compiler.kernels.ahead import note_op
 from ndgrad.compiler.layouts import Made, arrange, is_orderly, settle
 from ndgrad.compiler.lower.places import reshaped_view
+from ndgrad.compiler.number_tape import NumberTape
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.cse import SMALL_CONSTANT
 from ndgrad.compiler.passes.dead import without_dead
@@ -81,6 +82,8 @@ class Tracer:
         self.outcomes: list[bool] | None = None
         #: whether something may stand for a number that is read: not where the function may ask of which type it is
         self.reads_numbers = True
+        #: Python's arithmetic with numbers that the trace does not know
+        self.numbers = NumberTape()
         #: of those that the function itself asked: where, and the answer
         self.decided: list[tuple[str | None, bool]] = []
         #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
@@ -269,9 +272,7 @@ class Tracer:
             elif type(a) is float or type(a) is int:
                 found.append(a)
             elif type(a) is ReadNumber:
-                if a.tracer is not self:
-                    raise GraphBreak("a number that is read of a tensor outside of a loop's body takes part in it")
-                found.append(a.beside(op, arrays))
+                found.append(a.beside(op, arrays, self))
             else:
                 is_plain = False
                 found.append(self.argument(a))
@@ -281,6 +282,9 @@ class Tracer:
 
     def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
         """Write down an op on values; its results."""
+        for given in (*arguments, *settings.values()):
+            if type(given) is ReadNumber:  # a program is for any number, and this one would be a constant
+                given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
         instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())

@@ -1,0 +1,282 @@
+"""Slots whose number changes between calls: they are inputs of a program instead of guarded values.
+
+A *slot* is a place that the function reaches and that holds a Python float or int: an attribute, an item of a list or a
+dictionary, a closure variable, a global, an argument of the call, or an item of a tuple in such a place. `SeenNumbers`
+remembers, for one compiled function, the slots that held two numbers already. The next trace finds placeholders there
+(Note [Numbers of a call] in ndgrad.compiler.number_tape), and its guards check only the class of the number.
+`NumberSlots` are these slots of one trace.
+
+A slot whose number is needed by value (a size, a key, a text) is guarded by value from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ndgrad.compiler.holding import MISSING, Held, Varying, same
+from ndgrad.compiler.number_tape import NumberTape
+from ndgrad.compiler.read_numbers import ReadNumber
+
+if TYPE_CHECKING:
+    from ndgrad.compiler.environment import Environment
+
+#: Stands for the value of an argument in the kind of a call.
+VARIES = "varies"
+Key = tuple[Any, ...]
+Path = tuple[int, ...]
+
+
+def numbers_in(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
+    """The Python floats and ints in a value that is a number or a tuple, with the way to each."""
+    if type(value) in (float, int):
+        return [(path, value)]
+    if type(value) is tuple:
+        return [found for i, item in enumerate(value) for found in numbers_in(item, (*path, i))]
+    return []
+
+
+def _with(value: Any, path: Path, item: Any) -> Any:
+    """A value with something else at the end of a path."""
+    if not path:
+        return item
+    first, *rest = path
+    return (*value[:first], _with(value[first], tuple(rest), item), *value[first + 1 :])
+
+
+def place_key(held: Held, index: int) -> Key | None:
+    """What a place is called in every environment that reaches it; None if placeholders are not put there."""
+    if held.form is None or held.write is None:
+        return None
+    kind, whose = held.form
+    match kind:
+        case "entries":
+            half = len(held.then) // 2
+            return None if index < half else (kind, id(whose), _name(held.then[index - half]))
+        case "items":
+            return kind, id(whose), index
+        case "cells":
+            return kind, id(whose[index])
+        case "names":
+            space, names = whose
+            return kind, id(space) if type(space) is dict else held.what, names[index]
+        case "slots":
+            return kind, id(whose[0]), whose[1][index]
+    return None
+
+
+def _name(key: Any) -> Any:
+    return key if type(key) in (str, int) else id(key)
+
+
+def _reader(held: Held, index: int) -> Callable[[], Any]:
+    """A function that reads one place."""
+    assert held.form is not None
+    kind, whose = held.form
+    match kind:
+        case "entries":
+            key = held.then[index - len(held.then) // 2]
+            return lambda: whose[key]
+        case "items":
+            return lambda: whose[index]
+        case "cells":
+            cell = whose[index]
+            return lambda: cell.cell_contents
+        case "names":
+            space, name = whose[0], whose[1][index]
+            return lambda: space[name]
+    value, name = whose[0], whose[1][index]
+    return lambda: getattr(value, name)
+
+
+class SeenNumbers:
+    """What a compiled function knows of the numbers that its calls find in slots."""
+
+    def __init__(self) -> None:
+        #: places that held two numbers
+        self.places: set[Key] = set()
+        #: slots that are needed by value: the key of a place, and the path inside it
+        self.by_value: set[tuple[Key, Path]] = set()
+        #: arguments that were two numbers: the structure of the arguments, and the number of the leaf
+        self.arguments: set[tuple[Any, int]] = set()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.places.clear()
+        self.by_value.clear()
+        self.arguments.clear()
+
+    def learn(self, environment: Environment) -> None:
+        """Note the places of an environment that hold other numbers by now."""
+        for held in environment.held:
+            now, then = held.read(), held.then
+            if held.form is not None and held.form[0] == "entries" and len(now) != len(then):
+                now = _by_key(now, then)
+            if len(now) < len(then):
+                continue
+            for index, (a, b) in enumerate(zip(now, then, strict=False)):
+                if a is not b and _is_other_number(a, b):
+                    key = place_key(held, index)
+                    if key is not None:
+                        self.places.add(key)
+
+    def learn_arguments(self, key: Any, others: Sequence[Any], spec: Any, first: int) -> bool:
+        """Note arguments that were other numbers in calls with other keys; True if there are new ones. The kinds of the
+        leaves begin at place `first` of a key."""
+        before = len(self.arguments)
+        for other in others:
+            if other is None or len(other) != len(key) or other[:first] != key[:first]:
+                continue
+            pairs = list(zip(key[first:], other[first:], strict=True))
+            if all(a == b or _are_numbers(a, b) for a, b in pairs):
+                for leaf, (a, b) in enumerate(pairs):
+                    if a != b and (("argument", spec, leaf), ()) not in self.by_value:
+                        self.arguments.add((spec, leaf))
+        return len(self.arguments) != before
+
+    def varies(self, spec: Any, leaf: int, value: Any) -> bool:
+        """True if an argument is an input of programs."""
+        return (
+            bool(self.arguments)
+            and type(value) in (float, int)
+            and (spec, leaf) in self.arguments
+            and (("argument", spec, leaf), ()) not in self.by_value
+        )
+
+    def slots(self, environment: Environment, flat: Sequence[Any], spec: Any) -> NumberSlots:
+        """The slots for a trace in an environment, with arguments."""
+        found: list[Slot] = []
+        for held in environment.held if self.places else ():
+            for index, value in enumerate(held.then):
+                if type(value) in (float, int, tuple) and (key := place_key(held, index)) in self.places:
+                    for path, number in numbers_in(value):
+                        if (key, path) not in self.by_value:
+                            found.append(Slot((key, path), held, index, path, type(number), held.label(index)))
+        for leaf, value in enumerate(flat):
+            if self.varies(spec, leaf, value):
+                found.append(Slot((("argument", spec, leaf), ()), None, leaf, (), type(value), f"argument {leaf}"))
+        return NumberSlots(self, environment, found)
+
+
+def _by_key(now: list[Any], then: list[Any]) -> list[Any]:
+    """The entries that a dictionary has now, in the order of those that it had."""
+    half = len(now) // 2
+    values = {id(k): v for k, v in zip(now[:half], now[half:], strict=True)}
+    keys = then[: len(then) // 2]
+    return [*keys, *[values.get(id(k), MISSING) for k in keys]]
+
+
+def _is_other_number(a: Any, b: Any) -> bool:
+    if type(a) is tuple and type(b) is tuple:
+        return len(a) == len(b) and any(map(_is_other_number, a, b))
+    return type(a) is type(b) and type(a) in (float, int) and not same(a, b)
+
+
+def _are_numbers(a: Any, b: Any) -> bool:
+    """True if two parts of keys are of Python numbers of one class."""
+    return a.__class__ is tuple and b.__class__ is tuple and a[0] is b[0] and a[0] in (float, int)
+
+
+class Slot(NamedTuple):
+    """A place of a number that is an input: an item of a held place, or a leaf of the arguments (`held` is None)."""
+
+    key: tuple[Key, Path]
+    held: Held | None
+    index: int
+    path: Path
+    kind: type
+    label: str
+
+
+class NumberSlots:
+    """The slots that are inputs of one trace."""
+
+    def __init__(self, seen: SeenNumbers, environment: Environment, slots: list[Slot]) -> None:
+        self._seen = seen
+        self.environment = environment
+        self.slots = slots
+        #: the conditions on the numbers, and the numbers that the program takes; None before the end of a trace
+        self.early: Callable[[Sequence[Any]], list[Any] | None] | None = None
+        #: how the conditions came out
+        self.outcomes: list[bool] = []
+        #: placeholders among the arguments, by the number of the leaf
+        self.arguments: dict[int, ReadNumber] = {}
+        self._bind()
+
+    def __bool__(self) -> bool:
+        return bool(self.slots)
+
+    def _bind(self) -> None:
+        """Tell the environment which of its places may hold other numbers."""
+        for held in self.environment.held:
+            held.varying = None
+        for slot in self.slots:
+            if slot.held is not None:
+                templates = slot.held.varying = slot.held.varying or {}
+                before = templates.get(slot.index, slot.held.then[slot.index])
+                templates[slot.index] = _with(before, slot.path, Varying(slot.kind))
+        self._readers = [None if s.held is None else _reader(s.held, s.index) for s in self.slots]
+
+    def install(self, tracer: Any, tape: NumberTape, flat: Sequence[Any]) -> None:
+        """Put placeholders into the slots; `Environment.restore` takes them out again."""
+        self.early = None
+        self.arguments = {}
+        installed: dict[tuple[int, int], tuple[Held, Any]] = {}
+        for number, slot in enumerate(self.slots):
+            if slot.held is None:
+                known = flat[slot.index]
+                self.arguments[slot.index] = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
+                continue
+            where = id(slot.held), slot.index
+            known = _at(slot.held.then[slot.index], slot.path)
+            _, before = installed.get(where, (None, slot.held.then[slot.index]))
+            made = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
+            installed[where] = slot.held, _with(before, slot.path, made)
+        self.environment.install(installed)
+
+    def end(self, tape: NumberTape) -> None:
+        """Take the conditions and inputs of a trace that has ended, in whichever way."""
+        if tape.has_failed:  # with the numbers at hand, and others may do better
+            self.drop(range(len(self.slots)))
+        self.early = tape.early_function()
+        self.outcomes = [outcome for _, outcome in tape.conditions]
+
+    def drop(self, numbers: Any) -> None:
+        """Guard some slots by value, in this trace."""
+        dropped = {*numbers}
+        self.slots = [slot for number, slot in enumerate(self.slots) if number not in dropped]
+        self._bind()
+
+    def need(self, numbers: Any) -> None:
+        """Guard some slots by value, in all traces of the function."""
+        self._seen.by_value |= {self.slots[number].key for number in numbers}
+        self.drop(numbers)
+
+    def argument_varies(self, leaf: int) -> bool:
+        """True if an argument is a slot."""
+        return any(slot.held is None and slot.index == leaf for slot in self.slots)
+
+    def numbers(self, flat: Sequence[Any]) -> list[Any] | None:
+        """The numbers that the program takes in a call; None if a condition on them comes out otherwise."""
+        if self.early is None:
+            return None
+        try:
+            found = [
+                flat[slot.index] if read is None else _at(read(), slot.path)
+                for slot, read in zip(self.slots, self._readers, strict=True)
+            ]
+            return self.early(found)
+        except Exception:
+            return None  # which the function itself will raise
+
+    def mismatch(self, flat: Sequence[Any]) -> str | None:
+        """Why a call needs another trace; None if it does not. The classes of the numbers are right."""
+        if self.slots and self.numbers(flat) is None:
+            return f"a condition on numbers: {', '.join(dict.fromkeys(slot.label for slot in self.slots))}"
+        return None
+
+
+def _at(value: Any, path: Path) -> Any:
+    for i in path:
+        value = value[i]
+    return value
