@@ -47,6 +47,7 @@ from ndgrad.compiler.holding import (
     same,
     same_state,
     set_attributes,
+    set_item,
     set_slots,
     slots_of,
     state_of,
@@ -123,6 +124,8 @@ class Environment:
         self.quick: Callable[[], bool] | None = None
         self.slow: tuple[list[Held], list[list[Any]]] = ([], [])
         self._seen: dict[int, Any] = {}
+        #: on how many ways objects are reached, by identity
+        self._arrivals: collections.Counter[int] = collections.Counter()
         self._names: set[str] = set()
         self._named: list[tuple[Any, set[str], str]] = []
         self._pending: list[tuple[str, Any]] = list(roots)
@@ -167,6 +170,7 @@ class Environment:
         if isinstance(value, Variable):
             self._count(what, value)
             return
+        self._arrivals[id(value)] += 1
         if isinstance(value, NUMBERS) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
@@ -368,6 +372,51 @@ class Environment:
             assert held.write is not None
             held.write(values)
 
+    def placeholder(self, held: Held, place: int) -> Any:
+        """The placeholder that stands in a place; None if there is none."""
+        return self._installed.get((id(held), place))
+
+    def places_of(self, value: Any) -> list[tuple[Held, int]] | None:
+        """The places that hold an object; None if it is reached on other ways as well."""
+        found = [(held, i) for held in self.held for i, v in enumerate(held.then) if v is value]
+        return found if len(found) == self._arrivals[id(value)] else None
+
+    def contents_of(self, container: Any) -> Held | None:
+        """The places inside a list or dictionary."""
+        for held in self.held:
+            if held.form is not None and held.form[0] in ("items", "entries") and held.form[1] is container:
+                return held
+        return None
+
+    def adopt(self, held: Held, place: int, new: Any) -> bool:
+        """Take a list or dictionary of numbers for another one that was in its place, in no other place, and held the same
+        or numbers that may be others; False if it is another."""
+        old = held.then[place]
+        if type(new) not in (list, dict) or type(old) is not type(new) or len(old) != len(new) or id(new) in self._seen:
+            return False
+        inside = self.contents_of(old)
+        if inside is None or inside.is_growing or self._arrivals[id(old)] != 1:
+            return False
+        values = [*new.keys(), *new.values()] if type(new) is dict else list(new)
+        templates = inside.varying or {}
+        for i, (a, b) in enumerate(zip(values, inside.then, strict=True)):
+            if type(a) not in NUMBERS or not (a is b or same(a, b) or (i in templates and fits(a, templates[i]))):
+                return False
+        if type(new) is dict:
+            inside.read, inside.write = (lambda: [*new.keys(), *new.values()]), functools.partial(refill, new)
+            inside.form = "entries", new
+        else:
+            inside.read, inside.write = (lambda: list(new)), functools.partial(relist, new)
+            inside.form = "items", new
+        inside.then, held.then[place] = values, new
+        del self._seen[id(old)]
+        self._seen[id(new)], self._arrivals[id(new)] = new, 1
+        self.generation += 1
+        if not self.moving >= {id(held), id(inside)}:
+            self.moving |= {id(held), id(inside)}
+            self.quick = None
+        return True
+
     def changes(self) -> list[tuple[Held, int, Any]]:
         """What is no longer what it was: (place, its number, what it holds now); a number of -1 if there
         are more or fewer things. A placeholder that was put there is no change."""
@@ -423,7 +472,7 @@ class Environment:
         places, tensors = self.slow if self.quick is not None and self.quick() else (self.held, self.tensors.values())
         for held in places:
             now, then = held.read(), held.then
-            if len(now) == len(then) and all(map(is_, now, then)):
+            if (len(now) == len(then) and all(map(is_, now, then))) or held.is_growing:
                 continue
             if len(now) != len(then):
                 return f"{held.what} has other items"
@@ -439,6 +488,8 @@ class Environment:
                         self.generation += 1
                     continue
                 if not (isinstance(a, Variable) and isinstance(b, Variable)):
+                    if self.adopt(held, i, a):
+                        continue
                     return f"{held.label(i)} has changed"
                 entry = moved.setdefault(id(b), [a, 0])
                 if entry[0] is not a:
@@ -464,6 +515,8 @@ class Environment:
             entries[before][0] = now
             self.tensors[id(now)] = entries[before]
         for held in self.held:
+            if held.is_growing:
+                continue
             then, held.then = held.then, held.read()
             for a, b in zip(then, held.then, strict=True):
                 if a is not b and isinstance(b, Variable):
@@ -472,16 +525,23 @@ class Environment:
         return None
 
     def put(self, held: Held, number: int, value: Any) -> None:
-        """Put a tensor into one of the places, and take it for the one that was there, if it is of the same kind."""
+        """Put an object into one of the places. A tensor is taken for the one that was there, if it is of the same kind, and
+        so are numbers that are inputs, and containers of these."""
         half = len(held.then) // 2
         if held.form is not None and held.form[0] == "entries" and number >= half:
-            held.form[1][held.then[number - half]] = value
+            set_item(held.form[1], held.then[number - half], value)
         else:
             values = held.read()
             values[number] = value
             assert held.write is not None
             held.write(values)
         before = held.then[number]
+        if not isinstance(value, Variable):
+            if held.varying is not None and number in held.varying and fits(value, held.varying[number]):
+                held.then[number] = value
+            else:
+                self.adopt(held, number, value)
+            return
         known = self.tensors.get(id(before))
         if (
             known is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple
@@ -36,6 +37,9 @@ THRASHING = 32
 #: (ndgrad.compiler.lower.templates).
 MOST_SIZES = 64
 THRASHING_SIZES = 256
+#: How many calls are traced because one and the same place has changed: a place that the function itself changes, and others.
+MOST_REPEATS = 4
+MOST_OTHERS = 12
 
 #: Where the kinds of the leaves of arguments begin in the key of a call.
 KINDS = 4
@@ -152,6 +156,10 @@ class CompiledFunction:
         self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
         self._transformed: dict[Any, CompiledFunction] = {}
+        #: how often calls were traced because something that the function reaches had changed, by what it is, and the
+        #: reasons for which they no longer are
+        self._reasons: Counter[str] = Counter()
+        self._told: set[str] = set()
         #: the numbers that calls have found in slots
         self._numbers = SeenNumbers()
         self._lock = make_lock()
@@ -325,16 +333,17 @@ class CompiledFunction:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
             # the newest first, and those that break last: they may do so because of their values
             newest = self.entries[::-1]
+            other: Entry | None = None
             for entry in sorted(newest, key=lambda entry: entry.made is None):
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
                         return entry
-                    reason = mismatch
-            unfit = None
+                    reason, other = mismatch, other or entry
+            unfit = None if other is None else self._repeated(reason, other)
             if len(tried) >= MOST_WAYS:
                 unfit = f"values decide what it does, otherwise than in {len(tried)} programs; use where or cond"
-            elif self._thrashes():
+            elif unfit is None and self._thrashes():
                 unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
             if unfit is not None:
                 return Entry(None, None, None, GraphBreak(unfit))
@@ -358,6 +367,24 @@ class CompiledFunction:
                 for i, leaf in enumerate(flat)
             ],
         )
+
+    def _repeated(self, reason: str, other: Entry) -> str | None:
+        """Why a call is not traced for a reason for which calls were traced before; None if it is. A place that the
+        function itself changes, or that has kept a trace from its end, is another one at each call."""
+        count = self._reasons[reason]
+        is_own = other.made is None or other.made.changes_place(reason)
+        self._reasons[reason] += 1
+        if count < (MOST_REPEATS if is_own else MOST_OTHERS):
+            return None
+        unfit = f"{reason} at each call that was traced ({count} of them)"
+        if reason not in self._told:
+            self._told.add(reason)
+            warnings.warn(
+                f"{self!r} runs eagerly from now on, except for the kinds of calls that it knows: {unfit}. Pass what "
+                "changes as a tensor, or do not use its value.",
+                stacklevel=5,
+            )
+        return unfit
 
     def _sizes(self, key: Any) -> Sizes | None:
         """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes
@@ -488,6 +515,8 @@ class CompiledFunction:
             self._transformed.clear()
             self._forms.clear()
             self._numbers.clear()
+            self._reasons.clear()
+            self._told.clear()
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 import types
 from collections.abc import Callable, Iterable
@@ -32,9 +33,10 @@ NUMBERS = (
 class Held:
     """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of
     places they are, and whose, to those who can read them without Python (see ndgrad.compiler.snapshot). `varying` has
-    the places that may hold other numbers, with what they may hold (see ndgrad.compiler.number_slots)."""
+    the places that may hold other numbers, with what they may hold (see ndgrad.compiler.number_slots); of a list that only
+    grows (see ndgrad.compiler.slot_effects) `is_growing` is True, and its items are not compared."""
 
-    __slots__ = ("form", "labels", "read", "then", "varying", "what", "write")
+    __slots__ = ("form", "is_growing", "labels", "read", "then", "varying", "what", "write")
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Held:
         self.write = write
         self.form = form
         self.varying: dict[int, Any] | None = None
+        self.is_growing = False
 
     def label(self, place: int) -> str:
         """The name of one of the places."""
@@ -132,6 +135,16 @@ def refill(d: Any, items: list[Any]) -> None:
         return
     d.clear()
     d.update(zip(items[:half], items[half:], strict=True))
+
+
+def set_item(d: Any, key: Any, value: Any) -> None:
+    """Set an entry of a dictionary as Python's own do: what a class of the user's does besides was traced."""
+    (collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict).__setitem__(d, key, value)
+
+
+def extend(items: Any, values: Iterable[Any]) -> None:
+    """Append items to a list or deque as Python's own do."""
+    (collections.deque if isinstance(items, collections.deque) else list).extend(items, values)
 
 
 def relist(items: Any, values: list[Any]) -> None:

@@ -11,12 +11,16 @@ A slot whose number is needed by value (a size, a key, a text) is guarded by val
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.compiler.holding import MISSING, Held, Varying, same
 from ndgrad.compiler.number_tape import NumberTape
+from ndgrad.compiler.patched_functions import PATCHED
 from ndgrad.compiler.read_numbers import ReadNumber
+from ndgrad.compiler.slot_effects import Effect, Growth, NewEntry, growing
 
 if TYPE_CHECKING:
     from ndgrad.compiler.environment import Environment
@@ -52,16 +56,16 @@ def place_key(held: Held, index: int) -> Key | None:
     match kind:
         case "entries":
             half = len(held.then) // 2
-            return None if index < half else (kind, id(whose), _name(held.then[index - half]))
+            return None if index < half else (kind, held.what, _name(held.then[index - half]))
         case "items":
-            return kind, id(whose), index
+            return kind, held.what, index
         case "cells":
             return kind, id(whose[index])
         case "names":
             space, names = whose
-            return kind, id(space) if type(space) is dict else held.what, names[index]
+            return kind, held.what, id(space) if type(space) is dict else None, names[index]
         case "slots":
-            return kind, id(whose[0]), whose[1][index]
+            return kind, held.what, whose[1][index]
     return None
 
 
@@ -76,9 +80,9 @@ def _reader(held: Held, index: int) -> Callable[[], Any]:
     match kind:
         case "entries":
             key = held.then[index - len(held.then) // 2]
-            return lambda: whose[key]
+            return lambda: held.form[1][key]  # type: ignore[index]  # which may be another dictionary by then
         case "items":
-            return lambda: whose[index]
+            return lambda: held.form[1][index]  # type: ignore[index]
         case "cells":
             cell = whose[index]
             return lambda: cell.cell_contents
@@ -89,36 +93,68 @@ def _reader(held: Held, index: int) -> Callable[[], Any]:
     return lambda: getattr(value, name)
 
 
+def _is_number(leaf: Any) -> bool:
+    return type(leaf) is ReadNumber
+
+
 class SeenNumbers:
     """What a compiled function knows of the numbers that its calls find in slots."""
 
     def __init__(self) -> None:
         #: places that held two numbers
         self.places: set[Key] = set()
+        #: lists and deques to which items were appended
+        self.growing: set[str] = set()
         #: slots that are needed by value: the key of a place, and the path inside it
-        self.by_value: set[tuple[Key, Path]] = set()
+        self.by_value: set[tuple[Any, Any]] = set()
         #: arguments that were two numbers: the structure of the arguments, and the number of the leaf
         self.arguments: set[tuple[Any, int]] = set()
 
     def clear(self) -> None:
         """Forget everything."""
         self.places.clear()
+        self.growing.clear()
         self.by_value.clear()
         self.arguments.clear()
 
     def learn(self, environment: Environment) -> None:
         """Note the places of an environment that hold other numbers by now."""
         for held in environment.held:
-            now, then = held.read(), held.then
-            if held.form is not None and held.form[0] == "entries" and len(now) != len(then):
-                now = _by_key(now, then)
-            if len(now) < len(then):
+            if not held.is_growing:
+                self._learn(environment, held, held.read())
+
+    def _learn(self, environment: Environment, held: Held, now: list[Any]) -> None:
+        then = held.then
+        kind = "" if held.form is None else held.form[0]
+        if kind == "items" and len(now) > len(then) and all(map(is_, now, then)):
+            self.growing.add(held.what)
+        if isinstance(held.form[1] if held.form else None, collections.deque) and [*map(id, now)] != [*map(id, then)]:
+            self.growing.add(held.what)
+        if kind == "entries" and len(now) != len(then):
+            now = _by_key(now, then)
+        if len(now) < len(then):
+            return
+        for index, (a, b) in enumerate(zip(now, then, strict=False)):
+            if a is b:
                 continue
-            for index, (a, b) in enumerate(zip(now, then, strict=False)):
-                if a is not b and _is_other_number(a, b):
-                    key = place_key(held, index)
-                    if key is not None:
-                        self.places.add(key)
+            if _is_other_number(a, b) or (b is None and type(a) in (float, int)):
+                key = place_key(held, index)
+                if key is not None:
+                    self.places.add(key)
+            elif type(a) in (list, dict) and type(a) is type(b) and (inside := environment.contents_of(b)) is not None:
+                self._learn(environment, inside, list(a) if type(a) is list else [*a.keys(), *a.values()])
+
+    def learn_effects(self, effects: Sequence[tuple[Effect, Sequence[Any]]]) -> None:
+        """Note the places into which a function puts other numbers in each call."""
+        for effect, leaves in effects:
+            if effect.held is None or not any(map(_is_number, leaves)):
+                continue
+            if isinstance(effect, Growth):
+                self.growing.add(effect.held.what)
+            elif isinstance(effect, NewEntry):
+                self.places.add(("entries", effect.held.what, _name(effect.key)))
+            elif (key := place_key(effect.held, effect.number)) is not None:
+                self.places.add(key)
 
     def learn_arguments(self, key: Any, others: Sequence[Any], spec: Any, first: int) -> bool:
         """Note arguments that were other numbers in calls with other keys; True if there are new ones. The kinds of the
@@ -155,7 +191,16 @@ class SeenNumbers:
         for leaf, value in enumerate(flat):
             if self.varies(spec, leaf, value):
                 found.append(Slot((("argument", spec, leaf), ()), None, leaf, (), type(value), f"argument {leaf}"))
-        return NumberSlots(self, environment, found)
+        lists = [held for held in environment.held if held.what in self.growing and ("growing", held.what) not in self.by_value]
+        return NumberSlots(self, environment, found, [held for held in lists if _may_grow(environment, held)])
+
+
+def _may_grow(environment: Environment, held: Held) -> bool:
+    """True if something can stand for a list in all places that hold it."""
+    if held.form is None or held.form[0] != "items" or type(held.form[1]) not in (list, collections.deque):
+        return False
+    places = environment.places_of(held.form[1])
+    return bool(places) and all(place_key(*place) is not None for place in places or ())
 
 
 def _by_key(now: list[Any], then: list[Any]) -> list[Any]:
@@ -191,8 +236,15 @@ class Slot(NamedTuple):
 class NumberSlots:
     """The slots that are inputs of one trace."""
 
-    def __init__(self, seen: SeenNumbers, environment: Environment, slots: list[Slot]) -> None:
+    def __init__(
+        self, seen: SeenNumbers, environment: Environment, slots: list[Slot], growing: Sequence[Held] = ()
+    ) -> None:
         self._seen = seen
+        #: lists that only grow, and what stands for them while the function is traced
+        self.growing = list(growing)
+        self.stand_ins: list[Any] = []
+        #: those of them that the function looks at, by the identity of the `Held`
+        self.looked_at: set[int] = set()
         self.environment = environment
         self.slots = slots
         #: the conditions on the numbers, and the numbers that the program takes; None before the end of a trace
@@ -201,15 +253,25 @@ class NumberSlots:
         self.outcomes: list[bool] = []
         #: placeholders among the arguments, by the number of the leaf
         self.arguments: dict[int, ReadNumber] = {}
+        reached = environment.reached
+        #: functions of Python's that take placeholders (see ndgrad.compiler.patched_functions)
+        self.functions = [
+            made for made in PATCHED.values() if id(made.original) not in reached or self._can_replace(made.original)
+        ]
         self._bind()
 
+    def _can_replace(self, value: Any) -> bool:
+        """True if something can stand for an object in all places that hold it."""
+        places = self.environment.places_of(value)
+        return bool(places) and all(place_key(*place) is not None for place in places or ())
+
     def __bool__(self) -> bool:
-        return bool(self.slots)
+        return bool(self.slots or self.growing)
 
     def _bind(self) -> None:
         """Tell the environment which of its places may hold other numbers."""
         for held in self.environment.held:
-            held.varying = None
+            held.varying, held.is_growing = None, held in self.growing
         for slot in self.slots:
             if slot.held is not None:
                 templates = slot.held.varying = slot.held.varying or {}
@@ -232,12 +294,22 @@ class NumberSlots:
             _, before = installed.get(where, (None, slot.held.then[slot.index]))
             made = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
             installed[where] = slot.held, _with(before, slot.path, made)
+        self.stand_ins = []
+        for held in self.growing:
+            made = growing(held, self.looked_at)
+            held.then = held.read()
+            self.stand_ins.append(made)
+            for holder, place in self.environment.places_of(made.original) or ():
+                installed[id(holder), place] = holder, made
+        for made in self.functions:
+            for holder, place in self.environment.places_of(made.original) or ():
+                installed[id(holder), place] = holder, made
         self.environment.install(installed)
 
     def end(self, tape: NumberTape) -> None:
         """Take the conditions and inputs of a trace that has ended, in whichever way."""
         if tape.has_failed:  # with the numbers at hand, and others may do better
-            self.drop(range(len(self.slots)))
+            self.drop_all()
         self.early = tape.early_function()
         self.outcomes = [outcome for _, outcome in tape.conditions]
 
@@ -247,10 +319,21 @@ class NumberSlots:
         self.slots = [slot for number, slot in enumerate(self.slots) if number not in dropped]
         self._bind()
 
+    def drop_all(self) -> None:
+        """Guard everything by value, in this trace."""
+        self.growing = []
+        self.drop(range(len(self.slots)))
+
     def need(self, numbers: Any) -> None:
-        """Guard some slots by value, in all traces of the function."""
+        """Guard some slots by value, in all traces of the function, and lists that it looks at."""
         self._seen.by_value |= {self.slots[number].key for number in numbers}
+        self._seen.by_value |= {("growing", held.what) for held in self.growing if id(held) in self.looked_at}
+        self.growing = [held for held in self.growing if id(held) not in self.looked_at]
         self.drop(numbers)
+
+    def note_effects(self, effects: Sequence[tuple[Effect, Sequence[Any]]]) -> None:
+        """Note the effects of the function that is traced."""
+        self._seen.learn_effects(effects)
 
     def argument_varies(self, leaf: int) -> bool:
         """True if an argument is a slot."""

@@ -58,6 +58,8 @@ def compare_quickly(environment: Environment) -> None:
     guards: list[Guard] = [Is(Place(object=process).slot(Process, "named"), False)]
     places, tensors = [], []
     for held in environment.held:
+        if held.is_growing:
+            continue
         # places whose numbers are inputs may hold others
         found = None if id(held) in environment.moving or held.varying else _guards(held)
         if found is None:

@@ -33,14 +33,13 @@ from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.op_observers import observing
-from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.compiler.backend import Runner, runs_on_numpy
 from ndgrad.compiler.decisions import FailedLate, Mispredicted
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
-from ndgrad.compiler.holding import Held
 from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.templates import Sizes
@@ -50,9 +49,11 @@ from ndgrad.compiler.number_tape import DTYPES, NumberTape
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
+from ndgrad.compiler.patched_functions import patched
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import NEW, Results, prepare_numbers
+from ndgrad.compiler.slot_effects import Effect, EffectFinder, original_of
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer
 from ndgrad.compiler.users_lines import line_of
@@ -67,22 +68,6 @@ _USED_UP = ("[nd-freed-graph]", "[nd-overwritten]")
 MOST_TRACES = 8
 #: Bytes that a call writes into inputs, from which on it pays not to copy them.
 LARGE_WRITE = 1 << 16
-
-
-class Effect:
-    """A place that the function puts a tensor into: an item of what it reaches, or the gradient of an input."""
-
-    def __init__(self, held: Held | None, number: int) -> None:
-        self.held = held
-        self.number = number
-
-    def apply(self, inputs: Sequence[Any], value: Any, environment: Environment) -> None:
-        """Put the tensor of this call there."""
-        if self.held is None:
-            # of the right kind: it was, for such a tensor, when it was traced
-            meta_of(inputs[self.number]).grad = value
-        else:
-            environment.put(self.held, self.number, value)
 
 
 class Specialisation:
@@ -113,7 +98,7 @@ class Specialisation:
         #: the numbers that calls find in slots
         self.slots = NumberSlots(SeenNumbers(), environment, []) if slots is None else slots
         if environment.may_ask_for_types:
-            self.slots.drop(range(len(self.slots.slots)))
+            self.slots.drop_all()
         #: whether sums and products keep the order that the function gives them
         self.strict = strict
         self.threads = threads
@@ -195,7 +180,7 @@ class Specialisation:
             self._break_numbers(tape, broken)
             raise
         if tape.has_failed and self.slots:
-            self.slots.drop(range(len(self.slots.slots)))
+            self.slots.drop_all()
             broken = GraphBreak("the function catches an error of arithmetic with numbers that change")
             broken.is_cured = True
             raise broken
@@ -215,7 +200,7 @@ class Specialisation:
     def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
         """Take the numbers of a trace that has ended with a break: slots that are needed by value, and conditions that lead
         to the break."""
-        if tape.needed:
+        if tape.needed or self.slots.looked_at:
             self.slots.need(tape.needed)
         if not broken.is_cured:
             self.slots.end(tape)
@@ -225,17 +210,24 @@ class Specialisation:
         self.slots.end(tape)
 
     def _trace_with(self, tracer: Tracer, arguments: list[Any]) -> None:
-        with tracing(tracer, self.environment):
-            if self.slots:
+        with tracing(tracer, self.environment), patched(self.slots.functions if tracer.reads_numbers else ()):
+            if tracer.reads_numbers:
                 self.slots.install(tracer, tracer.numbers, self.plain)
             returned, effects = self._outcome(tracer, arguments)
-            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
+            left = self._changed_identities()
             with observing(tracer):
                 self._finish(tracer, returned, effects)
-            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
+            if left != self._changed_identities():
                 raise GraphBreak("a backward function or hook inside changes something outside")
 
-    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
+    def _changed_identities(self) -> list[Any]:
+        """What the function has changed, and the identities of what is there now."""
+        return [
+            (held, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
+            for held, number, now in self.environment.changes()
+        ]
+
+    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
         """The leaves of what the function returns, and what else it leaves behind."""
         tracer.draws.given = [t for t, (kind, _) in zip(arguments, self.sources, strict=False) if kind == "draw"]
         with observing(tracer):
@@ -249,7 +241,10 @@ class Specialisation:
         """The leaves of what the function returns."""
         args, kwargs = given = self._given(arguments)
         before, _ = tree_flatten(given)
-        returned, self.result_spec = tree_flatten(self.function(*args, **kwargs))
+        result = self.function(*args, **kwargs)
+        reached = self.environment.reached
+        returned, self.result_spec = tree_flatten(result, lambda t: type(t) in (list, dict) and id(t) in reached)
+        self._result = result
         after, spec = tree_flatten(given)
         if spec != self.spec or any(a is not b for a, b in zip(before, after, strict=True)):
             raise GraphBreak("a container among the arguments is changed")
@@ -270,28 +265,27 @@ class Specialisation:
             self.spec,
         )
 
-    def _effects(self, tracer: Tracer) -> list[tuple[Effect, Any]]:
-        """What the function has left behind, and with which tensor; the environment is put back as it was."""
-        found: list[tuple[Effect, Any]] = []
+    def _effects(self, tracer: Tracer) -> list[tuple[Effect, list[Any]]]:
+        """What the function has left behind, and with which leaves; the environment is put back as it was."""
+        finder = EffectFinder(self.environment, self._result)
+        del self._result
         for held, number, now in self.environment.changes():
-            if number == -2:
-                raise GraphBreak("the function draws from a generator of random numbers")
-            if number < 0 or held.write is None:
-                raise GraphBreak(f"the function changes {held.what}")
-            if not isinstance(now, Variable):
-                raise GraphBreak(f"the function changes {held.label(number)}")
-            found.append((Effect(held, number), now))
+            finder.note(held, number, now)
+        for made in self.slots.stand_ins:
+            finder.add_growth(made.held, made.new_items())
+        found = finder.found
+        self.slots.note_effects(found)
         for number, outside in enumerate(tracer.inputs):
             reason = outside.change()
             if reason is not None:
                 raise GraphBreak(reason)
             if outside._meta.held is not outside.grad_before:
-                found.append((Effect(None, number), outside._meta.held))
+                found.append((Effect(None, number), [outside._meta.held]))
         return found
 
-    def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, Any]]) -> None:
+    def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, list[Any]]]) -> None:
         tracer.check_lent()
-        leaves = [*returned, *[t for _, t in effects]]
+        leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
         prepare_numbers(tracer, leaves)
         inputs = [o.source for o in tracer.inputs]
         memories = [o._array.memory for o in tracer.inputs]
@@ -443,6 +437,13 @@ class Specialisation:
             return reason
         return self._other_gradients(flat) if self.gradients_asked else None
 
+    def changes_place(self, reason: str) -> bool:
+        """True if a call changes the place that a reason for another trace begins with."""
+        return any(
+            effect.held is not None and reason.startswith(effect.held.label(effect.number) if effect.number >= 0 else effect.held.what)
+            for effect in self.effects
+        )
+
     def _other_gradients(self, flat: Sequence[Any]) -> str | None:
         numbers = [None] * sum(kind == "number" for kind, _ in self.sources)
         inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws), numbers)
@@ -514,9 +515,10 @@ class Specialisation:
 
     def _returned_by_call(self, inputs: Sequence[Any], leaves: list[Any]) -> Any:
         """What a call returns, after it has left behind what the function does."""
-        count = len(leaves) - len(self.effects)
-        for effect, value in zip(self.effects, leaves[count:], strict=True):
-            effect.apply(inputs, value, self.environment)
+        count = place = len(leaves) - sum([effect.leaves for effect in self.effects])
+        for effect in self.effects:
+            effect.apply(inputs, leaves[place : place + effect.leaves], self.environment)
+            place += effect.leaves
         return tree_unflatten(leaves[:count], self.result_spec)
 
     def computes_at_once(self) -> bool:
@@ -717,7 +719,7 @@ class Derivative(Specialisation):
         reason = "those of its gradients cannot be"
         return self.parent._gradients_by_function(self.given, inputs[:count], inputs[count:], reason)
 
-    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
+    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
         with observing(tracer):
             for t in arguments:
                 tracer.outside_of(t, payload_of(t))
@@ -731,7 +733,7 @@ class Derivative(Specialisation):
             restore(outside)
             del outside
         with observing(tracer):
-            leaves = [*returned, *[t for _, t in effects]]
+            leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
             prepare_numbers(tracer, leaves)
             memories = [o._array.memory for o in tracer.inputs[:count]]
             found = Results(tracer, leaves, inputs, memories, self.parent.known_objects())
