@@ -339,7 +339,8 @@ class CompiledFunction:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
                         return entry
-                    reason, other = mismatch, other or entry
+                    if other is None:  # the newest knows most of what varies
+                        reason, other = mismatch, entry
             unfit = None if other is None else self._repeated(reason, other)
             if len(tried) >= MOST_WAYS:
                 unfit = f"values decide what it does, otherwise than in {len(tried)} programs; use where or cond"

@@ -223,8 +223,11 @@ class Specialisation:
     def _changed_identities(self) -> list[Any]:
         """What the function has changed, and the identities of what is there now."""
         return [
-            (held, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
-            for held, number, now in self.environment.changes()
+            *[
+                (held, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
+                for held, number, now in self.environment.changes()
+            ],
+            *[[*map(id, made.new_items())] for made in self.slots.stand_ins],
         ]
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:

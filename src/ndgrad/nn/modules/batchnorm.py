@@ -116,7 +116,7 @@ class _BatchNorm(_NormBase):
         counts = self.training and self.track_running_stats and self.num_batches_tracked is not None
         momentum = 0.0 if self.momentum is None else self.momentum
         if counts and self.momentum is None:
-            momentum = 1.0 / (float(self.num_batches_tracked) + 1.0)  # the plain average of all batches
+            momentum = 1.0 / (self.num_batches_tracked.item() + 1.0)  # the plain average of all batches
         # Without statistics to fall back on, evaluation too uses those of the batch.
         of_batch = self.training or (self.running_mean is None and self.running_var is None)
         remember = not self.training or self.track_running_stats
