@@ -372,6 +372,10 @@ class Environment:
             assert held.write is not None
             held.write(values)
 
+    def watch(self, what: str, read: Callable[[], Any]) -> None:
+        """Compare something else before each call: what `read` gives."""
+        self.held.append(Held(what, (), lambda: [read()], None))
+
     def placeholder(self, held: Held, place: int) -> Any:
         """The placeholder that stands in a place; None if there is none."""
         return self._installed.get((id(held), place))

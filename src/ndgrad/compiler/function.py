@@ -451,13 +451,13 @@ class CompiledFunction:
             entry.once = True
             return
         environment = made.environment
-        if entry.rows >= MOST_ROWS:  # it is not for rows
+        is_other = bool(made.slots) and made.last_numbers != entry.numbers  # a row is for the numbers of one call
+        entry.numbers = made.last_numbers
+        if entry.rows >= MOST_ROWS or made.needs_python or is_other:  # it is not for rows
             if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
                 with self._lock:
                     entry.comparisons += 1
                     compare_quickly(environment)
-        elif made.slots and (made.last_numbers != entry.numbers):
-            entry.numbers = made.last_numbers  # a row is for one number, and this one may be another at each call
         elif (
             known is None
             or known.snapshot.generation != environment.generation

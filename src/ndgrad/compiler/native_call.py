@@ -52,7 +52,7 @@ def can_be_native() -> bool:
 class NativeCall:
     """One specialisation as a row of a builtin, and what comes after the native part of a call."""
 
-    def __init__(self, made: Specialisation) -> None:
+    def __init__(self, made: Specialisation, numbers: Sequence[Any]) -> None:
         assert made.ran is not None
         self.made = made
         self.snapshot = Snapshot(made.environment)
@@ -74,8 +74,8 @@ class NativeCall:
         #: whether calls should run another program from now on
         self.is_stale = False
         self.row: Row | None = None
-        #: the numbers that calls find in slots, and their tensors
-        self.numbers = made.last_numbers
+        #: the numbers that the guards are for, and their tensors
+        self.numbers = numbers
         self.number_tensors = [wrap(Tensor, array) for array in made.number_arrays(self.numbers)]
 
     def _is_number_with_gradients(self) -> bool:
@@ -143,7 +143,10 @@ def native_call(
         arguments = _Arguments(args, kwargs)
     except _NotSimple:
         return None
-    call = NativeCall(made)
+    numbers = made.slots.numbers_then(tree_flatten((args, kwargs))[0])
+    if numbers is None:
+        return None
+    call = NativeCall(made, numbers)
     if call.is_in_place and call.snapshot.left_over:
         return None
     guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]

@@ -352,6 +352,16 @@ class NumberSlots:
         except Exception:
             return None  # which the function itself will raise
 
+    def numbers_then(self, flat: Sequence[Any]) -> list[Any] | None:
+        """The same for what places held when they were last compared."""
+        found = [
+            flat[slot.index] if slot.held is None else _at(slot.held.then[slot.index], slot.path) for slot in self.slots
+        ]
+        try:
+            return [] if self.early is None else self.early(found)
+        except Exception:
+            return None
+
     def mismatch(self, flat: Sequence[Any]) -> str | None:
         """Why a call needs another trace; None if it does not. The classes of the numbers are right."""
         if self.slots and self.numbers(flat) is None:

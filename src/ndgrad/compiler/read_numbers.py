@@ -272,10 +272,17 @@ def _operate_late(
     kind = _late_kind(late, name, arguments, kinds)
     if name == "truediv":
         _check_divisor(late, arguments[1])
-    if name not in _CERTAIN or (kind is float and int in kinds and name != "float"):
+    if name not in _CERTAIN or (kind is float and any(map(_may_be_large, arguments))):
         tape.may_fail_late = True
     place = tape.operate(function, written, kind if name not in _LATE_KINDS else None, None)
     return ReadNumber(late.tracer, tape, place, kind, made_by=(name, arguments))
+
+
+def _may_be_large(argument: Any) -> bool:
+    """True if an argument may be an integer that no float is as large as. Those that are read, or inputs, are not."""
+    if type(argument) is not ReadNumber:
+        return type(argument) is int and abs(argument) > EXACT
+    return argument.kind is int and not argument.is_early and argument.made_by is not None
 
 
 def _late_kind(late: ReadNumber, name: str, arguments: tuple[Any, ...], kinds: list[type]) -> type:

@@ -135,6 +135,11 @@ class EffectFinder:
         if items:
             self._add(held.what, lambda spec, leaves: Growth(held, -1, spec, leaves), items)
 
+    def add_call(self, function: Any, arguments: tuple[Any, ...], kind: Any) -> None:
+        """Note a call that is made after the program; `kind` is the class of such effects."""
+        leaves, spec = tree_flatten(arguments)
+        self.found.append((kind(function, spec, len(leaves)), leaves))
+
     def _add(self, label: str, make: Any, value: Any) -> None:
         leaves, spec = tree_flatten(value, self._is_leaf)
         if not isinstance(value, Variable):

@@ -37,6 +37,7 @@ from ndgrad.autograd.variable import Variable, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.compiler.backend import Runner, runs_on_numpy
 from ndgrad.compiler.decisions import FailedLate, Mispredicted
+from ndgrad.compiler.deferred_calls import DeferredCall, deferring
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
@@ -172,6 +173,7 @@ class Specialisation:
         tracer = Tracer(self.name, admits, self.environment.generator_state)
         tracer.reads_numbers = not self.environment.may_ask_for_types
         tracer.outcomes = self.given_outcomes
+        tracer.watch = self.environment.watch
         self.grad_enabled = thread.grad_enabled
         tape = tracer.numbers = self._number_tape(arguments)
         try:
@@ -210,17 +212,17 @@ class Specialisation:
         self.slots.end(tape)
 
     def _trace_with(self, tracer: Tracer, arguments: list[Any]) -> None:
-        with tracing(tracer, self.environment), patched(self.slots.functions if tracer.reads_numbers else ()):
+        with tracing(tracer, self.environment), deferring(), patched(self.slots.functions if tracer.reads_numbers else ()):
             if tracer.reads_numbers:
                 self.slots.install(tracer, tracer.numbers, self.plain)
             returned, effects = self._outcome(tracer, arguments)
-            left = self._changed_identities()
+            left = self._changed_identities(tracer)
             with observing(tracer):
                 self._finish(tracer, returned, effects)
-            if left != self._changed_identities():
+            if left != self._changed_identities(tracer):
                 raise GraphBreak("a backward function or hook inside changes something outside")
 
-    def _changed_identities(self) -> list[Any]:
+    def _changed_identities(self, tracer: Tracer) -> list[Any]:
         """What the function has changed, and the identities of what is there now."""
         return [
             *[
@@ -228,6 +230,7 @@ class Specialisation:
                 for held, number, now in self.environment.changes()
             ],
             *[[*map(id, made.new_items())] for made in self.slots.stand_ins],
+            len(tracer.deferred),
         ]
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
@@ -276,6 +279,8 @@ class Specialisation:
             finder.note(held, number, now)
         for made in self.slots.stand_ins:
             finder.add_growth(made.held, made.new_items())
+        for function, given in tracer.deferred:
+            finder.add_call(function, given, DeferredCall)
         found = finder.found
         self.slots.note_effects(found)
         for number, outside in enumerate(tracer.inputs):

@@ -82,6 +82,10 @@ class Tracer:
         self.outcomes: list[bool] | None = None
         #: whether something may stand for a number that is read: not where the function may ask of which type it is
         self.reads_numbers = True
+        #: calls to be made after the program (see ndgrad.compiler.deferred_calls)
+        self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        #: notes what a call has to compare before it runs: what it is, and a function that reads it
+        self.watch: Callable[[str, Callable[[], Any]], None] = _watch_nothing
         #: Python's arithmetic with numbers that the trace does not know
         self.numbers = NumberTape()
         #: of those that the function itself asked: where, and the answer
@@ -469,6 +473,10 @@ class Tracer:
         (row,) = self.emit(reshape, (part,), {"shape": (part.size,)})
         (out,) = self.emit(find("scatter"), (flat, index, row), {"dim": 0})
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
+
+
+def _watch_nothing(what: str, read: Callable[[], Any]) -> None:
+    raise GraphBreak(f"a loop or branch depends on {what}")
 
 
 # ----- devices --------------------------------------------------------------------------------------------------------

@@ -41,6 +41,11 @@ class _Watched:
         return getattr(self._stream, name)
 
 
+def is_watched(stream: Any) -> bool:
+    """True for a stream that traced functions cannot write to."""
+    return isinstance(stream, _Watched)
+
+
 def _get_state(self: Generator) -> Any:
     tracer = current_tracer.get()
     return _GENERATOR["get_state"](self) if tracer is None else tracer.draws.state(tracer, self)
