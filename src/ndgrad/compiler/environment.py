@@ -504,6 +504,22 @@ class Environment:
                 return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
         return self._move(moved) if moved else None
 
+    def check_numbers(self) -> bool:
+        """True if a place whose numbers are inputs holds something else that is new."""
+        for held in self.held:
+            templates = held.varying
+            if templates is None:
+                continue
+            now, then = held.read(), held.then
+            if len(now) != len(then):
+                return True
+            for i, (a, b) in enumerate(zip(now, then, strict=True)):
+                if a is not b:
+                    if i not in templates or not fits(a, templates[i]):
+                        return True
+                    then[i] = a
+        return False
+
     def _move(self, moved: dict[int, list[Any]]) -> str | None:
         """Take tensors for others that stand in their place: in all of their places, and each for one."""
         for before, (now, count) in moved.items():

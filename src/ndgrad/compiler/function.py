@@ -21,7 +21,7 @@ from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.calls import MISS, NativeEntry
-from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, native_call
+from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, has_fresh_numbers, native_call
 from ndgrad.compiler.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad.compiler.recorded import RecordedCall
 from ndgrad.compiler.snapshot import compare_quickly
@@ -152,6 +152,8 @@ class CompiledFunction:
         #: ndgrad.compiler.native_call), if there is one
         self._rows: NativeEntry | None = None
         self._native: Callable[..., Any] = _no_row
+        #: what has to be done before it is called
+        self._refreshes: tuple[Callable[[], None], ...] = ()
         #: by kinds of calls with arrays of NumPy's: what they return, None where their contents count
         self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
@@ -213,6 +215,8 @@ class CompiledFunction:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for refresh in self._refreshes:
+            refresh()
         found = self._native(*args, **kwargs)
         if found is not MISS:
             call = found[0]
@@ -302,7 +306,7 @@ class CompiledFunction:
         self._in_vain += 1
         if self._in_vain > MOST_IN_VAIN:
             self._last = None
-            self._rows, self._native = None, _no_row
+            self._rows, self._native, self._refreshes = None, _no_row, ()
 
     def explained(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
         """The entry for arguments, arrays of NumPy's among them, and what it is given."""
@@ -451,7 +455,9 @@ class CompiledFunction:
             entry.once = True
             return
         environment = made.environment
-        is_other = bool(made.slots) and made.last_numbers != entry.numbers  # a row is for the numbers of one call
+        # a row is for the numbers of one call, unless they can be written into it
+        is_fresh = has_fresh_numbers(made)
+        is_other = bool(made.slots) and made.last_numbers != entry.numbers and not is_fresh
         entry.numbers = made.last_numbers
         if entry.rows >= MOST_ROWS or made.needs_python or is_other:  # it is not for rows
             if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
@@ -461,7 +467,7 @@ class CompiledFunction:
         elif (
             known is None
             or known.snapshot.generation != environment.generation
-            or known.numbers != made.last_numbers
+            or (known.numbers != made.last_numbers and not is_fresh)
         ):
             with self._lock:
                 if entry.native is known and entry in self.entries:
@@ -478,6 +484,7 @@ class CompiledFunction:
         assert call.row is not None
         self._rows.add(call.row, first=True)
         entry.native, self._native = call, self._rows.call
+        self._note_refreshes()
 
     def _forget_row(self, call: NativeCall) -> None:
         """A call of this kind is to run by another program."""
@@ -491,6 +498,11 @@ class CompiledFunction:
         if self._rows is not None and entry.native is not None and entry.native.row is not None:
             self._rows.remove(entry.native.row)
         entry.native = None
+        self._note_refreshes()
+
+    def _note_refreshes(self) -> None:
+        calls = [entry.native for entry in self.entries if entry.native is not None]
+        self._refreshes = tuple([call.refresh for call in calls if call.refreshes])
 
     # ----- seeing it --------------------------------------------------------------------------------------------------
 
@@ -512,7 +524,7 @@ class CompiledFunction:
             self.entries.clear()
             self.traces = self.resized = self._in_vain = 0
             self._last = None
-            self._rows, self._native = None, _no_row
+            self._rows, self._native, self._refreshes = None, _no_row, ()
             self._transformed.clear()
             self._forms.clear()
             self._numbers.clear()

@@ -6,8 +6,9 @@ function reaches (ndgrad.compiler.snapshot). If they hold, the program runs, and
 tensors that it was given; Python then makes tensors and a node of that (`Specialisation.finished`). If they do not,
 Python looks, as it would without all this: the one meaning of a call is there.
 
-Numbers of slots that are inputs of a program (ndgrad.compiler.number_slots) are guarded by value in a row: its inputs are then
-those of the call that the row was made of.
+Numbers of slots are inputs of a program (ndgrad.compiler.number_slots). If no backward pass will ask for them, as after an
+optimizer's step, Python reads them before the guards and writes them into arrays that belong to the row (`refresh`).
+Otherwise they are guarded by value in the row, and its inputs are those of the call that the row was made of.
 
 A program that writes to nothing but fresh memory may run before Python compares what is left to it
 (`Snapshot.left_over`): what was computed for nothing is thrown away. One that writes inputs, as an optimizer's step does,
@@ -55,7 +56,11 @@ class NativeCall:
     def __init__(self, made: Specialisation, numbers: Sequence[Any]) -> None:
         assert made.ran is not None
         self.made = made
-        self.snapshot = Snapshot(made.environment)
+        #: whether other numbers are written into the inputs of the row
+        self.refreshes = has_fresh_numbers(made)
+        #: whether that was done for this call, under the key "ready"
+        self.state = {"ready": not self.refreshes}
+        self.snapshot = Snapshot(made.environment, self.refreshes)
         self.inputs = len(made.sources)
         program, self.at_once = made.ran
         assert isinstance(program, NativeProgram)
@@ -77,6 +82,14 @@ class NativeCall:
         #: the numbers that the guards are for, and their tensors
         self.numbers = numbers
         self.number_tensors = [wrap(Tensor, array) for array in made.number_arrays(self.numbers)]
+
+    def refresh(self) -> None:
+        """Write the numbers of slots into the inputs of the row, if places hold nothing else that is new."""
+        found = None if self.made.environment.check_numbers() else self.made.slots.numbers(())
+        self.state["ready"] = found is not None
+        if found is not None:
+            for t, number in zip(self.number_tensors, found, strict=True):
+                t._array[...] = number
 
     def _is_number_with_gradients(self) -> bool:
         """Whether nothing is to be done after a call but to make a tensor and its node."""
@@ -130,6 +143,15 @@ class NativeCall:
             self.edges = edges
 
 
+def has_fresh_numbers(made: Specialisation) -> bool:
+    """True if calls may write the numbers of slots into one and the same arrays: no graph keeps them."""
+    return (
+        bool(made.slots.slots)
+        and all(slot.held is not None for slot in made.slots.slots)
+        and (not made.outputs or made.is_freed)
+    )
+
+
 def native_call(
     made: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, disabled: ContextVar[bool]
 ) -> NativeCall | None:
@@ -150,6 +172,8 @@ def native_call(
     if call.is_in_place and call.snapshot.left_over:
         return None
     guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]
+    if call.refreshes:
+        guards.append(Is(Place(object=call.state).item("ready"), True))
     inputs = _input_guards(made, arguments, call.number_tensors)
     if inputs is None:
         return None
