@@ -52,6 +52,7 @@ from ndgrad.compiler.holding import (
     slots_of,
     state_of,
 )
+from ndgrad.compiler.slot_effects import is_placeholder
 from ndgrad.generator import Generator
 
 #: How many objects a function may reach; how many bytes of an array are compared at each call as
@@ -152,6 +153,10 @@ class Environment:
     def _hold(self, held: Held) -> None:
         self.held.append(held)
         for place, value in enumerate(held.then):
+            if is_placeholder(value):
+                broken = GraphBreak(f"{held.label(place)} is used by a function that another thread traces")
+                broken.is_passing = True
+                raise broken
             if isinstance(value, Variable):
                 self._count(held.label(place), value)
             elif not isinstance(value, NUMBERS) and value is not MISSING:

@@ -435,6 +435,8 @@ class CompiledFunction:
             if slots is not None:
                 key = self._key(flat, spec, recording, slots)
             entry = Entry(key, environment, None, broken.bare(), slots)
+            if broken.is_passing:
+                return entry
             if broken.depends_on_values and broken.reason != self._last_break:
                 # other values may fare better; if they do not either, it is remembered
                 self._last_break = broken.reason

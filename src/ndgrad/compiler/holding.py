@@ -249,7 +249,7 @@ class Varying(NamedTuple):
 def fits(value: Any, template: Any) -> bool:
     """True if a place may hold a value: a number of the right class, a tuple of such values, or the same as before."""
     if template.__class__ is Varying:
-        return value.__class__ is template.kind
+        return type(value) is template.kind
     if template.__class__ is tuple:
-        return value.__class__ is tuple and len(value) == len(template) and all(map(fits, value, template))
+        return type(value) is tuple and len(value) == len(template) and all(map(fits, value, template))
     return value is template or same(value, template)

@@ -73,6 +73,22 @@ def _name(key: Any) -> Any:
     return key if type(key) in (str, int) else id(key)
 
 
+def _memory(held: Held, index: int) -> Any:
+    """What two places have in common that are one: the identity of the object that it belongs to, and a name."""
+    assert held.form is not None
+    kind, whose = held.form
+    match kind:
+        case "entries":
+            return id(whose), _name(held.then[index - len(held.then) // 2])
+        case "cells":
+            return id(whose[index]), None
+        case "names":
+            return id(whose[0]), whose[1][index]
+        case "slots":
+            return id(whose[0]), whose[1][index]
+    return id(whose), index
+
+
 def _reader(held: Held, index: int) -> Callable[[], Any]:
     """A function that reads one place."""
     assert held.form is not None
@@ -284,19 +300,23 @@ class NumberSlots:
         self.early = None
         self.arguments = {}
         installed: dict[tuple[int, int], tuple[Held, Any]] = {}
+        #: one global may be held by several functions
+        numbers: dict[Any, ReadNumber] = {}
         for number, slot in enumerate(self.slots):
             if slot.held is None:
                 known = flat[slot.index]
                 self.arguments[slot.index] = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
                 continue
             where = id(slot.held), slot.index
-            known = _at(slot.held.then[slot.index], slot.path)
             _, before = installed.get(where, (None, slot.held.then[slot.index]))
-            made = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
-            installed[where] = slot.held, _with(before, slot.path, made)
+            known = _at(slot.held.then[slot.index], slot.path)
+            memory = _memory(slot.held, slot.index), slot.path
+            if memory not in numbers:
+                numbers[memory] = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
+            installed[where] = slot.held, _with(before, slot.path, numbers[memory])
         self.stand_ins = []
         for held in self.growing:
-            made = growing(held, self.looked_at)
+            made = growing(held, self.looked_at, tracer)
             held.then = held.read()
             self.stand_ins.append(made)
             for holder, place in self.environment.places_of(made.original) or ():
@@ -312,6 +332,10 @@ class NumberSlots:
             self.drop_all()
         self.early = tape.early_function()
         self.outcomes = [outcome for _, outcome in tape.conditions]
+
+    def release(self) -> None:
+        """Let go of the placeholders of a trace, which know all of it."""
+        self.arguments, self.stand_ins = {}, []
 
     def drop(self, numbers: Any) -> None:
         """Guard some slots by value, in this trace."""

@@ -24,6 +24,8 @@ from ndgrad.compiler.outside import payload_of
 from ndgrad.compiler.program import Value
 from ndgrad.ops.vocabulary import find
 
+#: How many operations on placeholders a trace may have.
+MOST = 10_000
 #: The classes of numbers that placeholders compute with.
 _PLAIN = (int, float, bool)
 #: Classes whose objects leave operators with numbers to others, or to nothing, as they do with Python's own numbers.
@@ -92,6 +94,12 @@ class ReadNumber:
         return value
 
     @property
+    def is_own(self) -> bool:
+        """True in the trace that the placeholder belongs to. Other threads may see it in objects that they share with a
+        function that is traced, and it is the number to them."""
+        return current_tracer.get() is self.tracer
+
+    @property
     def is_early(self) -> bool:
         """True if the number depends on slots alone, and is known in the trace."""
         return self.tape.known[self.place] is not None
@@ -117,10 +125,10 @@ class ReadNumber:
         return _compare(operator.ne, "ne", self, other)
 
     def __bool__(self) -> bool:
-        if self.is_early:
+        if self.is_early and self.is_own:
             return bool(operate(operator.truth, "truth", self))
-        if current_tracer.get() is None:
-            self.refuse()
+        if not self.is_own:
+            return bool(self._concrete())
         return decide(self.tracer, emit_op(self.tracer, "ne", self.value_in(self.tracer), 0))
 
     # ----- arithmetic -------------------------------------------------------------------------------------------------
@@ -147,6 +155,8 @@ class ReadNumber:
 
     def beside(self, op: Any, arrays: Any, tracer: Any) -> Value:
         """The number among the arguments of an op: in their dtype, as NumPy takes Python's numbers."""
+        if not self.is_own:
+            return self._concrete()  # type: ignore[no-any-return]  # a constant, as another thread sees it
         others = [a for a in arrays if type(a) is not ReadNumber and hasattr(a, "dtype")]
         dtypes = {a.dtype for a in others if a.dtype.kind != "b"}
         (dtype,) = dtypes if len(dtypes) == 1 else (None,)
@@ -168,9 +178,9 @@ class ReadNumber:
         self.tape.refuse(self.place, reason)
 
     def _concrete(self) -> Any:
-        """The number itself, where no function is traced: other threads see the objects of one that is."""
+        """The number itself, outside of the trace."""
         known = self.tape.known[self.place]
-        if current_tracer.get() is None and known is not None:
+        if known is not None and not self.is_own:
             return known
         self.refuse()
 
@@ -186,11 +196,13 @@ def _operator(name: str, function: Callable[..., Any]) -> None:
     def forward(self: ReadNumber, *others: Any) -> Any:
         for other in others:
             if not _is_number(other):
-                return _leave(self, other)
+                return _leave(self, other) if self.is_own else function(self._concrete(), *others)
         return operate(function, name, self, *others)
 
     def reflected(self: ReadNumber, other: Any) -> Any:
-        return operate(function, name, other, self) if _is_number(other) else _leave(self, other)
+        if _is_number(other):
+            return operate(function, name, other, self)
+        return _leave(self, other) if self.is_own else function(other, self._concrete())
 
     setattr(ReadNumber, f"__{name}__", forward)
     if name not in ("neg", "abs", "invert"):
@@ -240,10 +252,13 @@ def _leave(number: ReadNumber, other: Any) -> Any:
 def operate(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
     """What a function of Python's gives for numbers, placeholders among them: a placeholder, or the outcome of a
     condition."""
-    first: ReadNumber = next(a for a in arguments if type(a) is ReadNumber)
+    arguments = tuple([a._concrete() if type(a) is ReadNumber and not a.is_own else a for a in arguments])
+    first: ReadNumber | None = next((a for a in arguments if type(a) is ReadNumber), None)
+    if first is None:
+        return function(*arguments)
     tape = first.tape
-    if current_tracer.get() is None:
-        return function(*[a._concrete() if type(a) is ReadNumber else a for a in arguments])
+    if len(tape.operations) > MOST:
+        first.refuse(f"the function does more than {MOST} operations with numbers")
     written = tuple([At(a.place) if type(a) is ReadNumber else a for a in arguments])
     if any(type(a) is ReadNumber and not a.is_early for a in arguments):
         return _operate_late(tape, function, name, arguments, written)
@@ -334,8 +349,9 @@ MATH = [name for name in (*_MATH_KINDS, *_MATH_CONDITIONS) if hasattr(math, name
 def of_math(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """What a function of `math` gives for numbers, placeholders among them."""
     if not all(map(_is_number, arguments)):
-        next(a for a in arguments if type(a) is ReadNumber).refuse()
-    late = next((a for a in arguments if type(a) is ReadNumber and not a.is_early), None)
+        arguments = tuple([a._concrete() if type(a) is ReadNumber else a for a in arguments])
+        return function(*arguments)
+    late = next((a for a in arguments if type(a) is ReadNumber and a.is_own and not a.is_early), None)
     if late is None or name not in _MATH_CONDITIONS:
         return operate(function, f"math.{name}", *arguments)
     return decide(late.tracer, emit_op(late.tracer, _MATH_CONDITIONS[name], late.as_float(late.tracer)))
@@ -350,12 +366,12 @@ def extreme(name: str, function: Callable[..., Any], arguments: tuple[Any, ...])
 
 
 def _compare(function: Callable[..., Any], name: str, number: ReadNumber, other: Any) -> Any:
+    if not number.is_own or (type(other) is ReadNumber and not other.is_own):
+        return operate(function, name, number, other) if _is_number(other) else function(number._concrete(), other)
     if not _is_number(other):
         return _leave(number, other)
     if number.is_early and (type(other) is not ReadNumber or other.is_early):
         return operate(function, name, number, other)
-    if current_tracer.get() is None:
-        number.refuse()
     tracer = number.tracer if not number.is_early else other.tracer
     a: Any
     b: Any

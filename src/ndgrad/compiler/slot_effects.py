@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.autograd.variable import Variable, meta_of
-from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import MISSING, NUMBERS, Held, extend, set_item
 from ndgrad.compiler.patched_functions import PatchedFunction
 from ndgrad.compiler.read_numbers import ReadNumber
@@ -173,14 +173,23 @@ class EffectFinder:
 
 
 class Growing:
-    """Stands for a list or deque while a function is traced, and takes new items alone."""
+    """Stands for a list or deque while a function is traced, and takes new items alone. To other threads it is the list."""
 
-    #: the list, where its items are held, and what notes that more than its end is needed
+    #: the list, where its items are held, what notes that more than its end is needed, and the tracer of the function
     original: Any
     held: Held
     needed: set[int]
+    tracer: Any
 
-    def _need(self, *args: Any, **kwargs: Any) -> NoReturn:
+    @property
+    def is_own(self) -> bool:
+        """True in the trace that it belongs to."""
+        return current_tracer.get() is self.tracer
+
+    def need(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Answer for the list where that is known, and else end the trace."""
+        if not self.is_own:
+            return getattr(self.original, name)(*args, **kwargs)
         self.needed.add(id(self.held))
         broken = GraphBreak(f"the function looks at {self.held.what}, to which it appends")
         broken.is_cured = True
@@ -190,58 +199,54 @@ class Growing:
     def __class__(self) -> type:
         return type(self.original)
 
+    def append(self, item: Any) -> None:
+        if self.is_own:
+            type(self.original).append(self, item)
+        else:
+            self.original.append(item)
+
+    def extend(self, items: Any) -> None:
+        if not self.is_own:
+            self.original.extend(items)
+        elif items is self:
+            self.need("extend", (), {})
+        else:
+            type(self.original).extend(self, items)
+
+    def __iadd__(self, items: Any) -> Growing:  # type: ignore[misc]
+        self.extend(items)
+        return self
+
     def new_items(self) -> list[Any]:
         """The new items."""
-        raise NotImplementedError
+        base: Any = type(self.original)
+        return [base.__getitem__(self, i) for i in range(base.__len__(self))]
 
 
-class GrowingList(Growing, list):  # type: ignore[type-arg]
+class GrowingList(Growing, list):  # type: ignore[type-arg,misc]
     """A list that only grows."""
 
-    def append(self, item: Any) -> None:
-        list.append(self, item)
 
-    def extend(self, items: Any) -> None:
-        list.extend(self, items if items is not self else self._need())
-
-    def __iadd__(self, items: Any) -> GrowingList:  # type: ignore[misc,override]
-        self.extend(items)
-        return self
-
-    def new_items(self) -> list[Any]:
-        return [list.__getitem__(self, i) for i in range(list.__len__(self))]
-
-
-class GrowingDeque(Growing, collections.deque):  # type: ignore[type-arg]
+class GrowingDeque(Growing, collections.deque):  # type: ignore[type-arg,misc]
     """A deque that only grows at its right end, and loses items at its left end if it is limited."""
-
-    def append(self, item: Any) -> None:
-        collections.deque.append(self, item)
-
-    def extend(self, items: Any) -> None:
-        collections.deque.extend(self, items if items is not self else self._need())
-
-    def __iadd__(self, items: Any) -> GrowingDeque:  # type: ignore[misc,override]
-        self.extend(items)
-        return self
-
-    def new_items(self) -> list[Any]:
-        return [collections.deque.__getitem__(self, i) for i in range(collections.deque.__len__(self))]
 
 
 def _refuse_all_else() -> None:
-    kept = {"append", "extend", "new_items", "__iadd__", "__class__", "__new__", "__init__", "__getattribute__", "__setattr__",
-            "__init_subclass__", "__subclasshook__", "__dir__", "__delattr__", "__doc__", "__class_getitem__"}  # fmt: skip
+    kept = {"__class__", "__new__", "__init__", "__getattribute__", "__setattr__", "__init_subclass__",
+            "__subclasshook__", "__dir__", "__delattr__", "__doc__", "__class_getitem__", *Growing.__dict__}  # fmt: skip
+
+    def refusing(name: str) -> Any:
+        return lambda self, *args, **kwargs: self.need(name, args, kwargs)
+
     for cls, base in ((GrowingList, list), (GrowingDeque, collections.deque)):
-        for name in {*dir(base), "__radd__", "__rmul__", "__bool__", "__copy__", "__deepcopy__"}:
-            if name not in kept:
-                setattr(cls, name, Growing._need)
+        for name in {*dir(base), "__radd__", "__rmul__", "__bool__", "__copy__", "__deepcopy__", "__hash__"} - kept:
+            setattr(cls, name, refusing(name))
 
 
 _refuse_all_else()
 
 
-def growing(held: Held, needed: set[int]) -> Any:
+def growing(held: Held, needed: set[int], tracer: Any) -> Any:
     """What stands for the list or deque whose items a `Held` has; None for those of other classes."""
     assert held.form is not None
     original = held.form[1]
@@ -252,7 +257,7 @@ def growing(held: Held, needed: set[int]) -> Any:
         made = GrowingDeque()
     else:
         return None
-    made.original, made.held, made.needed = original, held, needed
+    made.original, made.held, made.needed, made.tracer = original, held, needed, tracer
     return made
 
 

@@ -181,6 +181,8 @@ class Specialisation:
         except GraphBreak as broken:
             self._break_numbers(tape, broken)
             raise
+        finally:
+            self.slots.release()
         if tape.has_failed and self.slots:
             self.slots.drop_all()
             broken = GraphBreak("the function catches an error of arithmetic with numbers that change")
