@@ -401,12 +401,14 @@ class Environment:
         """Take a list or dictionary of numbers for another one that was in its place, in no other place, and held the same
         or numbers that may be others; False if it is another."""
         old = held.then[place]
-        if type(new) not in (list, dict) or type(old) is not type(new) or len(old) != len(new) or id(new) in self._seen:
+        if type(new) not in (list, dict) or type(old) is not type(new) or id(new) in self._seen:
             return False
         inside = self.contents_of(old)
         if inside is None or inside.is_growing or self._arrivals[id(old)] != 1:
             return False
         values = [*new.keys(), *new.values()] if type(new) is dict else list(new)
+        if len(values) != len(inside.then):
+            return False
         templates = inside.varying or {}
         for i, (a, b) in enumerate(zip(values, inside.then, strict=True)):
             if type(a) not in NUMBERS or not (a is b or same(a, b) or (i in templates and fits(a, templates[i]))):

@@ -38,9 +38,6 @@ class ReadNumber:
 
     __slots__ = ("_value", "kind", "made_by", "place", "tape", "tracer")
 
-    #: NumPy's arrays and scalars leave operators to it
-    __array_ufunc__ = None
-
     def __init__(
         self,
         tracer: Any,
@@ -184,6 +181,16 @@ class ReadNumber:
             return known
         self.refuse()
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self._concrete(), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
+        """NumPy's functions need the number itself; those of tensors take it for a number."""
+        if any(isinstance(a, Variable) for a in inputs):
+            return NotImplemented
+        plain = [a._concrete() if type(a) is ReadNumber else a for a in inputs]
+        return getattr(ufunc, method)(*plain, **settings)
+
     def __getattr__(self, name: str) -> Any:
         if not hasattr(self.kind, name):  # as of Python's numbers
             raise AttributeError(name)
@@ -220,7 +227,7 @@ def _converter(name: str) -> None:
     setattr(ReadNumber, name, convert)
 
 
-for _name in "float int index complex trunc floor ceil repr str format hash array reduce_ex".split():
+for _name in "float int index complex trunc floor ceil repr str format hash reduce_ex".split():
     _converter(f"__{_name}__")
 
 

@@ -286,7 +286,8 @@ class MultiStepLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float:
-        return self.gamma ** self.milestones.get(self.last_epoch, 0)
+        # compared one by one: in a traced step the epoch is a placeholder, which has no hash
+        return self.gamma ** next((count for epoch, count in self.milestones.items() if epoch == self.last_epoch), 0)
 
     def _whole_factor(self) -> float:
         return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -811,7 +812,7 @@ class SequentialLR(LRScheduler):
         self._schedulers[0]._is_initial, self._schedulers[0]._step_count = True, 0
         self._schedulers[0].step()
         self._schedulers[0]._is_initial = False
-        self._last_lr = self._schedulers[0].get_last_lr()
+        self._last_lr = list(self._schedulers[0].get_last_lr())
 
     def step(self, epoch: int | None = None) -> None:
         """Go on by one."""
@@ -822,7 +823,7 @@ class SequentialLR(LRScheduler):
             scheduler.step(0)
         else:
             scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        self._last_lr = list(scheduler.get_last_lr())
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, the schedules as their own states."""
