@@ -1,8 +1,9 @@
 """Calls whose result is not used, made after the program of each call: `logger.info("loss %.4f", loss.item())` and `print`.
 
 A traced function that logs or prints numbers and texts does not depend on what comes of it. The call is noted, and repeated
-after each program in the order of the function, with the numbers of that call. Whether a logger is enabled is then asked in
-each call, as in eager code, and a record has the line of the user's that asked for it.
+after each program in the order of the function, with the numbers of that call. A record has the line of the user's that
+asked for it. Whether a logger is enabled, and for which handlers, is compared before each call; a call of one that is not
+does nothing.
 
 Only Python's own loggers and handlers are trusted not to look at what the function has changed so far; other classes, and
 arguments that are objects which may change, end the trace.
@@ -91,15 +92,19 @@ def _is_pythons(logger: Any) -> bool:
 
 def _defer_record(logger: Any, level: int, message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     tracer = current_tracer.get()
+    is_enabled = _ORIGINAL["isEnabledFor"]
+    tracer.watch(
+        f"the level of logger {logger.name}", lambda: (is_enabled(logger, level) and (True, _is_pythons(logger))) or None
+    )
+    if not is_enabled(logger, level):
+        return
     if kwargs.keys() - {"stacklevel"} or type(level) is not int or type(message) is not str or not _is_pythons(logger):
         raise GraphBreak("the function writes a log")
     _check(args, "writes into a log")
     file, line, function, _ = logger.findCaller(False, kwargs.get("stacklevel", 1) + 2)
 
     def repeat(*numbers: Any) -> None:
-        if logger.isEnabledFor(level):
-            record = logger.makeRecord(logger.name, level, file, line, message, numbers, None, function, None, None)
-            logger.handle(record)
+        logger.handle(logger.makeRecord(logger.name, level, file, line, message, numbers, None, function, None, None))
 
     tracer.deferred.append((repeat, args))
 

@@ -469,7 +469,7 @@ class CompiledFunction:
         elif (
             known is None
             or known.snapshot.generation != environment.generation
-            or (known.numbers != made.last_numbers and not is_fresh)
+            or (bool(made.slots) and known.numbers != made.last_numbers and not is_fresh)
         ):
             with self._lock:
                 if entry.native is known and entry in self.entries:

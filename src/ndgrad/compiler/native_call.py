@@ -11,8 +11,8 @@ optimizer's step, Python reads them before the guards and writes them into array
 Otherwise they are guarded by value in the row, and its inputs are those of the call that the row was made of.
 
 A program that writes to nothing but fresh memory may run before Python compares what is left to it
-(`Snapshot.left_over`): what was computed for nothing is thrown away. One that writes inputs, as an optimizer's step does,
-has a row only if nothing is left, and guards say that they may be written (`Writable`).
+(`Snapshot.left_over`): what was computed for nothing is thrown away. If it writes inputs, as an optimizer's step does,
+Python compares first (`refresh`), and guards say that they may be written (`Writable`).
 """
 
 from __future__ import annotations
@@ -57,16 +57,18 @@ class NativeCall:
         assert made.ran is not None
         self.made = made
         #: whether other numbers are written into the inputs of the row
-        self.refreshes = has_fresh_numbers(made)
-        #: whether that was done for this call, under the key "ready"
-        self.state = {"ready": not self.refreshes}
-        self.snapshot = Snapshot(made.environment, self.refreshes)
+        self.numbers_vary = has_fresh_numbers(made)
+        self.snapshot = Snapshot(made.environment, self.numbers_vary)
         self.inputs = len(made.sources)
         program, self.at_once = made.ran
         assert isinstance(program, NativeProgram)
         self.program = program
         #: whether inputs are written by the program
         self.is_in_place = bool(program.in_place.inputs)
+        #: whether Python has something to do before the guards; that it was done for this call stands under "ready"
+        self.compares_first = self.is_in_place and bool(self.snapshot.left_over)
+        self.refreshes = self.numbers_vary or self.compares_first
+        self.state = {"ready": not self.refreshes}
         #: whether the fresh memory is what the program gives, as it is
         self.is_direct = program.gives_fresh
         #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph
@@ -84,12 +86,16 @@ class NativeCall:
         self.number_tensors = [wrap(Tensor, array) for array in made.number_arrays(self.numbers)]
 
     def refresh(self) -> None:
-        """Write the numbers of slots into the inputs of the row, if places hold nothing else that is new."""
-        found = None if self.made.environment.check_numbers() else self.made.slots.numbers(())
-        self.state["ready"] = found is not None
-        if found is not None:
+        """Write the numbers of slots into the inputs of the row, if places hold nothing else that is new, and compare
+        what is left to Python."""
+        self.state["ready"] = False
+        if self.numbers_vary:
+            found = None if self.made.environment.check_numbers() else self.made.slots.numbers(())
+            if found is None:
+                return
             for t, number in zip(self.number_tensors, found, strict=True):
                 t._array[...] = number
+        self.state["ready"] = not self.compares_first or self.snapshot.rest_is_the_same()
 
     def _is_number_with_gradients(self) -> bool:
         """Whether nothing is to be done after a call but to make a tensor and its node."""
@@ -116,7 +122,7 @@ class NativeCall:
 
     def _finished(self, found: tuple[Any, ...]) -> Any:
         made = self.made
-        if self.snapshot.left_over and not self.snapshot.rest_is_the_same():
+        if self.snapshot.left_over and not self.compares_first and not self.snapshot.rest_is_the_same():
             raise Mispredicted
         if made.computes_at_once() is not self.at_once:
             self.is_stale = True
@@ -169,8 +175,6 @@ def native_call(
     if numbers is None:
         return None
     call = NativeCall(made, numbers)
-    if call.is_in_place and call.snapshot.left_over:
-        return None
     guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]
     if call.refreshes:
         guards.append(Is(Place(object=call.state).item("ready"), True))
