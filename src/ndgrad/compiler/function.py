@@ -144,6 +144,8 @@ class CompiledFunction:
         self.traces = self.resized = 0
         self.last_reason: str | None = None
         self._last_break: str | None = None
+        #: the environment of the last trace, if that is remembered nowhere else
+        self._last_environment: Environment | None = None
         #: how many more programs were run in vain, because values decided otherwise, than to good purpose
         self._in_vain = 0
         #: the last kind of call, where that was a simple one
@@ -418,9 +420,10 @@ class CompiledFunction:
             )
         environment = slots = None
         recording = key[1]
-        for known in self.entries:
-            if known.environment is not None:
-                self._numbers.learn(known.environment)
+        for known in [*[e.environment for e in self.entries], self._last_environment]:
+            if known is not None:
+                self._numbers.learn(known)
+        self._last_environment = None
         try:
             roots = [
                 ("the function", self.function),
@@ -439,7 +442,7 @@ class CompiledFunction:
                 return entry
             if broken.depends_on_values and broken.reason != self._last_break:
                 # other values may fare better; if they do not either, it is remembered
-                self._last_break = broken.reason
+                self._last_break, self._last_environment = broken.reason, environment
                 return entry
         self.entries.append(entry)
         if len(self.entries) > (MOST if self.dynamic is False else min(MOST + self.resized, MOST_SIZES)):
@@ -525,7 +528,7 @@ class CompiledFunction:
         with self._lock:
             self.entries.clear()
             self.traces = self.resized = self._in_vain = 0
-            self._last = None
+            self._last = self._last_environment = None
             self._rows, self._native, self._refreshes = None, _no_row, ()
             self._transformed.clear()
             self._forms.clear()
