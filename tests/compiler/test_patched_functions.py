@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import ndgrad
-from ndgrad.compiler.specialise import patched  # type: ignore[attr-defined]  # noqa: F401  # the compiler, from its top
 from ndgrad.compiler.read_numbers import MATH
 
 

@@ -328,9 +328,7 @@ def _late_kind(late: ReadNumber, name: str, arguments: tuple[Any, ...], kinds: l
 
 def _check_divisor(late: ReadNumber, by: Any) -> None:
     tracer = late.tracer
-    if type(by) is not ReadNumber:
-        is_zero = not by
-    elif by.is_early:
+    if type(by) is not ReadNumber or by.is_early:
         is_zero = not by
     else:
         is_zero = not tracer.decide(emit_op(tracer, "ne", by.value_in(tracer), 0))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ndgrad.autograd.variable import Variable, meta_of
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
@@ -213,7 +213,7 @@ class Growing:
         else:
             type(self.original).extend(self, items)
 
-    def __iadd__(self, items: Any) -> Growing:  # type: ignore[misc]
+    def __iadd__(self, items: Any) -> Self:  # type: ignore[misc]
         self.extend(items)
         return self
 
