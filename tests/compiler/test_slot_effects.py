@@ -408,3 +408,35 @@ def test_numbers_of_a_state_that_the_issue_named() -> None:
         assert total == {"loss": sum(3.0 * k * k for k in range(i + 1)), "count": 3 * (i + 1)}
         assert type(total["loss"]) is float
         assert type(total["count"]) is int
+
+
+# ----- gradients ------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_of_some_results_of_a_function_that_counts_and_keeps() -> None:
+    """They are traced after the call, which has changed what the function found."""
+    found = []
+    for compiles in (False, True):
+        s = State(n=0, kept=[], last=None, total=0.0)
+
+        def f(x: Any, s: State = s) -> Any:
+            s.n += 1
+            y = (x * s.n).sin()
+            s.kept.append(y)
+            s.last = {"y": y.detach(), "n": s.n}
+            s.total += y.sum().item()
+            return (y * y).sum(), y * 2
+
+        run = ndgrad.compile(f) if compiles else f
+        values: list[Any] = []
+        for i in range(5):
+            x = ndgrad.tensor([0.5, i + 1.0], dtype=ndgrad.float64, requires_grad=True)
+            loss, _ = run(x)
+            (first,) = ndgrad.autograd.grad(loss, x, create_graph=True)
+            (second,) = ndgrad.autograd.grad(first.sum(), x, retain_graph=True)
+            (third,) = ndgrad.autograd.grad(s.kept[-1].sum(), x) if i % 2 else (x,)
+            values += [t.detach().numpy() for t in (first, second, third, s.last["y"])]
+            values += [s.n, s.last["n"], len(s.kept), s.total]
+        found.append(values)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)

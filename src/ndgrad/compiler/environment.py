@@ -19,7 +19,8 @@ import functools
 import random
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from operator import is_
 from typing import Any
 
@@ -475,6 +476,18 @@ class Environment:
                 put_back(source, state, [])
         if failed:
             raise GraphBreak(f"{failed[0]} has changed and cannot be put back")
+
+    @contextmanager
+    def rewound(self, places: Iterable[Held]) -> Iterator[None]:
+        """A block in which places hold what they held when they were last compared, before a call has changed them."""
+        before = [(held, held.read()) for held in places if held.write is not None and not held.is_growing]
+        try:
+            for held, _ in before:
+                held.write(held.then)  # type: ignore[misc]  # which is not None
+            yield
+        finally:
+            for held, values in before:
+                held.write(values)  # type: ignore[misc]
 
     def check(self) -> str | None:
         """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were

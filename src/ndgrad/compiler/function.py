@@ -361,16 +361,17 @@ class CompiledFunction:
     def _key(self, flat: list[Any], spec: Any, recording: bool, slots: NumberSlots | None = None) -> Any:
         """The kind of a call: what a specialisation depends on in its arguments and modes. Arguments whose numbers are
         inputs are those of `slots`, if they are known."""
-        varies = self._numbers.varies
-        if slots is not None:
-            varies = lambda _, leaf, __: slots.argument_varies(leaf)
+
+        def varies(i: int, leaf: Any) -> bool:
+            return self._numbers.varies(spec, i, leaf) if slots is None else slots.argument_varies(i)
+
         return (
             spec,
             recording,
             get_default_dtype(),
             get_default_device(),
             *[
-                (leaf.__class__, VARIES) if varies(spec, i, leaf) else kind_of(leaf, i, flat)
+                (leaf.__class__, VARIES) if varies(i, leaf) else kind_of(leaf, i, flat)
                 for i, leaf in enumerate(flat)
             ],
         )

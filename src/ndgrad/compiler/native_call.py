@@ -182,8 +182,8 @@ def native_call(
     if inputs is None:
         return None
     if call.is_in_place:
-        numbers = {v: n for n, v in enumerate(program.program.inputs)}
-        written = tuple([numbers[v] for v in program.in_place.inputs.values()])
+        places = {v: n for n, v in enumerate(program.program.inputs)}
+        written = tuple([places[v] for v in program.in_place.inputs.values()])
         idle = Length(Place(object=modes.process).slot(modes.Process, "busy"), 0, set)  # nobody watches writes
         guards += [idle]
         inputs.append(Writable(call.inputs, written))

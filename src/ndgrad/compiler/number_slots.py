@@ -243,7 +243,7 @@ class Slot(NamedTuple):
 
     key: tuple[Key, Path]
     held: Held | None
-    index: int
+    place: int
     path: Path
     kind: type
     label: str
@@ -267,6 +267,9 @@ class NumberSlots:
         self.early: Callable[[Sequence[Any]], list[Any] | None] | None = None
         #: how the conditions came out
         self.outcomes: list[bool] = []
+        #: the expressions of the trace, and those whose numbers the program takes
+        self.expressions: dict[Any, int] = {}
+        self.inputs: list[int] = []
         #: placeholders among the arguments, by the number of the leaf
         self.arguments: dict[int, ReadNumber] = {}
         reached = environment.reached
@@ -291,9 +294,9 @@ class NumberSlots:
         for slot in self.slots:
             if slot.held is not None:
                 templates = slot.held.varying = slot.held.varying or {}
-                before = templates.get(slot.index, slot.held.then[slot.index])
-                templates[slot.index] = _with(before, slot.path, Varying(slot.kind))
-        self._readers = [None if s.held is None else _reader(s.held, s.index) for s in self.slots]
+                before = templates.get(slot.place, slot.held.then[slot.place])
+                templates[slot.place] = _with(before, slot.path, Varying(slot.kind))
+        self._readers = [None if s.held is None else _reader(s.held, s.place) for s in self.slots]
 
     def install(self, tracer: Any, tape: NumberTape, flat: Sequence[Any]) -> None:
         """Put placeholders into the slots; `Environment.restore` takes them out again."""
@@ -304,13 +307,13 @@ class NumberSlots:
         numbers: dict[Any, ReadNumber] = {}
         for number, slot in enumerate(self.slots):
             if slot.held is None:
-                known = flat[slot.index]
-                self.arguments[slot.index] = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
+                known = flat[slot.place]
+                self.arguments[slot.place] = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
                 continue
-            where = id(slot.held), slot.index
-            _, before = installed.get(where, (None, slot.held.then[slot.index]))
-            known = _at(slot.held.then[slot.index], slot.path)
-            memory = _memory(slot.held, slot.index), slot.path
+            where = id(slot.held), slot.place
+            _, before = installed.get(where, (None, slot.held.then[slot.place]))
+            known = _at(slot.held.then[slot.place], slot.path)
+            memory = _memory(slot.held, slot.place), slot.path
             if memory not in numbers:
                 numbers[memory] = ReadNumber(tracer, tape, tape.slot(number, known), slot.kind)
             installed[where] = slot.held, _with(before, slot.path, numbers[memory])
@@ -332,6 +335,7 @@ class NumberSlots:
             self.drop_all()
         self.early = tape.early_function()
         self.outcomes = [outcome for _, outcome in tape.conditions]
+        self.expressions, self.inputs = tape.expressions, list(tape.inputs)
 
     def release(self) -> None:
         """Let go of the placeholders of a trace, which know all of it."""
@@ -361,7 +365,7 @@ class NumberSlots:
 
     def argument_varies(self, leaf: int) -> bool:
         """True if an argument is a slot."""
-        return any(slot.held is None and slot.index == leaf for slot in self.slots)
+        return any(slot.held is None and slot.place == leaf for slot in self.slots)
 
     def numbers(self, flat: Sequence[Any]) -> list[Any] | None:
         """The numbers that the program takes in a call; None if a condition on them comes out otherwise."""
@@ -369,7 +373,7 @@ class NumberSlots:
             return None
         try:
             found = [
-                flat[slot.index] if read is None else _at(read(), slot.path)
+                flat[slot.place] if read is None else _at(read(), slot.path)
                 for slot, read in zip(self.slots, self._readers, strict=True)
             ]
             return self.early(found)
@@ -379,7 +383,7 @@ class NumberSlots:
     def numbers_then(self, flat: Sequence[Any]) -> list[Any] | None:
         """The same for what places held when they were last compared."""
         found = [
-            flat[slot.index] if slot.held is None else _at(slot.held.then[slot.index], slot.path) for slot in self.slots
+            flat[slot.place] if slot.held is None else _at(slot.held.then[slot.place], slot.path) for slot in self.slots
         ]
         try:
             return [] if self.early is None else self.early(found)

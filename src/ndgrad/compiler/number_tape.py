@@ -63,9 +63,17 @@ Early = Callable[[Sequence[Any]], list[Any] | None]
 class NumberTape:
     """The numbers of one trace (see Note [Numbers of a call])."""
 
-    def __init__(self, outcomes: Sequence[bool] | None = None, given: Sequence[Any] = ()) -> None:
-        """`outcomes`: how conditions on early numbers come out, and `given`: the tensors of numbers that are inputs, where
-        the trace repeats another one."""
+    def __init__(
+        self,
+        outcomes: Sequence[bool] | None = None,
+        given: dict[int, Any] | None = None,
+        expressions: dict[Any, int] | None = None,
+    ) -> None:
+        """Where the trace repeats another one, `outcomes`: how conditions on early numbers come out, `given`: the tensors of
+        numbers that are inputs, by expression, and `expressions`: those of the other tape."""
+        #: a number for each expression, by its function and the expressions of its arguments
+        self.expressions: dict[Any, int] = {} if expressions is None else expressions
+        self._expression_at: list[int] = []
         self.operations: list[Operation] = []
         #: the number at each place in the call that is traced; None for late numbers
         self.known: list[Any] = []
@@ -73,8 +81,8 @@ class NumberTape:
         self.conditions: list[tuple[int, bool]] = []
         self._outcomes = outcomes
         self._given = given
-        #: numbers that the program takes, with their tensors, in the order of the program's inputs
-        self.inputs: dict[int, Any] = {}
+        #: numbers that the program takes, by expression: their places and tensors, in the order of the program's inputs
+        self.inputs: dict[int, tuple[int, Any]] = {}
         self._numbers: dict[int, int] = {}
         #: slots whose number is needed by value
         self.needed: set[int] = set()
@@ -100,6 +108,15 @@ class NumberTape:
     def _add(self, operation: Operation, known: Any) -> int:
         self.operations.append(operation)
         self.known.append(known)
+        if operation.function is READ:
+            key: Any = READ, id(operation.arguments[0])
+        else:
+            # 1, 1.0 and True are equal, and so are 0.0 and -0.0
+            arguments = [
+                self._expression_at[a.place] if a.__class__ is At else (a.__class__, repr(a)) for a in operation.arguments
+            ]
+            key = operation.function, *arguments
+        self._expression_at.append(self.expressions.setdefault(key, len(self.expressions)))
         return len(self.operations) - 1
 
     def decide(self, place: int, outcome: bool) -> bool:
@@ -120,20 +137,33 @@ class NumberTape:
             broken.is_cured = True
         raise broken
 
+    def has_tensor(self, place: int) -> bool:
+        """True if an early number can be an input. Where another trace is repeated, that had to be one there."""
+        return self._given is None or self._expression_at[place] in self._given
+
     def tensor(self, place: int) -> Any:
         """The tensor of an early number, which is an input of the program."""
-        found = self.inputs.get(place)
+        expression = self._expression_at[place]
+        found = self.inputs.get(expression)
         if found is None:
             known = self.known[place]
             if known.__class__ is int and abs(known) > EXACT:
                 self.refuse(place, f"{known} takes part in a program, which has integers up to 2**53")
-            number = len(self.inputs)
-            if self._given and number >= len(self._given):
+            if not self.has_tensor(place):
                 raise GraphBreak("the function uses other numbers than in the call whose derivative is taken")
-            found = self._given[number] if self._given else tensor_of(self.known[place])
-            self.inputs[place] = found
-            self._numbers[id(found)] = number
-        return found
+            t = tensor_of(known) if self._given is None else self._given[expression]
+            self._numbers[id(t)] = len(self.inputs)
+            self.inputs[expression] = found = place, t
+        return found[1]
+
+    def slot_places(self) -> list[int]:
+        """The places of the numbers in slots that the numbers which the program takes depend on."""
+        reached = self._reached([place for place, _ in self.inputs.values()])
+        return [
+            place
+            for place in reached
+            if self.operations[place].function is None and not (self.known[place].__class__ is int and abs(self.known[place]) > EXACT)
+        ]
 
     def number_of(self, t: Any) -> int | None:
         """Which of the numbers that are inputs a tensor holds; None if it holds none of them."""
@@ -169,7 +199,8 @@ class NumberTape:
         outcomes: dict[int, list[bool]] = {}
         for place, outcome in self.conditions:
             outcomes.setdefault(place, []).append(outcome)
-        for place in self._reached([*outcomes, *self.inputs]):
+        inputs = [place for place, _ in self.inputs.values()]
+        for place in self._reached([*outcomes, *inputs]):
             operation = self.operations[place]
             if operation.function is None:
                 writer.lines.append(f"n{place} = slots[{operation.arguments[0]}]")
@@ -177,9 +208,9 @@ class NumberTape:
                 writer.operate(place, operation, "return None")
             for outcome in outcomes.get(place, ()):
                 writer.lines.append(f"if n{place} is not {outcome}: return None")
-            if place in self.inputs:
+            if place in inputs:
                 writer.lines.append(f"if n{place}.__class__ is int and not {-EXACT} <= n{place} <= {EXACT}: return None")
-        made: Early = writer.function(f"[{', '.join(f'n{place}' for place in self.inputs)}]")
+        made: Early = writer.function(f"[{', '.join(f'n{place}' for place in inputs)}]")
         return made
 
     def late_function(self, wanted: Sequence[int]) -> LateNumbers:

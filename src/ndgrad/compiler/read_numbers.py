@@ -64,7 +64,7 @@ class ReadNumber:
 
     def value_in(self, tracer: Any) -> Value:
         """The number as a value of a program."""
-        if self.is_early:
+        if self.is_early and (self.tape.has_tensor(self.place) or self.made_by is None):
             t = self.tape.tensor(self.place)
             found: Value = tracer.argument(tracer.outside_of(t, payload_of(t))._array)
             return found
@@ -84,7 +84,8 @@ class ReadNumber:
         if self.kind is float:
             return self.value_in(tracer)
         if self.is_early:
-            return operate(float, "float", self).value_in(tracer)  # type: ignore[no-any-return]
+            found: Value = operate(float, "float", self).value_in(tracer)
+            return found
         value = emit_op(tracer, "cast", self.value_in(tracer), dtype=np.dtype(np.float64))
         if not tracer.decide(emit_op(tracer, "le", emit_op(tracer, "abs", value), float(EXACT))):
             self.refuse()
@@ -153,7 +154,8 @@ class ReadNumber:
     def beside(self, op: Any, arrays: Any, tracer: Any) -> Value:
         """The number among the arguments of an op: in their dtype, as NumPy takes Python's numbers."""
         if not self.is_own:
-            return self._concrete()  # type: ignore[no-any-return]  # a constant, as another thread sees it
+            number: Value = self._concrete()  # a constant, as another thread sees it
+            return number
         others = [a for a in arrays if type(a) is not ReadNumber and hasattr(a, "dtype")]
         dtypes = {a.dtype for a in others if a.dtype.kind != "b"}
         (dtype,) = dtypes if len(dtypes) == 1 else (None,)
@@ -283,7 +285,7 @@ def operate(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
     if result.__class__ not in (int, float):
         first.refuse()
     place = tape.operate(function, written, None if name in _LATE_KINDS else result.__class__, result)
-    return ReadNumber(first.tracer, tape, place, result.__class__)
+    return ReadNumber(first.tracer, tape, place, result.__class__, made_by=(name, arguments))
 
 
 def _operate_late(
@@ -417,7 +419,8 @@ def _emit_arithmetic(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Valu
 
 
 def _emit_float(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Value:
-    return arguments[0].as_float(tracer)  # type: ignore[no-any-return]
+    found: Value = arguments[0].as_float(tracer)
+    return found
 
 
 def _emit_extreme(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Value:

@@ -123,7 +123,7 @@ class Results:
         self.late_new: list[int] = []
         if computed:
             self.late = tracer.numbers.late_function(computed)
-            self.late_inputs = [own[id(tracer.numbers.inputs[place])] for place in self.late.early]
+            self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
             for value in self.late.reads:
                 self.late_new.append(len(self.new))
                 self._add(Tensor, value, None, False, CPU)
@@ -206,12 +206,15 @@ class Results:
 
 
 def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:
-    """Let early numbers that results depend on be inputs of the program."""
+    """Let early numbers that results depend on be inputs of the program; and if gradients may be asked for, the numbers in
+    slots, of which derivatives are traced later."""
     computed = [t.place for t in returned if type(t) is ReadNumber]
-    if computed:
-        for place in tracer.numbers.late_function(computed).early:
-            t = tracer.numbers.tensor(place)
-            tracer.outside_of(t, payload_of(t))
+    places = tracer.numbers.late_function(computed).early if computed else []
+    if any(isinstance(t, Variable) and requires_grad(t) for t in returned):
+        places = [*places, *[place for place in tracer.numbers.slot_places() if tracer.numbers.has_tensor(place)]]
+    for place in places:
+        t = tracer.numbers.tensor(place)
+        tracer.outside_of(t, payload_of(t))
 
 
 def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:

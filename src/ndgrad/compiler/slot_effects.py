@@ -213,7 +213,7 @@ class Growing:
         else:
             type(self.original).extend(self, items)
 
-    def __iadd__(self, items: Any) -> Self:  # type: ignore[misc]
+    def __iadd__(self, items: Any) -> Self:
         self.extend(items)
         return self
 

@@ -185,9 +185,9 @@ class Specialisation:
             self.slots.release()
         if tape.has_failed and self.slots:
             self.slots.drop_all()
-            broken = GraphBreak("the function catches an error of arithmetic with numbers that change")
-            broken.is_cured = True
-            raise broken
+            caught = GraphBreak("the function catches an error of arithmetic with numbers that change")
+            caught.is_cured = True
+            raise caught
         self._end_numbers(tape)
         self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
@@ -616,11 +616,13 @@ class Specialisation:
         kind = given, tuple([requires_grad(c) for c in cotangents])
         found = self._derivatives.get(kind)
         if found is None:
-            self._check_again()
-            try:
-                found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
-            except GraphBreak as broken:
-                found = self._derivatives[kind] = broken.bare()
+            own = {id(effect.held): effect.held for effect in self.effects if effect.held is not None}
+            with self.environment.rewound(own.values()):  # the call itself has changed these
+                self._check_again()
+                try:
+                    found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
+                except GraphBreak as broken:
+                    found = self._derivatives[kind] = broken.bare()
         if isinstance(found, GraphBreak):
             raise found.again()
         return found
@@ -715,8 +717,12 @@ class Derivative(Specialisation):
         return self.parent._returned(arguments)
 
     def _number_tape(self, arguments: list[Any]) -> NumberTape:
-        given = [t for t, (kind, _) in zip(arguments, self.parent.sources, strict=False) if kind == "number"]
-        return NumberTape(self.slots.outcomes, given)
+        given = {
+            self.slots.inputs[which]: t
+            for t, (kind, which) in zip(arguments, self.parent.sources, strict=False)
+            if kind == "number"
+        }
+        return NumberTape(self.slots.outcomes, given, dict(self.slots.expressions))
 
     def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
         broken.is_cured = False  # the slots are those of the function

@@ -549,8 +549,9 @@ def as_float(value: Any) -> float:
     """A number as a float. In a traced step a placeholder may stand for a number, which has operators but cannot be
     converted (ndgrad.compiler.number_tape)."""
     if value.__class__ is float:
-        return value  # type: ignore[no-any-return]
-    return value * 1.0 if value.__class__ is int else float(value)  # type: ignore[no-any-return]
+        found: float = value
+        return found
+    return value * 1.0 if value.__class__ is int else float(value)
 
 
 def is_traced(t: Tensor) -> bool:
