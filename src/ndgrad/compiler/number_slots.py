@@ -12,12 +12,13 @@ A slot whose number is needed by value (a size, a key, a text) is guarded by val
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.compiler.holding import MISSING, Held, Varying, same
-from ndgrad.compiler.number_tape import NumberTape
+from ndgrad.compiler.number_tape import NumberTape, slot_expression
 from ndgrad.compiler.patched_functions import PATCHED
 from ndgrad.compiler.read_numbers import ReadNumber
 from ndgrad.compiler.slot_effects import Effect, Growth, NewEntry, growing
@@ -265,13 +266,15 @@ class NumberSlots:
         self.slots = slots
         #: the conditions on the numbers, and the numbers that the program takes; None before the end of a trace
         self.early: Callable[[Sequence[Any]], list[Any] | None] | None = None
-        #: how the conditions came out
-        self.outcomes: list[bool] = []
+        #: how the conditions came out, by expression
+        self.outcomes: dict[int, bool] = {}
         #: the expressions of the trace, and those whose numbers the program takes
         self.expressions: dict[Any, int] = {}
         self.inputs: list[int] = []
         #: placeholders among the arguments, by the number of the leaf
         self.arguments: dict[int, ReadNumber] = {}
+        #: numbers of another call among the arguments, while the function is run for it
+        self.given: dict[int, Any] = {}
         reached = environment.reached
         #: functions of Python's that take placeholders (see ndgrad.compiler.patched_functions)
         self.functions = [
@@ -334,7 +337,7 @@ class NumberSlots:
         if tape.has_failed:  # with the numbers at hand, and others may do better
             self.drop_all()
         self.early = tape.early_function()
-        self.outcomes = [outcome for _, outcome in tape.conditions]
+        self.outcomes = tape.outcomes()
         self.expressions, self.inputs = tape.expressions, list(tape.inputs)
 
     def release(self) -> None:
@@ -362,6 +365,35 @@ class NumberSlots:
     def note_effects(self, effects: Sequence[tuple[Effect, Sequence[Any]]]) -> None:
         """Note the effects of the function that is traced."""
         self._seen.learn_effects(effects)
+
+    @contextmanager
+    def holding(self, numbers: Sequence[Any]) -> Iterator[bool]:
+        """A block in which slots hold the numbers of a call, of which `numbers` are those that its program took; False, and
+        nothing is changed, if these do not tell all of them. Arguments are in `given`."""
+        known = dict(zip(self.inputs, numbers, strict=True))
+        expressions = [slot_expression(self.expressions, i) for i in range(len(self.slots))]
+        found = [None if expression is None else known.get(expression) for expression in expressions]
+        memories = [None if s.held is None else (_memory(s.held, s.place), s.path) for s in self.slots]
+        of_memory = {memory: number for memory, number in zip(memories, found, strict=True) if number is not None}
+        found = [of_memory.get(m) if number is None else number for m, number in zip(memories, found, strict=True)]
+        if any(number is None for number in found):
+            yield False
+            return
+        places: dict[tuple[int, int], tuple[Held, Any]] = {}
+        for slot, number in zip(self.slots, found, strict=True):
+            if slot.held is None:
+                self.given[slot.place] = number
+            else:
+                where = id(slot.held), slot.place
+                _, before = places.get(where, (None, slot.held.then[slot.place]))
+                places[where] = slot.held, _with(before, slot.path, number)
+        with self.environment.rewound({id(held): held for held, _ in places.values()}.values()):
+            self.environment.install(places)
+            try:
+                yield True
+            finally:
+                self.environment.install({})
+                self.given = {}
 
     def argument_varies(self, leaf: int) -> bool:
         """True if an argument is a slot."""

@@ -65,11 +65,11 @@ class NumberTape:
 
     def __init__(
         self,
-        outcomes: Sequence[bool] | None = None,
+        outcomes: dict[int, bool] | None = None,
         given: dict[int, Any] | None = None,
         expressions: dict[Any, int] | None = None,
     ) -> None:
-        """Where the trace repeats another one, `outcomes`: how conditions on early numbers come out, `given`: the tensors of
+        """Where the trace repeats another one, `outcomes`: how conditions on early numbers come out, by expression, `given`: the tensors of
         numbers that are inputs, by expression, and `expressions`: those of the other tape."""
         #: a number for each expression, by its function and the expressions of its arguments
         self.expressions: dict[Any, int] = {} if expressions is None else expressions
@@ -121,11 +121,11 @@ class NumberTape:
 
     def decide(self, place: int, outcome: bool) -> bool:
         """Follow a condition on early numbers; its outcome."""
-        number = len(self.conditions)
         if self._outcomes is not None:
-            if number >= len(self._outcomes):
-                raise GraphBreak("the function asks for other numbers than in the call whose derivative is taken")
-            outcome = self._outcomes[number]
+            found = self._outcomes.get(self._expression_at[place])
+            if found is None:
+                raise GraphBreak("its gradients depend on other conditions on numbers than the call")
+            outcome = found
         self.conditions.append((place, outcome))
         return outcome
 
@@ -136,6 +136,10 @@ class NumberTape:
             self.needed |= self.slots_of(place)
             broken.is_cured = True
         raise broken
+
+    def outcomes(self) -> dict[int, bool]:
+        """The outcomes of conditions on early numbers, by expression."""
+        return {self._expression_at[place]: outcome for place, outcome in self.conditions}
 
     def has_tensor(self, place: int) -> bool:
         """True if an early number can be an input. Where another trace is repeated, that had to be one there."""
@@ -157,12 +161,11 @@ class NumberTape:
         return found[1]
 
     def slot_places(self) -> list[int]:
-        """The places of the numbers in slots that the numbers which the program takes depend on."""
-        reached = self._reached([place for place, _ in self.inputs.values()])
+        """The places of the numbers in slots, as far as a program takes them."""
         return [
             place
-            for place in reached
-            if self.operations[place].function is None and not (self.known[place].__class__ is int and abs(self.known[place]) > EXACT)
+            for place, operation in enumerate(self.operations)
+            if operation.function is None and not (self.known[place].__class__ is int and abs(self.known[place]) > EXACT)
         ]
 
     def number_of(self, t: Any) -> int | None:
@@ -274,3 +277,8 @@ def tensor_of(number: Any) -> Any:
     finally:
         restore(here)
         del here
+
+
+def slot_expression(expressions: dict[Any, int], slot: int) -> int | None:
+    """The expression of the number in a slot, among those of a tape."""
+    return expressions.get((None, (int, repr(slot))))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -264,7 +264,7 @@ class Specialisation:
 
     def _given(self, tensors: Sequence[Any]) -> Any:
         """The arguments of a call, with these tensors in the place of its own, and placeholders for numbers."""
-        placeholders = self.slots.arguments if current_tracer.get() is not None else {}
+        placeholders: Any = self.slots.arguments if current_tracer.get() is not None else self.slots.given
         return tree_unflatten(
             [
                 tensors[self.numbers[i]] if i in self.numbers else placeholders.get(i, leaf)
@@ -657,12 +657,24 @@ class Specialisation:
         inputs = [which[0] if kind == "environment" else t for (kind, which), t in sources]
         numbers = [n for n, new in enumerate(self.results.new) if new.differentiable]
         places = {leaf.number: i for i, leaf in enumerate(self.results.leaves) if leaf.kind == NEW and not leaf.path}
-        if self.effects or self.writes or self.tape.draws or self.slots or not places.keys() >= {*numbers}:
+        with self._holding_numbers(tensors) as is_known:
+            if is_known and not (self.effects or self.writes or self.tape.draws or not places.keys() >= {*numbers}):
+                return self._run_for_gradients(given, inputs, numbers, places, cotangents)
             raise RuntimeError(
                 f"{self.name}: the derivatives of the gradients of a compiled call cannot be traced, since {reason}; "
-                "and the function writes, draws random numbers, uses numbers that change or returns views, so it is not run again. Ask for them "
-                "from the function itself instead of the compiled one. [nd-compile-again]"
+                "and the function writes, draws random numbers, uses numbers that change or returns views, so it is not run "
+                "again. Ask for them from the function itself instead of the compiled one. [nd-compile-again]"
             )
+
+    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+        """A block in which slots hold the numbers of a call with these inputs; see `NumberSlots.holding`."""
+        numbers = {which: t._array.item() for t, (kind, which) in zip(tensors, self.sources, strict=True) if kind == "number"}
+        return self.slots.holding([numbers[i] for i in range(len(numbers))])
+
+    def _run_for_gradients(
+        self, given: tuple[bool, ...], inputs: list[Any], numbers: list[int], places: dict[int, int], cotangents: Sequence[Any]
+    ) -> list[Any]:
+        """Gradients by the function itself, for these inputs."""
         outside = scope()
         try:
             restore(outside.recording(True))
@@ -729,6 +741,9 @@ class Derivative(Specialisation):
 
     def _end_numbers(self, tape: NumberTape) -> None:
         """Its guards are those of the function."""
+
+    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+        return nullcontext(True)  # the function's own
 
     def _eagerly(self, inputs: list[Any]) -> list[Any]:
         count = len(self.parent.sources)
