@@ -34,8 +34,15 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def training_step(loss: Callable[[], Any], optimizer: Any, results: Callable[[], Sequence[Any]]) -> Step:
+def training_step(
+    loss: Callable[[], Any],
+    optimizer: Any,
+    results: Callable[[], Sequence[Any]],
+    clip: Callable[[], Any] | None = None,
+    note: Callable[[Any], None] | None = None,
+) -> Step:
     """A step that computes `loss()`, its gradients and the update of an optimizer. It returns the loss and `results()`.
+    `clip()` comes before the update, and `note(loss)` behind it.
 
     ndgrad compiles all of it as one function. torch's compiler ends a graph at a backward pass, so it gets the loss.
     """
@@ -46,7 +53,11 @@ def training_step(loss: Callable[[], Any], optimizer: Any, results: Callable[[],
         optimizer.zero_grad()
         value = loss()
         value.backward()
+        if clip is not None:
+            clip()
         optimizer.step()
+        if note is not None:
+            note(value)
         return value
 
     if Compiler.whole_steps:

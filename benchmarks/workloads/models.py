@@ -6,6 +6,8 @@ noise of the VAE is data.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,8 @@ import numpy as np
 
 from benchmarks.differentiate import training_step
 from benchmarks.registry import Step, workload
+
+_logger = logging.getLogger("benchmarks.training")
 
 #: A module, and a function of nothing that gives its loss.
 Model = tuple[Any, Callable[[], Any]]
@@ -198,6 +202,38 @@ def _register(name: str, title: str, make: Callable[[Any], Model], tolerance: fl
         # an epsilon above the rounding errors of gradients that are zero: of those any sign may come out
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4, **fused)
         return training_step(loss, optimizer, lambda: list(model.parameters()))
+
+
+@workload(
+    "model-mlp-schedule",
+    title="the same with warm-up and cosine, clipping, averages and a log",
+    goal=1.3,
+    compiled_goal=1.0,
+    tolerance=1e-3,
+    group="model",
+)
+def scheduled_step(torch: Any) -> Step:
+    """A training step as users write it: numbers and lists of Python's change in each call."""
+    model, loss = mlp(torch)
+    _fill(torch, model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda n: (n + 1) / 10 if n < 10 else 0.5 * (1 + math.cos(math.pi * (n - 10) / 1e6))
+    )
+    averages = [p.detach().clone() for p in model.parameters()]
+    mean = {"loss": 0.0, "count": 0}
+
+    def note(value: Any) -> None:
+        schedule.step()
+        with torch.no_grad():
+            for average, p in zip(averages, model.parameters(), strict=True):
+                average.mul_(0.99).add_(p, alpha=0.01)
+        mean["count"] += 1
+        mean["loss"] += (value.item() - mean["loss"]) / mean["count"]
+        _logger.debug("loss %.4f", value.item())
+
+    clip = lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    return training_step(loss, optimizer, lambda: [*model.parameters(), *averages], clip, note)
 
 
 _register("mlp", "MLP 784-512-512-10, batch 64", mlp)

@@ -119,7 +119,7 @@ def cases() -> dict[str, tuple[Any, Callable[[], Any]]]:
     f = _closure(1.5)
     found["cell"] = f, setting(f.__closure__[0], "cell_contents", 2.5)
     f = _closure([1])
-    found["cell, by another list"] = f, setting(f.__closure__[0], "cell_contents", [1])
+    found["cell, by another list"] = f, setting(f.__closure__[0], "cell_contents", [2])
     f = _closure(1.5)
     found["cell emptied"] = f, functools.partial(delattr, f.__closure__[0], "cell_contents")
     f = _function("x * factor", factor=2.0)

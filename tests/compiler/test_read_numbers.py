@@ -60,6 +60,10 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
     "beside integers": lambda x: x.argsort() * x.sum().item(),
     "counted": counted,
     "scaled": scaled,
+    "math": lambda x: math.sqrt(abs(x.sum().item())),
+    "power": lambda x: x.sum().item() ** 2,
+    "remainder": lambda x: x.sum().item() % 1.0,
+    "integers": lambda x: x.argmax().item() * 3 + 1,
     "of no input": lambda x: x * (ndgrad.arange(4.0).sum().item() / 2),
 }
 
@@ -168,14 +172,12 @@ def in_rounds(x: Any) -> Any:
 NEEDED: dict[str, Callable[[Any], Any]] = {
     "float": lambda x: x * float(x.sum()),
     "int": lambda x: x * int(x.sum().item()),
-    "math": lambda x: math.sqrt(abs(x.sum().item())),
     "text": lambda x: (x, f"{x.sum().item():.3f}"),
+    "math, and a tensor": lambda x: x * math.sqrt(abs(x.sum().item())),
+    "power, and a tensor": lambda x: x * x.sum().item() ** 2,
     "key": lambda x: {x.sum().item(): 1}[x.sum().item()] * x,
-    "power": lambda x: x.sum().item() ** 2,
     "exponent": lambda x: (x * x + 1) ** x.mean().item(),
-    "remainder": lambda x: x.sum().item() % 1.0,
     "size": lambda x: x[: x.argmax().item()],
-    "integers": lambda x: x.argmax().item() * 3 + 1,
     "array": lambda x: x + ndgrad.tensor([x.sum().item()] * 3),
     "NumPy's function": lambda x: x * np.sqrt(abs(x.sum().item())),
     "NumPy's array": lambda x: ndgrad.tensor(np.ones(3) * x.sum().item()),

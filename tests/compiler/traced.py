@@ -193,3 +193,15 @@ def becomes(rewrite: Callable[[Program], Program], before: str, after: str, cons
     random = np.random.default_rng(3)
     given = [np.asarray(random.integers(-3, 4, v.shape) / 2).astype(v.dtype) for v in program.inputs]
     assert_same(program, other, given)
+
+
+def fail_at(emit: Callable[..., Any], count: list[int], error: Any) -> Callable[..., Any]:
+    """A method of the tracer in the place of another: it counts its calls in `count[0]`, and raises at number `count[1]`."""
+
+    def emits(self: Any, *args: Any) -> Any:
+        count[0] += 1
+        if count[0] == count[1]:
+            raise error
+        return emit(self, *args)
+
+    return emits

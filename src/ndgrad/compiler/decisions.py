@@ -35,6 +35,10 @@ class Mispredicted(Exception):
     """The conditions of a trace do not hold in a call."""
 
 
+class FailedLate(Mispredicted):
+    """Python's arithmetic after a program raises. Nothing has been written, and eager code will raise the same."""
+
+
 class Checked:
     """The values of a traced array, as those who check values see them: compared with numbers, and asked
     whether all or any pass."""

@@ -51,12 +51,14 @@ from ndgrad.compiler.foreign import is_foreign
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import (
     MISSING,
+    NUMBERS,
     Contents,
     Held,
     assign,
     content,
     drop_keys,
     fill,
+    fits,
     is_plain,
     put_back,
     refill,
@@ -67,13 +69,15 @@ from ndgrad.compiler.holding import (
     set_attributes,
     set_function,
     set_identity,
+    set_item,
     set_slots,
     slots_of,
     state_of,
 )
 from ndgrad.compiler.known_calls import is_pure_source, refuse_c_function
+from ndgrad.compiler.slot_effects import is_placeholder
 from ndgrad.compiler.tensor_metadata import attributes_of
-from ndgrad.compiler.world import builtin
+from ndgrad.compiler.world import original_function
 from ndgrad.generator import Generator
 
 #: How many objects a function may reach; how many bytes of an array are compared at each call as
@@ -151,6 +155,8 @@ class Environment:
         self._is_outdated = False
         #: how often what is compared has become other objects: tensors that were replaced, equal values
         self.generation = 0
+        #: placeholders that stand in places while a function is traced, by the identity of a `Held` and the place
+        self._installed: dict[tuple[int, int], Any] = {}
         #: the places at which tensors are replaced, and what is known of these tensors, by identity
         self.moving: set[int] = set()
         self.moving_tensors: set[int] = set()
@@ -159,6 +165,8 @@ class Environment:
         self.slow: tuple[list[Held], list[list[Any]]] = ([], [])
         self._seen: dict[int, Any] = {}
         self._codes: dict[int, types.CodeType] = {}
+        #: on how many ways objects are reached, by identity
+        self._arrivals: collections.Counter[int] = collections.Counter()
         self._names: set[str] = {*names}
         self._computed_names = frozenset(names)
         self._imported = frozenset(modules)
@@ -218,6 +226,10 @@ class Environment:
         self.held.append(held)
         each = isinstance(names, list)
         for place, value in enumerate(held.then):
+            if is_placeholder(value):
+                broken = GraphBreak(f"{held.label(place)} is used by a function that another thread traces")
+                broken.is_passing = True
+                raise broken
             if isinstance(value, Variable):
                 self._count(held.label(place), value)
             elif not is_plain(value) and value is not MISSING:
@@ -237,6 +249,7 @@ class Environment:
         if isinstance(value, Variable):
             self._count(what, value)
             return
+        self._arrivals[id(value)] += 1
         if is_plain(value):
             return
         if id(value) in self._seen:
@@ -388,7 +401,7 @@ class Environment:
         names = [n for n in names if hasattr(builtins, n) and n not in self._builtins]
         if names:
             self._builtins.update(names)
-            held = Held("builtin ", names, lambda: [builtin(n, MISSING) for n in names],
+            held = Held("builtin ", names, lambda: [original_function(vars(builtins).get(n, MISSING)) for n in names],
                 functools.partial(assign, vars(builtins), names), ("names", (vars(builtins), names)))
             self._hold(held, list(names))
 
@@ -493,12 +506,18 @@ class Environment:
         def read() -> list[Any]:
             return [space.get(n, MISSING) for n in names]
 
+        def read_library() -> list[Any]:
+            return [original_function(space.get(n, MISSING)) for n in names]
+
+        is_library = isinstance(holder, types.ModuleType) and is_foreign(holder.__name__)
+
         write = (
             functools.partial(assign, space, names)
             if isinstance(space, dict)
             else functools.partial(set_attributes, holder, names)
         )
-        self._hold(Held(what, names, read, write, ("names", (space, names))), list(names))
+        held = Held(what, names, read_library if is_library else read, write, ("names", (space, names)))
+        self._hold(held, list(names))
 
     def _hold_entries(self, what: str, d: Any, names: Sequence[str | None] | str | None) -> None:
         labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
@@ -754,40 +773,136 @@ class Environment:
 
     # ----- comparing --------------------------------------------------------------------------------------------------
 
+    def install(self, placeholders: dict[tuple[int, int], tuple[Held, Any]]) -> None:
+        """Put placeholders for numbers into places, which are given by the identity of a `Held` and the number of the place."""
+        self._installed = {where: made for where, (_, made) in placeholders.items()}
+        for held in {id(held): held for held, _ in placeholders.values()}.values():
+            values = held.read()
+            for (whose, place), made in self._installed.items():
+                if whose == id(held):
+                    values[place] = made
+            assert held.write is not None
+            held.write(values)
+
+    def watch(self, what: str, read: Callable[[], Any]) -> None:
+        """Compare something else before each call: what `read` gives."""
+        self.held.append(Held(what, (), lambda: [read()], None))
+
+    def placeholder(self, held: Held, place: int) -> Any:
+        """The placeholder that stands in a place; None if there is none."""
+        return self._installed.get((id(held), place))
+
+    def places_of(self, value: Any) -> list[tuple[Held, int]] | None:
+        """The places that hold an object; None if it is reached on other ways as well."""
+        found = [(held, i) for held in self.held for i, v in enumerate(held.then) if v is value]
+        return found if len(found) == self._arrivals[id(value)] else None
+
+    def contents_of(self, container: Any) -> Held | None:
+        """The places inside a list or dictionary."""
+        for held in self.held:
+            if held.form is not None and held.form[0] in ("items", "entries") and held.form[1] is container:
+                return held
+        return None
+
+    def adopt(self, held: Held, place: int, new: Any) -> bool:
+        """Take a list or dictionary of numbers for another one that was in its place, in no other place, and held the same
+        or numbers that may be others; False if it is another."""
+        old = held.then[place]
+        if type(new) not in (list, dict) or type(old) is not type(new) or id(new) in self._seen:
+            return False
+        inside = self.contents_of(old)
+        if inside is None or inside.is_growing or self._arrivals[id(old)] != 1:
+            return False
+        values = [*new.keys(), *new.values()] if type(new) is dict else list(new)
+        if len(values) != len(inside.then):
+            return False
+        templates = inside.varying or {}
+        for i, (a, b) in enumerate(zip(values, inside.then, strict=True)):
+            if type(a) not in NUMBERS or not (a is b or same(a, b) or (i in templates and fits(a, templates[i]))):
+                return False
+        if type(new) is dict:
+            inside.read, inside.write = (lambda: [*new.keys(), *new.values()]), functools.partial(refill, new)
+            inside.form = "entries", new
+        else:
+            inside.read, inside.write = (lambda: list(new)), functools.partial(relist, new)
+            inside.form = "items", new
+        inside.then, held.then[place] = values, new
+        del self._seen[id(old)]
+        self._seen[id(new)], self._arrivals[id(new)] = new, 1
+        self.generation += 1
+        if not self.moving >= {id(held), id(inside)}:
+            self.moving |= {id(held), id(inside)}
+            self.quick = None
+        return True
+
     def changes(self) -> list[tuple[Held, int, Any]]:
         """What is no longer what it was: (place, its number, what it holds now); a number of -1 if there
-        are more or fewer things."""
+        are more or fewer things. A placeholder that was put there is no change."""
         found: list[tuple[Held, int, Any]] = []
         for held in self.held:
             now, then = held.read(), held.then
             if len(now) != len(then):
                 found.append((held, -1, now))
             elif not all(map(is_, now, then)):
-                found += [
-                    (held, i, a)
-                    for i, (a, b) in enumerate(zip(now, then, strict=True))
-                    if a is not b and not same(a, b)
-                ]
+                for i, (a, b) in enumerate(zip(now, then, strict=True)):
+                    if a is not b and a is not self._installed.get((id(held), i)) and not same(a, b):
+                        found.append((held, i, a))
+            for (whose, place), made in self._installed.items():
+                if whose == id(held) and len(now) == len(then) and now[place] is not made and same(now[place], then[place]):
+                    found.append((held, place, now[place]))  # by a number that happens to be the one of this call
         for source, state in self._sources:
             if not same_state(state_of(source), state):
                 found.append((Held("", (), list, functools.partial(put_back, source, state)), -2, source))
         return found
 
     def restore(self) -> None:
-        """Put everything back as it was."""
-        changes = self.changes()
-        for held, _, _ in changes:
-            if held.write is not None:
-                held.write(held.then)
-        if any(held.write is None for held, _, _ in changes):  # a view of something else, such as a mapping proxy
-            for held, _, _ in self.changes():
-                raise GraphBreak(f"{held.what} has changed and cannot be put back")
+        """Put everything back as it was. Each place is put back, whatever the others raise; what could not be is told
+        at the end."""
+        self._installed = {}
+        failed: list[str] = []
+        unwritten: list[Held] = []
+        for held in self.held:
+            try:
+                now, then = held.read(), held.then
+                if len(now) == len(then) and all(a is b or same(a, b) for a, b in zip(now, then, strict=True)):
+                    continue
+                if held.write is None:
+                    unwritten.append(held)  # a view of something else, such as a mapping proxy
+                else:
+                    held.write(then)
+            except Exception:
+                failed.append(held.what)
+        for source, state in self._sources:
+            if not same_state(state_of(source), state):
+                put_back(source, state, [])
+        for held in unwritten:
+            now, then = held.read(), held.then
+            if len(now) != len(then) or not all(a is b or same(a, b) for a, b in zip(now, then, strict=True)):
+                failed.append(held.what)
+        if failed:
+            raise GraphBreak(f"{failed[0]} has changed and cannot be put back")
+
+    @contextmanager
+    def rewound(self, places: Iterable[Held]) -> Iterator[None]:
+        """A block in which places hold what they held when they were last compared, before a call has changed them."""
+        before = [(held, held.read()) for held in places if held.write is not None and not held.is_growing]
+        try:
+            for held, _ in before:
+                held.write(held.then)  # type: ignore[misc]  # which is not None
+            yield
+        finally:
+            for held, values in before:
+                held.write(values)  # type: ignore[misc]
 
     @contextmanager
     def as_traced(self) -> Iterator[None]:
         """A block in which everything is as it was when the function was traced, as far as it can be put back."""
         now = [(held, held.read()) for held in self.held]
-        changed = [(held, values) for held, values in now if held.write is not None and not _are_same(values, held.then)]
+        changed = [
+            (held, values)
+            for held, values in now
+            if held.write is not None and not held.is_growing and not _are_same(values, held.then)
+        ]
         try:
             for held, _ in changed:
                 assert held.write is not None
@@ -805,7 +920,7 @@ class Environment:
         places, tensors = self.slow if self.quick is not None and self.quick() else (self.held, self.tensors.values())
         for held in places:
             now, then = held.read(), held.then
-            if len(now) == len(then) and all(map(is_, now, then)):
+            if (len(now) == len(then) and all(map(is_, now, then))) or held.is_growing:
                 continue
             if held.form is not None and held.form[0] == "keys":
                 if self._names & {*now}.symmetric_difference(then):
@@ -818,12 +933,17 @@ class Environment:
             for i, (a, b) in enumerate(zip(now, then, strict=True)):
                 if a is b:
                     continue
+                if held.varying is not None and i in held.varying and fits(a, held.varying[i]):
+                    then[i] = a
+                    continue
                 if same(a, b):
                     if b.__class__ is not tuple:  # whose items may have been reached
                         then[i] = a  # the next comparison is by identity again
                         self.generation += 1
                     continue
                 if not (isinstance(a, Variable) and isinstance(b, Variable)):
+                    if self.adopt(held, i, a):
+                        continue
                     return f"{held.label(i)} has changed"
                 entry = moved.setdefault(id(b), [a, 0])
                 if entry[0] is not a:
@@ -843,6 +963,21 @@ class Environment:
             for function, known in self._caches
         )
         return self._is_outdated
+    def check_numbers(self) -> bool:
+        """True if a place whose numbers are inputs holds something else that is new."""
+        for held in self.held:
+            templates = held.varying
+            if templates is None:
+                continue
+            now, then = held.read(), held.then
+            if len(now) != len(then):
+                return True
+            for i, (a, b) in enumerate(zip(now, then, strict=True)):
+                if a is not b:
+                    if i not in templates or not fits(a, templates[i]):
+                        return True
+                    then[i] = a
+        return False
 
     def _move(self, moved: dict[int, list[Any]]) -> str | None:
         """Take tensors for others that stand in their place: in all of their places, and each for one."""
@@ -859,6 +994,8 @@ class Environment:
             entries[before][0] = now
             self.tensors[id(now)] = entries[before]
         for held in self.held:
+            if held.is_growing:
+                continue
             then, held.then = held.then, held.read()
             for a, b in zip(then, held.then, strict=True):
                 if a is not b and isinstance(b, Variable):
@@ -867,16 +1004,23 @@ class Environment:
         return None
 
     def put(self, held: Held, number: int, value: Any) -> None:
-        """Put a tensor into one of the places, and take it for the one that was there, if it is of the same kind."""
+        """Put an object into one of the places. A tensor is taken for the one that was there, if it is of the same kind, and
+        so are numbers that are inputs, and containers of these."""
         half = len(held.then) // 2
         if held.form is not None and held.form[0] == "entries" and number >= half:
-            held.form[1][held.then[number - half]] = value
+            set_item(held.form[1], held.then[number - half], value)
         else:
             values = held.read()
             values[number] = value
             assert held.write is not None
             held.write(values)
         before = held.then[number]
+        if not isinstance(value, Variable):
+            if held.varying is not None and number in held.varying and fits(value, held.varying[number]):
+                held.then[number] = value
+            else:
+                self.adopt(held, number, value)
+            return
         known = self.tensors.get(id(before))
         if (
             known is not None

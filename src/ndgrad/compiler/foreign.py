@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import logging
 import os
 import sys
 import sysconfig
@@ -24,7 +23,6 @@ _IMPURE = frozenset(map(id, (
     builtins.open, builtins.input,
 )))  # fmt: skip
 _CLOCKS = frozenset(["now", "utcnow", "today"])
-_LOGS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log"])
 
 
 @functools.cache
@@ -53,8 +51,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def check_pure(space: dict[str, Any], names: AbstractSet[str], where: str) -> None:
-    """Raise if code that uses these names, with these globals, reads the clock, the system's randomness or
-    files, or writes a log."""
+    """Raise if code that uses these names, with these globals, reads the clock, the system's randomness or files."""
     for name in names:
         value = space.get(name, getattr(builtins, name, None) if name in ("open", "input") else None)
         if isinstance(value, types.ModuleType):
@@ -63,13 +60,9 @@ def check_pure(space: dict[str, Any], names: AbstractSet[str], where: str) -> No
             found = [n for n in names if id(held(n)) in _IMPURE]
             if value.__name__ in ("uuid", "secrets") or (value.__name__ == "datetime" and names & _CLOCKS):
                 found.append(value.__name__)
-            if value is logging and names & _LOGS:
-                raise GraphBreak(f"{where} writes a log")
         else:
             found = [name] if id(value) in _IMPURE else []
             if isinstance(value, type) and value.__module__ == "datetime" and names & _CLOCKS:
                 found.append(name)
-            if isinstance(value, logging.Logger) and names & _LOGS:
-                raise GraphBreak(f"{where} writes a log")
         if found:
             raise GraphBreak(f"{where} uses {found[0]}, which may answer otherwise each time")

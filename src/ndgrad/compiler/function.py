@@ -7,6 +7,7 @@ import functools
 import sys
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple
@@ -24,7 +25,8 @@ from ndgrad.compiler.float_errors import runs_eagerly, shows_all
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.calls import MISS, NativeEntry
-from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, native_call
+from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, has_fresh_numbers, native_call
+from ndgrad.compiler.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad.compiler.recorded import RecordedCall
 from ndgrad.compiler.snapshot import compare_quickly
 from ndgrad.compiler.specialise import Specialisation
@@ -42,6 +44,12 @@ MOST_ENVIRONMENTS = 32
 #: (ndgrad.compiler.lower.templates).
 MOST_SIZES = 64
 THRASHING_SIZES = 256
+#: How many calls are traced because one and the same place has changed: a place that the function itself changes, and others.
+MOST_REPEATS = 4
+MOST_OTHERS = 12
+
+#: Where the kinds of the leaves of arguments begin in the key of a call.
+KINDS = 5
 
 _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 
@@ -49,17 +57,26 @@ _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 class Entry:
     """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
 
-    __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "once", "rows")
+    __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "numbers", "once", "rows", "slots")
 
     def __init__(
-        self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None
+        self,
+        key: Any,
+        environment: Environment | None,
+        made: Specialisation | None,
+        broken: GraphBreak | None,
+        slots: NumberSlots | None = None,
     ) -> None:
         self.key = key
+        #: the slots whose numbers are inputs, or were, until the trace ended with a break
+        self.slots = slots
         self.environment = environment
         self.made = made
         self.broken = broken
         #: whether it has been called
         self.once = False
+        #: the numbers of slots in the call before
+        self.numbers: Sequence[Any] | None = None
         #: the row of the builtin that calls it, and how many have been made
         self.native: NativeCall | None = None
         self.rows = 0
@@ -70,7 +87,8 @@ class Entry:
         """Why it is of no use for a call with arguments of its kind."""
         if self.made is not None:
             return self.made.mismatch(flat)
-        return None if self.environment is None else self.environment.check()
+        reason = None if self.environment is None else self.environment.check()
+        return self.slots.mismatch(flat) if reason is None and self.slots else reason
 
 
 class Last(NamedTuple):
@@ -133,6 +151,8 @@ class CompiledFunction:
         self.traces = self.resized = 0
         self.last_reason: str | None = None
         self._last_break: str | None = None
+        #: the environment of the last trace, if that is remembered nowhere else
+        self._last_environment: Environment | None = None
         #: how many more programs were run in vain, because values decided otherwise, than to good purpose
         self._in_vain = 0
         #: the last kind of call, where that was a simple one
@@ -145,10 +165,18 @@ class CompiledFunction:
         self._found: list[tuple[str, Any]] = [("the function", function)]
         self._found_names: set[str] = set()
         self._found_modules: set[str] = set()
+        #: what has to be done before it is called
+        self._refreshes: tuple[Callable[[], None], ...] = ()
         #: by kinds of calls with arrays of NumPy's: what they return, None where their contents count
         self._forms: dict[Any, Any] = {}
         #: what named transforms have made of it
         self._transformed: dict[Any, CompiledFunction] = {}
+        #: how often calls were traced because something that the function reaches had changed, by what it is, and the
+        #: reasons for which they no longer are
+        self._reasons: Counter[str] = Counter()
+        self._told: set[str] = set()
+        #: the numbers that calls have found in slots
+        self._numbers = SeenNumbers()
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
@@ -222,6 +250,8 @@ class CompiledFunction:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for refresh in self._refreshes:
+            refresh()
         found = self._native(*args, **kwargs)
         if found is not MISS:
             call = found[0]
@@ -338,7 +368,7 @@ class CompiledFunction:
         self._in_vain += 1
         if self._in_vain > MOST_IN_VAIN:
             self._last = None
-            self._rows, self._native = None, _no_row
+            self._rows, self._native, self._refreshes = None, _no_row, ()
 
     def explained(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
         """The entry for arguments, arrays of NumPy's among them, and what it is given."""
@@ -363,14 +393,7 @@ class CompiledFunction:
         """The entry for arguments and for the environment as it is now, made if need be; none of
         those that were tried. `autocast` is the setting under which the function is traced."""
         try:
-            key = (
-                spec,
-                recording,
-                get_default_dtype(),
-                get_default_device(),
-                autocast,
-                *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)],
-            )
+            key = self._key(flat, spec, recording, autocast)
             hash(key)
         except (GraphBreak, TypeError) as error:
             return Entry(
@@ -386,20 +409,63 @@ class CompiledFunction:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
             # the newest first, and those that break last: they may do so because of their values
             newest = self.entries[::-1]
+            other: Entry | None = None
             for entry in sorted(newest, key=lambda entry: entry.made is None):
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
                         return entry
-                    reason = mismatch
-            unfit = None
+                    if other is None:  # the newest knows most of what varies
+                        reason, other = mismatch, entry
+            unfit = None if other is None else self._repeated(reason, other)
             if len(tried) >= MOST_WAYS:
                 unfit = f"values decide what it does, otherwise than in {len(tried)} programs; use where or cond"
-            elif self._thrashes():
+            elif unfit is None and self._thrashes():
                 unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
             if unfit is not None:
                 return Entry(None, None, None, GraphBreak(unfit))
+            if self._numbers.learn_arguments(key, [e.key for e in self.entries], spec, KINDS):
+                key = self._key(flat, spec, recording, autocast)
             return self._traced(key, flat, spec, reason, self._sizes(key), autocast)
+
+    def _key(
+        self, flat: list[Any], spec: Any, recording: bool, autocast: Any, slots: NumberSlots | None = None
+    ) -> Any:
+        """The kind of a call: what a specialisation depends on in its arguments and modes. Arguments whose numbers are
+        inputs are those of `slots`, if they are known."""
+
+        def varies(i: int, leaf: Any) -> bool:
+            return self._numbers.varies(spec, i, leaf) if slots is None else slots.argument_varies(i)
+
+        return (
+            spec,
+            recording,
+            get_default_dtype(),
+            get_default_device(),
+            autocast,
+            *[
+                (leaf.__class__, VARIES) if varies(i, leaf) else kind_of(leaf, i, flat)
+                for i, leaf in enumerate(flat)
+            ],
+        )
+
+    def _repeated(self, reason: str, other: Entry) -> str | None:
+        """Why a call is not traced for a reason for which calls were traced before; None if it is. A place that the
+        function itself changes, or that has kept a trace from its end, is another one at each call."""
+        count = self._reasons[reason]
+        is_own = other.made is None or other.made.changes_place(reason)
+        self._reasons[reason] += 1
+        if count < (MOST_REPEATS if is_own else MOST_OTHERS):
+            return None
+        unfit = f"{reason} at each call that was traced ({count} of them)"
+        if reason not in self._told:
+            self._told.add(reason)
+            warnings.warn(
+                f"{self!r} runs eagerly from now on, except for the kinds of calls that it knows: {unfit}. Pass what "
+                "changes as a tensor, or do not use its value.",
+                stacklevel=5,
+            )
+        return unfit
 
     def _sizes(self, key: Any) -> Sizes | None:
         """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes
@@ -428,7 +494,12 @@ class CompiledFunction:
                 ),
                 stacklevel=5,
             )
-        environment = None
+        environment = slots = None
+        recording = key[1]
+        for known in [*[e.environment for e in self.entries], self._last_environment]:
+            if known is not None:
+                self._numbers.learn(known)
+        self._last_environment = None
         try:
             function = self.function if autocast is None else _casting(self.function, autocast)
             for _ in range(MOST_ENVIRONMENTS):
@@ -438,8 +509,11 @@ class CompiledFunction:
                 ]
                 environment = Environment(roots, self._found_names, self._found_modules)
                 name = getattr(self.function, "__name__", "program")
+                slots = self._numbers.slots(environment, flat, spec)
                 try:
-                    made = Specialisation(function, flat, spec, name, environment, self.strict, self.threads, sizes)
+                    made = Specialisation(
+                        function, flat, spec, name, environment, self.strict, self.threads, sizes, slots
+                    )
                 except Unreached as unreached:
                     if not self._learn(unreached):
                         raise
@@ -447,12 +521,16 @@ class CompiledFunction:
                     break
             else:
                 raise GraphBreak("it finds functions and attributes by computed names, other ones each time")
-            entry = Entry(key, environment, made, None)
+            entry = Entry(self._key(flat, spec, recording, autocast, slots), environment, made, None, slots)
         except GraphBreak as broken:
-            entry = Entry(key, environment, None, broken.bare())
+            if slots is not None:
+                key = self._key(flat, spec, recording, autocast, slots)
+            entry = Entry(key, environment, None, broken.bare(), slots)
+            if broken.is_passing:
+                return entry
             if broken.depends_on_values and broken.reason != self._last_break:
                 # other values may fare better; if they do not either, it is remembered
-                self._last_break = broken.reason
+                self._last_break, self._last_environment = broken.reason, environment
                 return entry
         self.entries.append(entry)
         if len(self.entries) > (MOST if self.dynamic is False else min(MOST + self.resized, MOST_SIZES)):
@@ -482,12 +560,21 @@ class CompiledFunction:
         environment = made.environment
         if made.ran is None or (made.reports and shows_all()):
             return  # the function itself ran; Python looks at each call whose warnings are all shown
-        if entry.rows >= MOST_ROWS:  # it is not for rows
+        # a row is for the numbers of one call, unless they can be written into it
+        is_fresh = has_fresh_numbers(made)
+        is_other = bool(made.slots) and made.last_numbers != entry.numbers and not is_fresh
+        entry.numbers = made.last_numbers
+        if entry.rows >= MOST_ROWS or made.needs_python or is_other:  # it is not for rows
             if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
                 with self._lock:
                     entry.comparisons += 1
                     compare_quickly(environment)
-        elif known is None or known.snapshot.generation != environment.generation or known.has_other_filters():
+        elif (
+            known is None
+            or known.snapshot.generation != environment.generation
+            or known.has_other_filters()
+            or (bool(made.slots) and known.numbers != made.last_numbers and not is_fresh)
+        ):
             with self._lock:
                 if entry.native is known and entry in self.entries:
                     self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))
@@ -503,6 +590,7 @@ class CompiledFunction:
         assert call.row is not None
         self._rows.add(call.row, first=True)
         entry.native, self._native = call, self._rows.call
+        self._note_refreshes()
 
     def _forget_row(self, call: NativeCall) -> None:
         """A call of this kind is to run by another program."""
@@ -516,6 +604,11 @@ class CompiledFunction:
         if self._rows is not None and entry.native is not None and entry.native.row is not None:
             self._rows.remove(entry.native.row)
         entry.native = None
+        self._note_refreshes()
+
+    def _note_refreshes(self) -> None:
+        calls = [entry.native for entry in self.entries if entry.native is not None]
+        self._refreshes = tuple([call.refresh for call in calls if call.refreshes])
 
     # ----- seeing it --------------------------------------------------------------------------------------------------
 
@@ -536,10 +629,13 @@ class CompiledFunction:
         with self._lock:
             self.entries.clear()
             self.traces = self.resized = self._in_vain = 0
-            self._last = None
-            self._rows, self._native = None, _no_row
+            self._last = self._last_environment = None
+            self._rows, self._native, self._refreshes = None, _no_row, ()
             self._transformed.clear()
             self._forms.clear()
+            self._numbers.clear()
+            self._reasons.clear()
+            self._told.clear()
 
 
 #: All compiled functions.

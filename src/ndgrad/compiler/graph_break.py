@@ -14,6 +14,8 @@ class GraphBreak(RuntimeError):
 
     #: whether it might not have come to this with other values
     depends_on_values = False
+    #: whether the next call may not come to this, whatever it is given
+    is_passing = False
     #: whether what it has found out keeps another trace from it
     is_cured = False
 

@@ -7,7 +7,7 @@ import random
 import types
 from collections.abc import Callable, Iterable
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,9 +40,11 @@ def is_plain(value: Any) -> bool:
 
 class Held:
     """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of
-    places they are, and whose, to those who can read them without Python (see ndgrad.compiler.snapshot)."""
+    places they are, and whose, to those who can read them without Python (see ndgrad.compiler.snapshot). `varying` has
+    the places that may hold other numbers, with what they may hold (see ndgrad.compiler.number_slots); of a list that only
+    grows (see ndgrad.compiler.slot_effects) `is_growing` is True, and its items are not compared."""
 
-    __slots__ = ("form", "labels", "read", "then", "what", "write")
+    __slots__ = ("form", "is_growing", "labels", "read", "then", "varying", "what", "write")
 
     def __init__(
         self,
@@ -58,6 +60,8 @@ class Held:
         self.then = read()
         self.write = write
         self.form = form
+        self.varying: dict[int, Any] | None = None
+        self.is_growing = False
 
     def label(self, place: int) -> str:
         """The name of one of the places."""
@@ -142,6 +146,16 @@ def refill(d: Any, items: list[Any]) -> None:
     cls.clear(d)
     for key, value in zip(items[:half], items[half:], strict=True):
         cls.__setitem__(d, key, value)
+
+
+def set_item(d: Any, key: Any, value: Any) -> None:
+    """Set an entry of a dictionary as Python's own do: what a class of the user's does besides was traced."""
+    (collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict).__setitem__(d, key, value)
+
+
+def extend(items: Any, values: Iterable[Any]) -> None:
+    """Append items to a list or deque as Python's own do."""
+    (collections.deque if isinstance(items, collections.deque) else list).extend(items, values)
 
 
 def relist(items: Any, values: list[Any]) -> None:
@@ -236,12 +250,30 @@ def put_back(source: Any, state: Any, _: list[Any]) -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values that are not one object are equal, in every bit."""
-    if type(a) is not type(b):
+    """True if two values that are not one object are equal, in every bit. Classes are those that `type` gives: a
+    placeholder says of itself that it is a number."""
+    cls = type(a)
+    if cls is not type(b):
         return False
     if is_plain(a):
-        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes() if isinstance(a, (float, complex, np.generic)) else a == b)
-    if type(a) is tuple:
+        is_bits = issubclass(cls, (float, complex, np.generic))
+        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes() if is_bits else a == b)
+    if cls is tuple:
         return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
     # a bound method is made anew each time that it is looked up
-    return isinstance(a, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
+    return issubclass(cls, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
+
+
+class Varying(NamedTuple):
+    """Part of a template: any number of a class."""
+
+    kind: type
+
+
+def fits(value: Any, template: Any) -> bool:
+    """True if a place may hold a value: a number of the right class, a tuple of such values, or the same as before."""
+    if template.__class__ is Varying:
+        return type(value) is template.kind
+    if template.__class__ is tuple:
+        return type(value) is tuple and len(value) == len(template) and all(map(fits, value, template))
+    return value is template or same(value, template)

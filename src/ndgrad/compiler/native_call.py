@@ -6,9 +6,13 @@ function reaches (ndgrad.compiler.snapshot). If they hold, the program runs, and
 tensors that it was given; Python then makes tensors and a node of that (`Specialisation.finished`). If they do not,
 Python looks, as it would without all this: the one meaning of a call is there.
 
+Numbers of slots are inputs of a program (ndgrad.compiler.number_slots). If no backward pass will ask for them, as after an
+optimizer's step, Python reads them before the guards and writes them into arrays that belong to the row (`refresh`).
+Otherwise they are guarded by value in the row, and its inputs are those of the call that the row was made of.
+
 A program that writes to nothing but fresh memory may run before Python compares what is left to it
-(`Snapshot.left_over`): what was computed for nothing is thrown away. One that writes inputs, as an optimizer's step does,
-has a row only if nothing is left, and guards say that they may be written (`Writable`).
+(`Snapshot.left_over`): what was computed for nothing is thrown away. If it writes inputs, as an optimizer's step does,
+Python compares first (`refresh`), and guards say that they may be written (`Writable`).
 """
 
 from __future__ import annotations
@@ -21,10 +25,12 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad._tensor import Tensor
 from ndgrad.autograd import modes
 from ndgrad.autograd.variable import AccumulateGrad, Meta, Variable, wrap
 from ndgrad.compiler import float_errors
 from ndgrad.compiler.decisions import Mispredicted
+from ndgrad.compiler.environment import facts
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
@@ -50,16 +56,22 @@ def can_be_native() -> bool:
 class NativeCall:
     """One specialisation as a row of a builtin, and what comes after the native part of a call."""
 
-    def __init__(self, made: Specialisation) -> None:
+    def __init__(self, made: Specialisation, numbers: Sequence[Any]) -> None:
         assert made.ran is not None
         self.made = made
-        self.snapshot = Snapshot(made.environment)
+        #: whether other numbers are written into the inputs of the row
+        self.numbers_vary = has_fresh_numbers(made)
+        self.snapshot = Snapshot(made.environment, self.numbers_vary)
         self.inputs = len(made.sources)
         program, self.at_once = made.ran
         assert isinstance(program, NativeProgram)
         self.program = program
         #: whether inputs are written by the program
         self.is_in_place = bool(program.in_place.inputs)
+        #: whether Python has something to do before the guards; that it was done for this call stands under "ready"
+        self.compares_first = self.is_in_place and bool(self.snapshot.left_over)
+        self.refreshes = self.numbers_vary or self.compares_first
+        self.state = {"ready": not self.refreshes}
         #: whether the fresh memory is what the program gives, as it is
         self.is_direct = program.gives_fresh
         #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph
@@ -74,6 +86,21 @@ class NativeCall:
         #: whether calls should run another program from now on
         self.is_stale = False
         self.row: Row | None = None
+        #: the numbers that the guards are for, and their tensors
+        self.numbers = numbers
+        self.number_tensors = [wrap(Tensor, array) for array in made.number_arrays(self.numbers)]
+
+    def refresh(self) -> None:
+        """Write the numbers of slots into the inputs of the row, if places hold nothing else that is new, and compare
+        what is left to Python."""
+        self.state["ready"] = False
+        if self.numbers_vary:
+            found = None if self.made.environment.check_numbers() else self.made.slots.numbers(())
+            if found is None:
+                return
+            for t, number in zip(self.number_tensors, found, strict=True):
+                t._array[...] = number
+        self.state["ready"] = not self.compares_first or self.snapshot.rest_is_the_same()
 
     def has_other_filters(self) -> bool:
         """True if the row depends on filters of warnings that are others now, or should depend on them."""
@@ -104,7 +131,7 @@ class NativeCall:
 
     def _finished(self, found: tuple[Any, ...]) -> Any:
         made = self.made
-        if self.snapshot.left_over and not self.snapshot.rest_is_the_same():
+        if self.snapshot.left_over and not self.compares_first and not self.snapshot.rest_is_the_same():
             raise Mispredicted
         if made.computes_at_once() is not self.at_once:
             self.is_stale = True
@@ -131,6 +158,15 @@ class NativeCall:
             self.edges = edges
 
 
+def has_fresh_numbers(made: Specialisation) -> bool:
+    """True if calls may write the numbers of slots into one and the same arrays: no graph keeps them."""
+    return (
+        bool(made.slots.slots)
+        and all(slot.held is not None for slot in made.slots.slots)
+        and (not made.outputs or made.is_freed)
+    )
+
+
 def native_call(
     made: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, disabled: ContextVar[bool]
 ) -> NativeCall | None:
@@ -144,18 +180,21 @@ def native_call(
         arguments = _Arguments(args, kwargs)
     except _NotSimple:
         return None
-    call = NativeCall(made)
-    if call.is_in_place and call.snapshot.left_over:
+    numbers = made.slots.numbers_then(tree_flatten((args, kwargs))[0])
+    if numbers is None:
         return None
+    call = NativeCall(made, numbers)
     guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]
-    inputs = _input_guards(made, arguments)
+    if call.refreshes:
+        guards.append(Is(Place(object=call.state).item("ready"), True))
+    inputs = _input_guards(made, arguments, call.number_tensors)
     if inputs is None:
         return None
     if call.filters is not None:
         guards += [Names(vars(warnings), ("filters",), (warnings.filters,)), Items(warnings.filters, call.filters)]
     if call.is_in_place:
-        numbers = {v: n for n, v in enumerate(program.program.inputs)}
-        written = tuple([numbers[v] for v in program.in_place.inputs.values()])
+        places = {v: n for n, v in enumerate(program.program.inputs)}
+        written = tuple([places[v] for v in program.in_place.inputs.values()])
         idle = Length(Place(object=modes.process).slot(modes.Process, "busy"), 0, set)  # nobody watches writes
         guards += [idle]
         inputs.append(Writable(call.inputs, written))
@@ -226,8 +265,9 @@ def _mode_guards(recording: bool, disabled: ContextVar[bool]) -> list[Guard]:
     ]
 
 
-def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | None:
-    """The guards of tensors, those that give the program its inputs in their order."""
+def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence[Any]) -> list[Guard] | None:
+    """The guards of tensors, those that give the program its inputs in their order. `numbers` are the tensors of the
+    numbers among the inputs."""
     environment, given = made.environment, arguments.tensors
     if len({id(t) for t, _ in given}) != len(given):
         return None  # one tensor in several places
@@ -242,6 +282,8 @@ def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | 
     for (kind, which), of_gradient in zip(made.sources, made.gradient_facts, strict=True):
         if kind == "environment":
             t, place, known = which[0], Place(object=which[0]), which[1]
+        elif kind == "number":
+            t, place, known = numbers[which], Place(object=numbers[which]), facts(numbers[which])
         elif kind == "grad":
             t, known = None, of_gradient
             found = _gradient(*tensors[which])

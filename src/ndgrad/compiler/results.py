@@ -30,6 +30,8 @@ from ndgrad.autograd.view import DEFAULT
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import NUMBERS
 from ndgrad.compiler.layouts import MOST_OF_RESULT, order_of, settle
+from ndgrad.compiler.number_tape import LateNumbers
+from ndgrad.compiler.outside import payload_of
 from ndgrad.compiler.payload import Memory, Step, TracedArray
 from ndgrad.compiler.program import Value
 from ndgrad.compiler.read_numbers import ReadNumber
@@ -58,8 +60,8 @@ class New:
 class Leaf:
     """Where one leaf of the result comes from."""
 
-    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself) or NUMBER (what
-    #: new memory `number` holds, a Python number of class `value`)
+    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself) or NUMBER (number
+    #: `number` of those that Python computes, of class `value`)
     kind: int
     number: int = 0
     #: the views that lead from there to the leaf
@@ -103,7 +105,8 @@ class Results:
         lies_as_eager: bool = False,
     ) -> None:
         """`inputs`: the tensors from outside that are the program's inputs, `memories` what they have of it, and
-        `known` the identities of objects that were there before; `lies_as_eager`: see Note [Order of results]."""
+        `known` the identities of objects that were there before; `lies_as_eager`: see Note [Order of results].
+        `prepare_numbers` comes first."""
         self._tracer = tracer
         self._lies_as_eager = lies_as_eager
         self.leaves: list[Leaf] = []
@@ -113,7 +116,6 @@ class Results:
         self.values: list[Value] = []
         self.tensors: list[Any] = []
         own = {id(t): i for i, t in enumerate(inputs)}
-        places = {id(memory): i for i, memory in enumerate(memories)}
         sharing: dict[int, list[Any]] = {}
         for t in returned:
             if isinstance(t, Variable) and t._meta is not None and t._meta.names is not None:
@@ -121,10 +123,12 @@ class Results:
             if isinstance(t, Variable) and isinstance(t._array, TracedArray):
                 sharing.setdefault(id(t._array.memory), []).append(t)
         numbers: dict[int, int] = {}
+        places = {id(memory): i for i, memory in enumerate(memories)}
+        computed: list[int] = []
         for t in returned:
             if type(t) is ReadNumber:
-                self.leaves.append(Leaf(NUMBER, len(self.new), value=t.kind))
-                self._add(Tensor, t.value, None, False, CPU)
+                self.leaves.append(Leaf(NUMBER, len(computed), value=t.kind))
+                computed.append(t.place)
                 continue
             if not isinstance(t, Variable):
                 if id(t) not in known and not _stays(t):
@@ -155,6 +159,17 @@ class Results:
                 if number == len(self.new):
                     self._add_whole(payload.memory, sharing[id(payload.memory)])
                 self.leaves.append(Leaf(NEW, number, _path(t, payload), creation=_creation(t)))
+
+        #: Python's part after the program, if there is one, and where the numbers that it takes are: inputs and new memory
+        self.late: LateNumbers | None = None
+        self.late_inputs: list[int] = []
+        self.late_new: list[int] = []
+        if computed:
+            self.late = tracer.numbers.late_function(computed)
+            self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
+            for value in self.late.reads:
+                self.late_new.append(len(self.new))
+                self._add(Tensor, value, None, False, CPU)
 
         #: whether the leaves are just what was made, in order
         self.is_made = self.leaves == [Leaf(NEW, i) for i in range(len(self.new))]
@@ -249,16 +264,37 @@ class Results:
             for leaf in self.leaves
         ]
 
-    def assembled(self, inputs: Sequence[Any], made: Sequence[Any]) -> list[Any]:
-        """The leaves of a call: `inputs` are its tensors, `made` those over new memory."""
+    def numbers(self, inputs: Sequence[Any], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The numbers that Python computes after the program, from its inputs and its new memory."""
+        if self.late is None:
+            return ()
+        return self.late.compute(
+            [inputs[i]._array.item() for i in self.late_inputs], [arrays[i].item() for i in self.late_new]
+        )
+
+    def assembled(self, inputs: Sequence[Any], made: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """The leaves of a call: `inputs` are its tensors, `made` those over new memory, `numbers` what Python has
+        computed."""
         return [
             leaf.value
             if leaf.kind == PLAIN
-            else made[leaf.number].item()
+            else numbers[leaf.number]
             if leaf.kind == NUMBER
             else _seen((made if leaf.kind == NEW else inputs)[leaf.number], leaf.path, leaf.creation)
             for leaf in self.leaves
         ]
+
+
+def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:
+    """Let early numbers that results depend on be inputs of the program; and if gradients may be asked for, the numbers in
+    slots, of which derivatives are traced later."""
+    computed = [t.place for t in returned if type(t) is ReadNumber]
+    places = tracer.numbers.late_function(computed).early if computed else []
+    if any(isinstance(t, Variable) and requires_grad(t) for t in returned):
+        places = [*places, *[place for place in tracer.numbers.slot_places() if tracer.numbers.has_tensor(place)]]
+    for place in places:
+        t = tracer.numbers.tensor(place)
+        tracer.outside_of(t, payload_of(t))
 
 
 def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:

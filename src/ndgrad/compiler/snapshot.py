@@ -31,12 +31,15 @@ from ndgrad.compiler.native.tensor_guards import TensorAt
 class Snapshot:
     """The guards of an environment, as it was when it was last compared."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, numbers_vary: bool = False) -> None:
+        """`numbers_vary`: places whose numbers are inputs are compared elsewhere, before the guards."""
         self.generation = environment.generation
         self.guards: list[Guard] = []
         #: what Python must compare
         self.left_over: list[Held] = []
         for held in environment.held:
+            if held.is_growing or (numbers_vary and held.varying):
+                continue
             found = _guards(held)
             if found is None:
                 self.left_over.append(held)
@@ -58,7 +61,10 @@ def compare_quickly(environment: Environment) -> None:
     guards: list[Guard] = [Is(Place(object=process).slot(Process, "named"), False)]
     places, tensors = [], []
     for held in environment.held:
-        found = None if id(held) in environment.moving else _guards(held)
+        if held.is_growing:
+            continue
+        # places whose numbers are inputs may hold others
+        found = None if id(held) in environment.moving or held.varying else _guards(held)
         if found is None:
             places.append(held)
         else:

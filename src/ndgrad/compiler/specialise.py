@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -34,28 +34,32 @@ from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.op_observers import observing
-from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import DEFAULT
 from ndgrad.compiler.backend import Runner, runs_on_numpy
-from ndgrad.compiler.decisions import Mispredicted
+from ndgrad.compiler.decisions import FailedLate, Mispredicted
+from ndgrad.compiler.deferred_calls import DeferredCall, deferring
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.float_errors import FloatFlags, bits_to_look_for, has_silent, reported, shows_all
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
-from ndgrad.compiler.holding import Held
 from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.node import node_of_call
+from ndgrad.compiler.number_slots import NumberSlots, SeenNumbers
+from ndgrad.compiler.number_tape import DTYPES, NumberTape
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
+from ndgrad.compiler.patched_functions import patched
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import Replay
-from ndgrad.compiler.results import NEW, Results
+from ndgrad.compiler.results import NEW, Results, prepare_numbers
+from ndgrad.compiler.slot_effects import Effect, EffectFinder, original_of
 from ndgrad.compiler.tensor_metadata import attributes_of, watched_attributes
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer
@@ -74,22 +78,6 @@ MOST_TRACES = 8
 LARGE_WRITE = 1 << 16
 
 
-class Effect:
-    """A place that the function puts a tensor into: an item of what it reaches, or the gradient of an input."""
-
-    def __init__(self, held: Held | None, number: int) -> None:
-        self.held = held
-        self.number = number
-
-    def apply(self, inputs: Sequence[Any], value: Any, environment: Environment) -> None:
-        """Put the tensor of this call there."""
-        if self.held is None:
-            # of the right kind: it was, for such a tensor, when it was traced
-            meta_of(inputs[self.number]).grad = value
-        else:
-            environment.put(self.held, self.number, value)
-
-
 class Specialisation:
     """One traced function, ready to be called with arguments like those it was traced with."""
 
@@ -104,6 +92,8 @@ class Specialisation:
     is_silent = was_checked = False
     #: what ran in the last call, and whether that computed gradients as well
     ran: tuple[Any, bool] | None = None
+    #: the numbers of slots that the program was given in the last call
+    last_numbers: Sequence[Any] = ()
 
     def __init__(
         self,
@@ -115,8 +105,13 @@ class Specialisation:
         strict: bool = False,
         threads: int | None = None,
         sizes: Sizes | None = None,
+        slots: NumberSlots | None = None,
     ) -> None:
         self.function = function
+        #: the numbers that calls find in slots
+        self.slots = NumberSlots(SeenNumbers(), environment, []) if slots is None else slots
+        if environment.may_ask_for_types:
+            self.slots.drop_all()
         #: whether sums and products keep the order that the function gives them
         self.strict = strict
         self.threads = threads
@@ -148,7 +143,7 @@ class Specialisation:
 
     def _trace(self, arguments: list[Any]) -> None:
         with _without_collections():
-            for _ in range(MOST_TRACES):
+            for _ in range(MOST_TRACES + len(self.slots.slots)):
                 try:
                     self._trace_once(arguments)
                 except GraphBreak as broken:
@@ -162,7 +157,7 @@ class Specialisation:
         by_identity = {id(t): i for i, t in enumerate(arguments)}
         gradients: dict[int, int] = {}
         #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry),
-        #: ("grad", input) or ("draw", n)
+        #: ("grad", input), ("draw", n) or ("number", n)
         self.sources: list[tuple[str, Any]] = []
 
         def admits(t: Any) -> str | None:
@@ -175,6 +170,8 @@ class Specialisation:
                 self.sources.append(("grad", gradients[id(t)]))
             elif id(t) in tracer.drawn_tensors:
                 self.sources.append(("draw", len(tracer.drawn_tensors) - 1))
+            elif (number := tracer.numbers.number_of(t)) is not None:
+                self.sources.append(("number", number))
             else:
                 return (
                     "a tensor is used that is neither an argument nor found in closures, globals, "
@@ -189,14 +186,22 @@ class Specialisation:
         tracer.reads_numbers = not self.environment.may_ask_for_types
         tracer.outcomes = self.given_outcomes
         tracer.note_attribute = self._note_attribute  # type: ignore[method-assign]
+        tracer.watch = self.environment.watch
         self.grad_enabled = thread.grad_enabled
-        with tracing(tracer, self.environment), watched_attributes(arguments, self.environment):
-            returned, effects = self._outcome(tracer, arguments)
-            left = _identities(self.environment.changes())
-            with observing(tracer):
-                self._finish(tracer, returned, effects)
-            if left != _identities(self.environment.changes()):
-                raise GraphBreak("a backward function or hook inside changes something outside")
+        tape = tracer.numbers = self._number_tape(arguments)
+        try:
+            self._trace_with(tracer, arguments)
+        except GraphBreak as broken:
+            self._break_numbers(tape, broken)
+            raise
+        finally:
+            self.slots.release()
+        if tape.has_failed and self.slots:
+            self.slots.drop_all()
+            caught = GraphBreak("the function catches an error of arithmetic with numbers that change")
+            caught.is_cured = True
+            raise caught
+        self._end_numbers(tape)
         self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
         self.gradient_facts = [
@@ -210,7 +215,51 @@ class Specialisation:
         if not self.environment.hold_attributes(t, attributes_of(t)):
             raise GraphBreak(f"the function asks for the attribute {name!r} of an argument")
 
-    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
+    def _number_tape(self, arguments: list[Any]) -> NumberTape:
+        """The tape for the numbers of a trace."""
+        return NumberTape()
+
+    def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
+        """Take the numbers of a trace that has ended with a break: slots that are needed by value, and conditions that lead
+        to the break."""
+        if tape.needed or self.slots.looked_at:
+            self.slots.need(tape.needed)
+        if not broken.is_cured:
+            self.slots.end(tape)
+
+    def _end_numbers(self, tape: NumberTape) -> None:
+        """Take the numbers of a trace that has ended well."""
+        self.slots.end(tape)
+
+    def _trace_with(self, tracer: Tracer, arguments: list[Any]) -> None:
+        functions = self.slots.functions if tracer.reads_numbers else ()
+        with (
+            tracing(tracer, self.environment),
+            watched_attributes(arguments, self.environment),
+            deferring(),
+            patched(functions),
+        ):
+            if tracer.reads_numbers:
+                self.slots.install(tracer, tracer.numbers, self.plain)
+            returned, effects = self._outcome(tracer, arguments)
+            left = self._changed_identities(tracer)
+            with observing(tracer):
+                self._finish(tracer, returned, effects)
+            if left != self._changed_identities(tracer):
+                raise GraphBreak("a backward function or hook inside changes something outside")
+
+    def _changed_identities(self, tracer: Tracer) -> list[Any]:
+        """What the function has changed, and the identities of what is there now."""
+        return [
+            *[
+                (held, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
+                for held, number, now in self.environment.changes()
+            ],
+            *[[*map(id, made.new_items())] for made in self.slots.stand_ins],
+            len(tracer.deferred),
+        ]
+
+    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
         """The leaves of what the function returns, and what else it leaves behind."""
         tracer.draws.given = [t for t, (kind, _) in zip(arguments, self.sources, strict=False) if kind == "draw"]
         with observing(tracer):
@@ -227,7 +276,10 @@ class Specialisation:
         """The leaves of what the function returns."""
         args, kwargs = given = self._given(arguments)
         before, _ = tree_flatten(given)
-        returned, self.result_spec = tree_flatten(self.function(*args, **kwargs))
+        result = self.function(*args, **kwargs)
+        reached = self.environment.reached
+        returned, self.result_spec = tree_flatten(result, lambda t: type(t) in (list, dict) and id(t) in reached)
+        self._result = result
         after, spec = tree_flatten(given)
         if spec != self.spec or any(a is not b for a, b in zip(before, after, strict=True)):
             raise GraphBreak("a container among the arguments is changed")
@@ -238,40 +290,47 @@ class Specialisation:
         return {*self.environment.reached, *map(id, self.plain)}
 
     def _given(self, tensors: Sequence[Any]) -> Any:
-        """The arguments of a call, with these tensors in the place of its own."""
+        """The arguments of a call, with these tensors in the place of its own, and placeholders for numbers."""
+        placeholders: Any = self.slots.arguments if current_tracer.get() is not None else self.slots.given
         return tree_unflatten(
-            [tensors[self.numbers[i]] if i in self.numbers else leaf for i, leaf in enumerate(self.plain)], self.spec
+            [
+                tensors[self.numbers[i]] if i in self.numbers else placeholders.get(i, leaf)
+                for i, leaf in enumerate(self.plain)
+            ],
+            self.spec,
         )
 
-    def _effects(self, tracer: Tracer) -> list[tuple[Effect, Any]]:
-        """What the function has left behind, and with which tensor; the environment is put back as it was."""
-        found: list[tuple[Effect, Any]] = []
+    def _effects(self, tracer: Tracer) -> list[tuple[Effect, list[Any]]]:
+        """What the function has left behind, and with which leaves; the environment is put back as it was."""
+        finder = EffectFinder(self.environment, self._result)
+        del self._result
         for held, number, now in self.environment.changes():
-            if number == -2:
-                raise GraphBreak("the function draws from a generator of random numbers")
-            if number < 0 or held.write is None:
-                raise GraphBreak(f"the function changes {held.what}")
-            if not isinstance(now, Variable):
-                raise GraphBreak(f"the function changes {held.label(number)}")
-            found.append((Effect(held, number), now))
+            finder.note(held, number, now)
+        for made in self.slots.stand_ins:
+            finder.add_growth(made.held, made.new_items())
+        for function, given in tracer.deferred:
+            finder.add_call(function, given, DeferredCall)
+        found = finder.found
+        self.slots.note_effects(found)
         for number, outside in enumerate(tracer.inputs):
             reason = outside.change()
             if reason is not None:
                 raise GraphBreak(reason)
             if outside._meta.held is not outside.grad_before:
-                found.append((Effect(None, number), outside._meta.held))
+                found.append((Effect(None, number), [outside._meta.held]))
         return found
 
-    def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, Any]]) -> None:
+    def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, list[Any]]]) -> None:
+        tracer.check_lent()
+        leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
+        prepare_numbers(tracer, leaves)
         inputs = [o.source for o in tracer.inputs]
         memories = [o._array.memory for o in tracer.inputs]
-        tracer.check_lent()
         self.effects = [effect for effect, _ in effects]
         #: see Note [Order of results]
         self.lies_as_eager = self.has_effects and tracer.is_plain
-        self.results = Results(
-            tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.known_objects(), self.lies_as_eager
-        )
+        self.results = Results(tracer, leaves, inputs, memories, self.known_objects(), self.lies_as_eager)
+        self.may_fail_late = tracer.numbers.may_fail_late
         self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
         #: how often eager code writes each of them, and by which op last
         self.writers = [_writer_of(tracer.inputs[i]._storage) for i in self.writes]
@@ -301,7 +360,7 @@ class Specialisation:
         self.gradients_of = [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
         self.results.forget_trace()
-        tracer.watch.end()  # from here on only the compiler's own code runs
+        tracer.calls.end()  # from here on only the compiler's own code runs
         with phase("passes"):
             self._split(joint.program, joint.values, joint.cotangents, [g for g in joint.gradients if g is not None])
 
@@ -381,6 +440,7 @@ class Specialisation:
         #: nor where a copy costs less than the look at them that must come first
         self.writes_itself = (
             bool(self.writes)
+            and not self.may_fail_late
             and (not self.outputs or self.is_freed)
             and (self.needs_python or bool(self.gradients_asked) or written > LARGE_WRITE)
         )
@@ -405,7 +465,7 @@ class Specialisation:
 
     @property
     def needs_python(self) -> bool:
-        """Whether a call draws numbers or replaces tensors, so that no native code can begin it."""
+        """True if a call draws numbers or replaces objects, so that no native code can begin it."""
         return any(effect.held is not None for effect in self.effects) or any(kind == "draw" for kind, _ in self.sources)
 
     # ----- calling ----------------------------------------------------------------------------------------------------
@@ -418,11 +478,21 @@ class Specialisation:
         for place, entry in zip(self.places, self.known, strict=True):
             if self.environment.entry(flat[place]) is not entry:
                 return "an argument is, or is no longer, one of the tensors that the function reaches otherwise"
+        if self.slots and (reason := self.slots.mismatch(flat)) is not None:
+            return reason
         return self._other_metadata(flat) if self.gradients_asked or self.leaves_asked else None
 
+    def changes_place(self, reason: str) -> bool:
+        """True if a call changes the place that a reason for another trace begins with."""
+        return any(
+            effect.held is not None and reason.startswith(effect.held.label(effect.number) if effect.number >= 0 else effect.held.what)
+            for effect in self.effects
+        )
+
     def _other_metadata(self, flat: Sequence[Any]) -> str | None:
-        """Why the gradients or histories of these arguments need another trace; None if they do not."""
-        inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws))
+        """Return why the gradients or histories of these arguments need another trace; None if they do not."""
+        numbers = [None] * sum(kind == "number" for kind, _ in self.sources)
+        inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws), numbers)
         for number, is_leaf in self.leaves_asked:
             if (inputs[number]._node is None) is not is_leaf:
                 return "a tensor is, or is no longer, a leaf"
@@ -437,11 +507,23 @@ class Specialisation:
 
     def inputs_of(self, flat: Sequence[Any]) -> list[Any]:
         """The tensors that are the program's inputs in a call with these leaves; random numbers are drawn."""
+        numbers: list[Any] = []
+        if self.slots:
+            found = self.slots.numbers(flat)
+            if found is None:
+                raise Mispredicted  # another thread has changed them meanwhile
+            self.last_numbers = found
+            numbers = [wrap(Tensor, array) for array in self.number_arrays(found)]
         draws = [wrap(Tensor, array) for array in self.tape.take()]
-        return self._inputs([flat[place] for place in self.places], draws)
+        return self._inputs([flat[place] for place in self.places], draws, numbers)
 
-    def _inputs(self, arguments: Sequence[Any], draws: Sequence[Any]) -> list[Any]:
-        """The tensors that are the program's inputs in a call with these arguments and random numbers."""
+    @staticmethod
+    def number_arrays(numbers: Sequence[Any]) -> list[Any]:
+        """Python numbers as inputs of a program."""
+        return [np.array(number, DTYPES[number.__class__]) for number in numbers]
+
+    def _inputs(self, arguments: Sequence[Any], draws: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """The tensors that are the program's inputs in a call with these arguments, random numbers and numbers of slots."""
         found: list[Any] = []
         for kind, which in self.sources:
             if kind == "argument":
@@ -450,6 +532,8 @@ class Specialisation:
                 found.append(which[0])
             elif kind == "grad":
                 found.append(found[which].grad)
+            elif kind == "number":
+                found.append(numbers[which])
             else:
                 found.append(draws[which])
         return found
@@ -468,6 +552,10 @@ class Specialisation:
             leaves = self.run(inputs)
         except FloatFlags as found:
             self.flags |= found.bits
+            put_back(states)
+            args, kwargs = tree_unflatten(list(flat), self.spec)
+            return self.function(*args, **kwargs)
+        except FailedLate:
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
@@ -501,9 +589,10 @@ class Specialisation:
 
     def _returned_by_call(self, inputs: Sequence[Any], leaves: list[Any]) -> Any:
         """What a call returns, after it has left behind what the function does."""
-        count = len(leaves) - len(self.effects)
-        for effect, value in zip(self.effects, leaves[count:], strict=True):
-            effect.apply(inputs, value, self.environment)
+        count = place = len(leaves) - sum([effect.leaves for effect in self.effects])
+        for effect in self.effects:
+            effect.apply(inputs, leaves[place : place + effect.leaves], self.environment)
+            place += effect.leaves
         return tree_unflatten(leaves[:count], self.result_spec)
 
     def computes_at_once(self) -> bool:
@@ -549,6 +638,10 @@ class Specialisation:
         rest = checked + len(self.later)
         if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:checked], self.outcomes, strict=True)):
             raise Mispredicted
+        try:
+            numbers = self.results.numbers(inputs, found)
+        except Exception:
+            raise FailedLate from None  # nothing has been written
         made = self._made(inputs, found, rest, at_once)
         if self.writes:
             outside = scope()
@@ -570,7 +663,7 @@ class Specialisation:
             finally:
                 restore(outside)
                 del outside
-        return self.results.assembled(inputs, made)
+        return self.results.assembled(inputs, made, numbers)
 
     def _made(self, inputs: Sequence[Any], found: Sequence[Any], rest: int, at_once: bool) -> list[Any]:
         """The tensors over new memory, with their history; behind `rest` lies what forward has made for backward."""
@@ -586,7 +679,7 @@ class Specialisation:
         """The leaves of the results for inputs inside transforms: by ops, in the modes that are in
         force. Nothing is written."""
         made = run_on_tensors(self.forward, inputs, self.forward.outputs[: len(self.results.values)])
-        return self.results.assembled(inputs, self.results.permuted_back(made))
+        return self.results.assembled(inputs, self.results.permuted_back(made), self.results.numbers(inputs, [t._array for t in made]))
 
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
         """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note
@@ -639,13 +732,25 @@ class Specialisation:
         numbers = [n for n, new in enumerate(self.results.new) if new.differentiable]
         places = {leaf.number: i for i, leaf in enumerate(self.results.leaves) if leaf.kind == NEW and not leaf.path}
         can_run = not (self.effects or self.writes or self.tape.draws) and places.keys() >= {*numbers}
-        if not can_run or is_replaced:
+        with self._holding_numbers(tensors) as is_known:
+            if is_known and can_run and not is_replaced:
+                return self._run_for_gradients(given, inputs, numbers, places, cotangents)
             raise RuntimeError(
                 f"{self.name}: the derivatives of the gradients of a compiled call cannot be traced, since {reason}; "
-                "and the function writes, draws random numbers or returns views, or a tensor that it reaches has been "
-                "replaced, so it is not run again. Ask for them "
-                "from the function itself instead of the compiled one. [nd-compile-again]"
+                "and the function writes, draws random numbers, uses numbers that change or returns views, or a tensor that "
+                "it reaches has been replaced, so it is not run again. Ask for them from the function itself instead of the "
+                "compiled one. [nd-compile-again]"
             )
+
+    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+        """A block in which slots hold the numbers of a call with these inputs; see `NumberSlots.holding`."""
+        numbers = {which: t._array.item() for t, (kind, which) in zip(tensors, self.sources, strict=True) if kind == "number"}
+        return self.slots.holding([numbers[i] for i in range(len(numbers))])
+
+    def _run_for_gradients(
+        self, given: tuple[bool, ...], inputs: list[Any], numbers: list[int], places: dict[int, int], cotangents: Sequence[Any]
+    ) -> list[Any]:
+        """Gradients by the function itself, for these inputs."""
         outside = scope()
         try:
             restore(outside.recording(True))
@@ -679,6 +784,7 @@ class Derivative(Specialisation):
         self.given = given
         self.given_outcomes = parent.outcomes
         self.strict, self.threads, self.sizes = parent.strict, parent.threads, parent.sizes
+        self.slots = parent.slots
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}
@@ -699,12 +805,29 @@ class Derivative(Specialisation):
     def _returned(self, arguments: list[Any]) -> list[Any]:
         return self.parent._returned(arguments)
 
+    def _number_tape(self, arguments: list[Any]) -> NumberTape:
+        given = {
+            self.slots.inputs[which]: t
+            for t, (kind, which) in zip(arguments, self.parent.sources, strict=False)
+            if kind == "number"
+        }
+        return NumberTape(self.slots.outcomes, given, dict(self.slots.expressions))
+
+    def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
+        broken.is_cured = False  # the slots are those of the function
+
+    def _end_numbers(self, tape: NumberTape) -> None:
+        """Its guards are those of the function."""
+
+    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+        return nullcontext(True)  # the function's own
+
     def _eagerly(self, inputs: list[Any]) -> list[Any]:
         count = len(self.parent.sources)
         reason = "those of its gradients cannot be"
         return self.parent._gradients_by_function(self.given, inputs[:count], inputs[count:], reason)
 
-    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
+    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
         with observing(tracer):
             for t in arguments:
                 tracer.outside_of(t, payload_of(t))
@@ -718,18 +841,17 @@ class Derivative(Specialisation):
             restore(outside)
             del outside
         with observing(tracer):
+            leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
+            prepare_numbers(tracer, leaves)
             memories = [o._array.memory for o in tracer.inputs[:count]]
-            found = Results(
-                tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects(),
-                self.parent.lies_as_eager,
-            )  # fmt: skip
+            found = Results(tracer, leaves, inputs, memories, self.parent.known_objects(), self.parent.lies_as_eager)
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             gradients = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
-        leaves: list[Any] = [None] * count
+        of_inputs: list[Any] = [None] * count
         for i, g in zip(wanted, gradients, strict=True):
-            leaves[i] = g
-        return leaves, []
+            of_inputs[i] = g
+        return of_inputs, []
 
 
 @contextmanager
@@ -752,12 +874,12 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     try:
         with hidden(), unchanged_world():
             try:
-                with TraceWatch(environment) as tracer.watch:
+                with TraceWatch(environment) as tracer.calls:
                     yield
             finally:
                 tracer.draws.undo()
                 environment.restore()
-        environment.hold_late_names(tracer.watch.library_names)
+        environment.hold_late_names(tracer.calls.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except Exception as error:
@@ -769,11 +891,6 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
-
-
-def _identities(changes: list[tuple[Held, int, Any]]) -> list[tuple[int, int, list[int]]]:
-    """Return changes of an environment as a list that can be compared."""
-    return [(id(held), number, [*map(id, now)] if number == -1 else [id(now)]) for held, number, now in changes]
 
 
 def _fields(found: Modes) -> list[Any]:

@@ -30,6 +30,7 @@ from ndgrad.compiler.holding import same_bits
 from ndgrad.compiler.kernels.ahead import note_op
 from ndgrad.compiler.layouts import Made, arrange, is_orderly, settle
 from ndgrad.compiler.lower.places import reshaped_view
+from ndgrad.compiler.number_tape import NumberTape
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.cse import SMALL_CONSTANT
 from ndgrad.compiler.passes.dead import without_dead
@@ -86,6 +87,12 @@ class Tracer:
         self.outcomes: list[bool] | None = None
         #: whether something may stand for a number that is read: not where the function may ask of which type it is
         self.reads_numbers = True
+        #: calls to be made after the program (see ndgrad.compiler.deferred_calls)
+        self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        #: notes what a call has to compare before it runs: what it is, and a function that reads it
+        self.watch: Callable[[str, Callable[[], Any]], None] = _watch_nothing
+        #: Python's arithmetic with numbers that the trace does not know
+        self.numbers = NumberTape()
         #: of those that the function itself asked: where, and the answer
         self.decided: list[tuple[str | None, bool]] = []
         #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
@@ -99,7 +106,7 @@ class Tracer:
         #: whether no backward pass has run in the function, and no hook on what is saved was in force
         self.is_plain = True
         #: the watch over the calls that the function makes
-        self.watch: Any = None
+        self.calls: Any = None
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
 
@@ -281,9 +288,7 @@ class Tracer:
             elif type(a) is float or type(a) is int:
                 found.append(a)
             elif type(a) is ReadNumber:
-                if a.tracer is not self:
-                    raise GraphBreak("a number that is read of a tensor outside of a loop's body takes part in it")
-                found.append(a.beside(op, arrays))
+                found.append(a.beside(op, arrays, self))
             else:
                 is_plain = False
                 found.append(self.argument(a))
@@ -293,6 +298,9 @@ class Tracer:
 
     def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
         """Write down an op on values; its results."""
+        for given in (*arguments, *settings.values()):
+            if type(given) is ReadNumber:  # a program is for any number, and this one would be a constant
+                given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
         instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())
@@ -485,6 +493,10 @@ class Tracer:
         (row,) = self.emit(reshape, (part,), {"shape": (part.size,)})
         (out,) = self.emit(find("scatter"), (flat, index, row), {"dim": 0})
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
+
+
+def _watch_nothing(what: str, read: Callable[[], Any]) -> None:
+    raise GraphBreak(f"a loop or branch depends on {what}")
 
 
 # ----- devices --------------------------------------------------------------------------------------------------------

@@ -44,6 +44,11 @@ class _Watched:
         return getattr(self._stream, name)
 
 
+def is_watched(stream: Any) -> bool:
+    """True for a stream that traced functions cannot write to."""
+    return isinstance(stream, _Watched)
+
+
 def _get_state(self: Generator) -> Any:
     tracer = current_tracer.get()
     return _GENERATOR["get_state"](self) if tracer is None else tracer.draws.state(tracer, self)
@@ -77,11 +82,11 @@ def _randbits(count: int) -> int:
 def _watch_of_caller() -> Any:
     """Return the watch of the trace that the calling code belongs to; None if it is ndgrad's or not traced."""
     tracer = current_tracer.get()
-    if tracer is None or tracer.watch is None:
+    if tracer is None or tracer.calls is None:
         return None
     module = sys._getframe(2).f_globals.get("__name__")
     is_own = isinstance(module, str) and module.partition(".")[0] == "ndgrad"
-    return None if is_own or is_foreign(module) else tracer.watch
+    return None if is_own or is_foreign(module) else tracer.calls
 
 
 def _getattr(*args: Any) -> Any:
@@ -134,10 +139,18 @@ _LOOKUPS = {
 _BUILTINS: dict[str, Any] = {name: vars(builtins)[name] for name in _LOOKUPS}
 
 
-def builtin(name: str, default: Any) -> Any:
-    """Return a builtin by its name, as it is outside of traces."""
-    found = vars(builtins).get(name, default)
-    return _BUILTINS[name] if found is _LOOKUPS.get(name, default) and name in _LOOKUPS else found
+#: The functions that others stand for while some thread traces, by the identity of the others, which stay alive.
+_originals: dict[int, Any] = {id(made): _BUILTINS[name] for name, made in _LOOKUPS.items()}
+
+
+def stands_for(function: Any, original: Any) -> None:
+    """Note that a function takes the place of another one while some thread traces."""
+    _originals[id(function)] = original
+
+
+def original_function(value: Any) -> Any:
+    """Return the function that a value stands for while some thread traces; the value itself if it stands for none."""
+    return _originals.get(id(value), value)
 
 
 _lock = make_lock()

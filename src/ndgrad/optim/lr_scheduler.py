@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.autograd.variable import Variable
-from ndgrad.optim.optimizer import Optimizer
+from ndgrad.optim.optimizer import Optimizer, as_float
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -116,7 +116,7 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr(). [nd-define]")
 
     def _rates(self) -> list[float]:
-        return [float(group["lr"]) for group in self.optimizer.param_groups]
+        return [as_float(group["lr"]) for group in self.optimizer.param_groups]
 
     def _set_rates(self, compute: Callable[[], list[float]]) -> None:
         """Finish a step: let the rates be computed, and set them."""
@@ -286,7 +286,8 @@ class MultiStepLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float:
-        return self.gamma ** self.milestones.get(self.last_epoch, 0)
+        # compared one by one: in a traced step the epoch is a placeholder, which has no hash
+        return self.gamma ** next((count for epoch, count in self.milestones.items() if epoch == self.last_epoch), 0)
 
     def _whole_factor(self) -> float:
         return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -422,10 +423,10 @@ class PolynomialLR(_FactorLR):
     def _factor(self) -> float:
         if self._is_initial or self.last_epoch > self.total_iters:
             return 1.0
-        return float((self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power)
+        return as_float((self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power)
 
     def _whole_factor(self) -> float:
-        return float(self._left(min(self.total_iters, self.last_epoch)) ** self.power)
+        return as_float(self._left(min(self.total_iters, self.last_epoch)) ** self.power)
 
 
 # ----- waves ----------------------------------------------------------------------------------------------------------
@@ -721,7 +722,7 @@ class CyclicLR(LRScheduler):
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
             return 1.0
-        return float(1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x)
+        return as_float(1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x)
 
     def _next_lr(self) -> list[float]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -811,7 +812,7 @@ class SequentialLR(LRScheduler):
         self._schedulers[0]._is_initial, self._schedulers[0]._step_count = True, 0
         self._schedulers[0].step()
         self._schedulers[0]._is_initial = False
-        self._last_lr = self._schedulers[0].get_last_lr()
+        self._last_lr = list(self._schedulers[0].get_last_lr())
 
     def step(self, epoch: int | None = None) -> None:
         """Go on by one."""
@@ -822,7 +823,7 @@ class SequentialLR(LRScheduler):
             scheduler.step(0)
         else:
             scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        self._last_lr = list(scheduler.get_last_lr())
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, the schedules as their own states."""
@@ -925,7 +926,7 @@ class ReduceLROnPlateau(LRScheduler):
     # needs the metric, as torch's does
     def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take a measured value into account."""
-        current = float(metrics)
+        current = as_float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best = current
@@ -951,7 +952,7 @@ class ReduceLROnPlateau(LRScheduler):
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
-            old = float(group["lr"])
+            old = as_float(group["lr"])
             new = max(old * self.factor, least)
             if old - new > self.eps:
                 _set_lr(group, new)

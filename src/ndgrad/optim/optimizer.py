@@ -542,7 +542,16 @@ def counted(state: State) -> Any:
 def number(t: Rate) -> Any:
     """A number of the state or of the settings, to be computed with: a float. While a step is traced, which has no
     values, the tensor in double precision: rules ask nothing of it but by `either`, `at_least` and `at_most`."""
-    return t.detach().double() if isinstance(t, Variable) and is_traced(t) else float(t)
+    return t.detach().double() if isinstance(t, Variable) and is_traced(t) else as_float(t)
+
+
+def as_float(value: Any) -> float:
+    """A number as a float. In a traced step a placeholder may stand for a number, which has operators but cannot be
+    converted (ndgrad.compiler.number_tape)."""
+    if value.__class__ is float:
+        found: float = value
+        return found
+    return value * 1.0 if value.__class__ is int else float(value)
 
 
 def is_traced(t: Tensor) -> bool:

@@ -20,7 +20,7 @@ from ndgrad.dtypes import int64
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 from ndgrad.nn.modules.module import Module
 from ndgrad.optim.lr_scheduler import LRScheduler, _per_group
-from ndgrad.optim.optimizer import Optimizer
+from ndgrad.optim.optimizer import Optimizer, as_float
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Tensor
@@ -159,7 +159,7 @@ class AveragedModel(Module):
         currents = [value.detach().to(mean.device) for mean, value in zip(means, values, strict=True)]
         averages = [mean.detach() for mean in means]
         count = self.n_averaged
-        if not bool(count):
+        if not count.item():
             with no_grad():
                 for mean, current in zip(averages, currents, strict=True):
                     mean.copy_(current)
@@ -256,7 +256,7 @@ class SWALR(LRScheduler):
         before, now = self._part(step - 1), self._part(step)
         rates = []
         for group in self.optimizer.param_groups:
-            last, present = float(group["swa_lr"]), float(group["lr"])
+            last, present = as_float(group["swa_lr"]), as_float(group["lr"])
             first = last if before == 1 else (present - before * last) / (1 - before)
             rates.append(last * now + first * (1 - now))
         return rates
