@@ -520,7 +520,7 @@ class Specialisation:
                 if not _may_be_written(inputs[i], arrays[i]):
                     arrays[i] = arrays[i].copy()  # then `write` says what is to be said
         program = runner.made
-        if program.__class__ is NativeProgram:
+        if isinstance(program, NativeProgram):
             program.look_for(self.looks_for)
         found = runner(arrays)
         self.ran = program, at_once

@@ -81,7 +81,7 @@ def _watched(name: str, own: Any, tracer_at_work: Callable[[], Any]) -> property
                 return own.__get__(t, t.__class__)
             if payload.__class__ is not TracedArray and not isinstance(payload, BareTensor):
                 return _of_outside(name, tracer.outside_of(t, payload), t)
-            if name in _OF_MEMORY and payload.__class__ is TracedArray and payload.memory.source is not None:
+            if name in _OF_MEMORY and isinstance(payload, TracedArray) and payload.memory.source is not None:
                 raise GraphBreak(f"the function reads {name!r} of a tensor that shares memory with one from outside")
         return own.__get__(t, t.__class__)
 
