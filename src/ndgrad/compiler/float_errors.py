@@ -20,6 +20,7 @@ in eager code either.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from ndgrad.compiler.native.float_status import ALL, DIVIDE, INVALID, OVERFLOW
 from ndgrad.compiler.program import Instruction, Program
 
 #: The settings of `np.errstate` of a context, and those of a context in which nothing was set.
-settings: ContextVar[Any] = np._core.umath._extobj_contextvar
+settings: ContextVar[Any] = importlib.import_module("numpy._core.umath")._extobj_contextvar
 default_settings: Any = Context().run(settings.get)
 
 #: The bits that NumPy calls by other numbers.

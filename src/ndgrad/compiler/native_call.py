@@ -191,7 +191,8 @@ def native_call(
     if inputs is None:
         return None
     if call.filters is not None:
-        guards += [Names(vars(warnings), ("filters",), (warnings.filters,)), Items(warnings.filters, call.filters)]
+        filters: Any = warnings.filters
+        guards += [Names(vars(warnings), ("filters",), (filters,)), Items(filters, call.filters)]
     if call.is_in_place:
         places = {v: n for n, v in enumerate(program.program.inputs)}
         written = tuple([places[v] for v in program.in_place.inputs.values()])

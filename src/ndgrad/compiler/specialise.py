@@ -19,6 +19,7 @@ does not), the function itself is run once more, eagerly, if it leaves nothing b
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -88,8 +89,8 @@ class Specialisation:
     #: the bits of the floating-point status that calls look at, and those that calls have set which then ran eagerly
     #: (see ndgrad.compiler.float_errors)
     looks_for = flags = 0
-    #: whether ops of the program report errors without setting bits, and whether NumPy has been asked for them
-    is_silent = was_checked = False
+    #: whether NumPy has been asked for errors of ops that set no bits
+    was_checked = False
     #: what ran in the last call, and whether that computed gradients as well
     ran: tuple[Any, bool] | None = None
     #: the numbers of slots that the program was given in the last call
@@ -432,7 +433,6 @@ class Specialisation:
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
         shared = [*self.forward.inputs, *self.forward.constants]
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
-        self.is_silent = self.place is CPU and not runs_on_numpy(self.strict) and has_silent(self.forward)
         first = len(self.results.values)
         conditions = first + len(self.writes)
         written = sum(v.nbytes for v in values[first:conditions])
@@ -570,6 +570,11 @@ class Specialisation:
             return self.function(*args, **kwargs)
         return self._returned_by_call(inputs, leaves)
 
+    @functools.cached_property
+    def is_silent(self) -> bool:
+        """True if ops of the program report errors without setting bits."""
+        return self.place is CPU and not runs_on_numpy(self.strict) and has_silent(self.forward)
+
     @property
     def reports(self) -> bool:
         """True if filters of warnings decide whether a call runs eagerly."""
@@ -609,7 +614,7 @@ class Specialisation:
                 if not _may_be_written(inputs[i], arrays[i]):
                     arrays[i] = arrays[i].copy()  # then `write` says what is to be said
         program = runner.made
-        if program.__class__ is NativeProgram:
+        if isinstance(program, NativeProgram):
             program.look_for(self.looks_for)
         found = runner(arrays)
         self.ran = program, at_once

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ndgrad._locks import make_lock
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.node import Node
 from ndgrad.autograd.variable import BareTensor
-from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.payload import TracedArray
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _watched(name: str, own: Any, tracer_at_work: Callable[[], Any]) -> property
                 return own.__get__(t, t.__class__)
             if payload.__class__ is not TracedArray and not isinstance(payload, BareTensor):
                 return _of_outside(name, tracer.outside_of(t, payload), t)
-            if name in _OF_MEMORY and payload.__class__ is TracedArray and payload.memory.source is not None:
+            if name in _OF_MEMORY and isinstance(payload, TracedArray) and payload.memory.source is not None:
                 raise GraphBreak(f"the function reads {name!r} of a tensor that shares memory with one from outside")
         return own.__get__(t, t.__class__)
 
@@ -122,8 +123,8 @@ def _missing(tracer_at_work: Callable[[], Any]) -> Callable[[Any, str], Any]:
             payload = _get_array(t)
             if payload.__class__ is not TracedArray and not isinstance(payload, BareTensor):
                 tracer.note_attribute(t, name)
-        elif hidden is not None and name in hidden:  # another thread, or what came before the function
-            return hidden[name]
+        elif hidden is not None and name in hidden.attributes:  # another thread, or what came before the function
+            return hidden.attributes[name]
         raise AttributeError(f"{t.__class__.__name__!r} object has no attribute {name!r}")
 
     return missing
@@ -142,41 +143,54 @@ def _watched_graph(tracer_at_work: Callable[[], Any]) -> property:
 
 # ----- attributes that users set --------------------------------------------------------------------------------------
 
-#: The attributes of tensors from outside while a function is traced, by the identities of these.
-_hidden: dict[int, dict[str, Any]] = {}
+
+class _Hidden:
+    """The attributes of a tensor from outside while functions are traced that it is given to: the tensor, its own
+    `__dict__`, and how many traces there are."""
+
+    __slots__ = ("attributes", "count", "tensor")
+
+    def __init__(self, tensor: Any, attributes: dict[str, Any]) -> None:
+        self.tensor = tensor
+        self.attributes = attributes
+        self.count = 0
+
+
+#: By the identities of tensors.
+_hidden: dict[int, _Hidden] = {}
+_lock = make_lock()
 
 
 class WatchedAttributes(dict[str, Any]):
     """In the place of the `__dict__` of a tensor from outside. Python finds and sets attributes in it without its
-    methods, which are for functions that look at the `__dict__` itself."""
+    methods, which are for functions that look at the `__dict__` itself. Other threads see the tensor's own."""
 
-    #: the attributes that the tensor has outside of the trace
     own: dict[str, Any]
 
 
-def _watched_method(name: str) -> Callable[..., Any]:
-    """A method of `WatchedAttributes`. The package's own code may look: it marks parameters and copies attributes."""
-    plain = getattr(dict, name)
-
-    def look(self: WatchedAttributes, *args: Any, **kwargs: Any) -> Any:
-        if self.own or not sys._getframe(1).f_globals.get("__name__", "").startswith("ndgrad."):
+def _watched_method(name: str) -> Any:
+    def method(self: WatchedAttributes, *args: Any, **kwargs: Any) -> Any:
+        is_ours = sys._getframe(1).f_globals.get("__name__", "").startswith("ndgrad.")
+        if current_tracer.get() is not None and (self.own or not is_ours):  # the package copies what there is
             raise GraphBreak("the function looks at the __dict__ of a tensor from outside")
-        return plain(self, *args, **kwargs)
+        return getattr(self.own, name)(*args, **kwargs)
 
-    return look
+    return method
 
 
 for _name in (
-    "__contains__ __delitem__ __eq__ __ge__ __getitem__ __gt__ __ior__ __iter__ __le__ __len__ __lt__ __ne__ __or__ __repr__"
-    " __reversed__ __ror__ __setitem__ __reduce_ex__ clear copy get items keys pop popitem setdefault update values".split()
-):
+    "__contains__ __delitem__ __eq__ __ge__ __getitem__ __gt__ __ior__ __iter__ __le__ __len__ __lt__ __ne__ __or__ "
+    "__repr__ __reversed__ __ror__ __setitem__ __reduce_ex__ clear copy get items keys pop popitem setdefault update "
+    "values"
+).split():
     setattr(WatchedAttributes, _name, _watched_method(_name))
 
 
 def attributes_of(t: Any) -> dict[str, Any]:
     """The `__dict__` that a tensor has outside of traces."""
-    found: dict[str, Any] | None = _hidden.get(id(t))
-    return _attributes.__get__(t) if found is None else found
+    found = _hidden.get(id(t))
+    own: dict[str, Any] = _attributes.__get__(t) if found is None else found.attributes
+    return own
 
 
 @contextmanager
@@ -184,24 +198,41 @@ def watched_attributes(arguments: Iterable[Any], environment: Environment) -> It
     """A block in which a function is traced. Arguments have no attributes of the user's in it, so that each look at one
     is seen; attributes that are set on tensors from outside end the trace, and are taken back."""
     given = {id(t): t for t in arguments if environment.entry(t) is None}
-    own = {key: (t, _attributes.__get__(t)) for key, t in given.items()}
-    if any(hasattr(t.__class__, name) for t, attributes in own.values() for name in attributes):
+    if any(hasattr(t.__class__, name) for t in given.values() for name in attributes_of(t)):
         raise GraphBreak("an argument has an attribute that hides one of its class")
     for key, entry in environment.tensors.items():  # what captured tensors have is compared by the environment
-        if not (attributes := _attributes.__get__(entry[0])):
-            own[key] = entry[0], attributes
+        if not attributes_of(entry[0]):
+            given[key] = entry[0]
+    with _lock:
+        for key, t in given.items():
+            _hide(key, t)
     are_set = False
     try:
-        for key, (t, attributes) in own.items():
-            _hidden[key] = attributes
-            watched = WatchedAttributes()
-            watched.own = attributes
-            _attributes.__set__(t, watched)
         yield
     finally:
-        for key, (t, attributes) in own.items():
-            are_set = are_set or dict.__len__(_attributes.__get__(t)) > 0
-            _attributes.__set__(t, attributes)
-            _hidden.pop(key, None)
+        with _lock:
+            for key in given:
+                are_set = _show(key) or are_set
     if are_set:
         raise GraphBreak("the function sets an attribute of a tensor from outside")
+
+
+def _hide(key: int, t: Any) -> None:
+    found = _hidden.get(key)
+    if found is None:
+        found = _hidden[key] = _Hidden(t, _attributes.__get__(t))
+        watched = WatchedAttributes()
+        watched.own = found.attributes
+        _attributes.__set__(t, watched)
+    found.count += 1
+
+
+def _show(key: int) -> bool:
+    """Give a tensor its attributes back when the last trace has ended; True if others were set meanwhile."""
+    found = _hidden[key]
+    is_set = dict.__len__(_attributes.__get__(found.tensor)) > 0
+    found.count -= 1
+    if not found.count:
+        _attributes.__set__(found.tensor, found.attributes)
+        del _hidden[key]
+    return is_set

@@ -57,7 +57,7 @@ def test_a_tensor_is_written_where_it_lies() -> None:
     compiled, (x, _), found, expected = twice(updated, pair)
     same(found, expected)
     assert in_place(compiled) == 1
-    assert x._version == 3
+    assert x._version == 6  # as of eager code, which writes twice in each of three calls
 
 
 def test_versions_tell_graphs_of_writes() -> None:
