@@ -13,6 +13,7 @@ import numpy
 
 from ndgrad import _registry as registry
 from ndgrad.arrays.blocked_sums import reduce_sum
+from ndgrad.arrays.integers import as_int64, as_places
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad.ops.reduce import count, keep
@@ -208,7 +209,8 @@ std_mean = op(
 
 
 def _chosen(np: Library, x: Payload, index: Payload, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """Values at `index` (with `dim` kept), and the index."""
+    """Values at `index` (with `dim` kept), and the index, contiguous and as int64."""
+    index = np.ascontiguousarray(as_int64(index))
     values = np.take_along_axis(x, index, dim)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
@@ -339,7 +341,7 @@ mode = op(
 # Where the k-th smallest element stands, for every k; NaNs are last. Quantiles look their neighbours up here.
 ranking = op(
     "ranking", "x",
-    lambda np, x, *, dim: np.argsort(x, axis=dim, kind="stable"),
+    lambda np, x, *, dim: as_int64(np.argsort(x, axis=dim, kind="stable")),
     settings={"dim": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -356,7 +358,7 @@ def _histogram(np: Library, x: Payload, *, bins: int, low: float, high: float) -
     inside = (lines >= low) & (lines <= high)
     place = np.minimum(((np.where(inside, lines, low) - low) * (bins / (high - low))).astype(np.int64), bins - 1)
     place += np.arange(lines.shape[0])[:, None] * bins
-    counts = np.bincount(place[inside], minlength=lines.shape[0] * bins)
+    counts = np.bincount(as_places(place[inside]), minlength=lines.shape[0] * bins)
     return counts.reshape((*x.shape[:-1], bins)).astype(x.dtype)
 
 
@@ -367,6 +369,11 @@ histogram = op(
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
 )  # fmt: skip
+
+def _bincount(np: Library, x: Payload, weights: Payload | None, *, minlength: int) -> Payload:
+    counts = np.bincount(as_places(x), weights, minlength)
+    return as_int64(counts) if weights is None else counts
+
 
 def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> Any:
     """Each sample counts in a stretch of its own. Stretches must have one length, as results that are stacked."""
@@ -388,7 +395,7 @@ def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> 
 
 bincount = op(
     "bincount", "x weights",
-    lambda np, x, weights, *, minlength: np.bincount(x, weights, minlength),
+    _bincount,
     settings={"minlength": 0},
     vjp={"weights": lambda g, x, ops: ops.take(g, x)},
     jvp={"weights": lambda t, x, minlength, ops: ops.bincount(x, t, minlength=minlength)},
