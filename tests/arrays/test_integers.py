@@ -6,11 +6,11 @@ import types
 
 import numpy as np
 import pytest
+from tests.op_programs import SAMPLES
 
 from ndgrad.arrays import integers
 from ndgrad.ops import reduce, scan
 from ndgrad.ops.table import RANDOM, table
-from tests.op_programs import SAMPLES
 
 NARROW = np.int32
 #: Functions whose results have the integer of the platform.
@@ -23,12 +23,16 @@ def narrowed(made):
     return made.astype(NARROW) if getattr(made, "dtype", None) == np.int64 else made
 
 
+def narrowing(function):
+    return lambda *arguments, **options: narrowed(function(*arguments, **options))
+
+
 def pretend_32_bits():
     """NumPy, with places and counts of 32 bits, and with ranges of 32 bits unless a dtype is given."""
     library = types.ModuleType("numpy")
     library.__dict__.update(np.__dict__)
     for name in COUNTING:
-        setattr(library, name, lambda *a, _function=getattr(np, name), **k: narrowed(_function(*a, **k)))
+        setattr(library, name, narrowing(getattr(np, name)))
     library.arange = lambda *a, **k: np.arange(*a, **k) if "dtype" in k or len(a) > 3 else narrowed(np.arange(*a, **k))
     library.intp = NARROW
     return library
