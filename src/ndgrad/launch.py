@@ -117,8 +117,8 @@ def _is_running(pid: int) -> bool:
 
 
 def _run_rank(arguments: list[str]) -> int:
-    """The process that mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job as soon
-    as a process of theirs dies, before the others can report the call that waited; the guard gives them time.
+    """The process that mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job as
+    soon as a process of theirs dies, before the others can report the call that waited; the guard gives them time.
 
     Without os.fork (Windows) the process is the rank itself, and a rank that crashes ends the job at once.
     """

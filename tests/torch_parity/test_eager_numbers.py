@@ -146,11 +146,12 @@ def test_matrices_beside_a_singular_one_keep_their_gradient():
 @pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
 @pytest.mark.parametrize("values", [[1.0, 2.0, 4.0], [1.0, 1.0, 1.0], [-1.0, 0.0, 1.0], [2.0]])
 @pytest.mark.parametrize("excess", [0, 1])
-def test_gradients_of_spread_with_none_left(name, values, excess):
+@pytest.mark.parametrize("dim", [0, None])
+def test_gradients_of_spread_with_none_left(name, values, excess, dim):
     grads = []
     for m in (ndgrad, torch):
         x = m.tensor(values, dtype=m.float64, requires_grad=True)
-        out = getattr(m, name)(x, dim=0, correction=len(values) + excess)
+        out = getattr(m, name)(x, dim=dim, correction=len(values) + excess)
         (out[0] if isinstance(out, tuple) else out).backward(m.tensor(-1.0, dtype=m.float64))
         grads.append(x.grad)
     same(*grads, rtol=1e-12, atol=1e-15)

@@ -245,7 +245,7 @@ def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
             "[nd-ndim]"
         )
     _check_output_size(output_size, sum(counts))
-    return beside(repeats, np.repeat(np.arange(len(counts)), counts))
+    return beside(repeats, np.repeat(np.arange(len(counts), dtype=np.int64), counts))
 
 
 def _counts(repeats: Tensor | NDArray[Any]) -> tuple[int, ...]:

@@ -71,6 +71,7 @@ def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bo
             ),
             stacklevel=4,
         )
+        return op.eager(input, dim=dims, keepdim=keepdim, correction=correction, whole=dim is None)
     return op.eager(input, dim=dims, keepdim=keepdim, correction=correction)
 
 

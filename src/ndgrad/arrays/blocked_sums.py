@@ -35,6 +35,7 @@ _SMALL, _FEW_TERMS = 4096, 256
 
 def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = False, dtype: Any = None) -> Any:
     """`np.add.reduce`, accurate along every dimension. None stands for all dimensions; others are not negative."""
+    total: Any
     if x.__class__ is not numpy.ndarray or x.dtype.kind not in INEXACT:
         return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
     shape = x.shape
@@ -42,7 +43,7 @@ def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = F
     axes = tuple(range(ndim)) if axes is None else axes if len(axes) < 2 else tuple(sorted(axes))
     terms = prod([shape[axis] for axis in axes])
     if terms <= 2 * _BLOCK or _is_accurate_in_numpy(x, axes, terms):
-        return numpy.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
+        return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
     count = len(axes)
     if terms <= _FEW_ROWS and dtype is None and x.flags.c_contiguous and x.dtype in _ONES and axes[-1] == count - 1:
         total = numpy.dot(_ONES[x.dtype][:terms], x if ndim == 2 else x.reshape(terms, -1))

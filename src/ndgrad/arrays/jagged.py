@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ndgrad import _registry as registry
+from ndgrad.arrays.integers import as_places
 
 _numbers = itertools.count(1)
 _known: weakref.WeakValueDictionary[bytes, RaggedSize] = weakref.WeakValueDictionary()
@@ -102,12 +103,12 @@ class RaggedSize:
     @functools.cached_property
     def components(self) -> Any:
         """The component that each row of packed values belongs to."""
-        return np.repeat(np.arange(self.lengths.size), self.lengths)
+        return np.repeat(np.arange(self.lengths.size), as_places(self.lengths))
 
     @functools.cached_property
     def positions(self) -> Any:
         """The place of each row of packed values inside its component."""
-        return np.arange(int(self.offsets[-1])) - np.repeat(self.offsets[:-1], self.lengths)
+        return np.arange(int(self.offsets[-1])) - np.repeat(self.offsets[:-1], as_places(self.lengths))
 
     @functools.cached_property
     def groups(self) -> list[tuple[int, Any, Any]]:
@@ -165,7 +166,7 @@ class Layout:
     def rows(self) -> Any:
         """The rows of the values that belong to components, in order."""
         starts = self.offsets[:-1].astype(np.int64)
-        return np.repeat(starts, self.size.lengths) + self.size.positions
+        return np.repeat(starts, as_places(self.size.lengths)) + self.size.positions
 
     def same_rows(self, other: Layout) -> bool:
         return self is other or (

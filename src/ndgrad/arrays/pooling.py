@@ -316,7 +316,7 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
     indices = library.empty((planes, *spatial), np.int64)
     flat = x.reshape(planes, *x.shape[2:])
     even = library is np and all(axis.stride for axis in windows)
-    base, offsets = library.asarray(base), library.asarray(offsets)
+    base, offsets = library.asarray(base, np.int64), library.asarray(offsets, np.int64)
 
     def work(block: slice) -> None:
         part = flat[block]

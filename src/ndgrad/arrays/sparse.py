@@ -21,6 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ndgrad import _registry as registry
 from ndgrad.arrays import library as libraries
+from ndgrad.arrays.integers import as_places
 from ndgrad.arrays.sparse_pattern import Pattern
 
 #: What each compressed layout calls its pointers, the other indices, and the sizes that they count.
@@ -161,7 +162,7 @@ class Compressed(Structure):
         lead, n = math.prod(self.batch), self.others.shape[-1]
         pointers = self.pointers.reshape(lead, -1)
         lengths = np.diff(pointers, axis=1)
-        outer = np.repeat(np.tile(np.arange(lengths.shape[1]), lead), lengths.reshape(-1))
+        outer = np.repeat(np.tile(np.arange(lengths.shape[1]), lead), as_places(lengths.reshape(-1)))
         inner = self.others.reshape(-1).astype(np.int64)
         rows, columns = (outer, inner) if self.layout in BY_ROWS else (inner, outer)
         batch = np.repeat(np.arange(lead), n)
@@ -377,7 +378,7 @@ def compress(structure: Structure, layout: str, block: tuple[int, int], batch: i
     which = which.reshape(-1)
     total = math.prod(lead_shape)
     owner, other = np.divmod(unique, max(inners, 1))
-    lengths = np.bincount(owner, minlength=total * outers).reshape(total, outers)
+    lengths = np.bincount(as_places(owner), minlength=total * outers).reshape(total, outers)
     per_batch = lengths.sum(axis=1)
     if batch and per_batch.size and (per_batch != per_batch[0]).any():
         raise RuntimeError(

@@ -16,6 +16,7 @@ import ndgrad
 from ndgrad import dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_dim
+from ndgrad.arrays.integers import as_places
 from ndgrad.arrays.jagged import Layout, RaggedSize, ragged_size
 from ndgrad.nested.kinds import along
 from ndgrad.nested.tensor import (
@@ -273,7 +274,7 @@ def some(x: Any, numbers: Any) -> Any:
     layout = layout_of(x)
     starts, lengths = layout.offsets[:-1].astype(np.int64)[numbers], layout.size.lengths[numbers]
     size = ragged_size(lengths)
-    rows = np.repeat(starts, lengths) + size.positions
+    rows = np.repeat(starts, as_places(lengths)) + size.positions
     return build(ops.index_select(values_of(x), constant(rows), dim=layout.dim - 1), Layout(size, layout.dim))
 
 

@@ -100,7 +100,7 @@ def _choose_kind(name: str, kind: str | None, stable: bool | None) -> str | None
                 f"{name}(): kind={kind!r} and stable={stable!r} exclude each other. Give one of them. [nd-arguments]"
             )
         return "stable" if stable else None
-    np.argsort(_NOTHING, kind=kind)  # type: ignore[call-overload]  # Raises NumPy's error if the kind does not exist.
+    np.argsort(_NOTHING, kind=kind)  # type: ignore[arg-type]  # Raises NumPy's error if the kind does not exist.
     return kind
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays.integers import as_int64
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.precision import INEXACT
 from ndgrad.arrays.scatter import add_at
@@ -186,7 +187,7 @@ def first_place(np: Library, x: Payload, dim: int, keepdim: bool, name: str) -> 
         found = np.minimum.reduce(np.where(x == extremum, places, np.int32(n)), axis=dim, keepdims=keepdim)
         if not (found == n).any():
             return found.astype(np.int64)
-    found = getattr(x, name)(axis=dim, keepdims=keepdim)
+    found = as_int64(getattr(x, name)(axis=dim, keepdims=keepdim))
     if np is numpy or x.dtype.kind not in INEXACT:
         return found
     nan = x != x  # of several, CuPy finds any

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays.integers import as_int64
 from ndgrad.arrays.meta import MetaArray, zeros_beside
 from ndgrad.arrays.scatter import (
     add_arrays,
@@ -83,7 +84,7 @@ gather_backward = op(
 # An index along a dimension of size `length` without negative numbers: they count from the end.
 wrap_index = op(
     "wrap_index", "x",
-    lambda np, x, *, length: wrapped(np, np.asarray(x), length),
+    lambda np, x, *, length: as_int64(wrapped(np, np.asarray(x), length)),
     settings={"length": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
@@ -427,7 +428,7 @@ masked_select_backward = op(
 def _mask_positions(np: Library, x: Payload, *, leading: int) -> Payload:
     x = np.asarray(x)
     flat = x.reshape(*x.shape[:leading], -1)
-    return np.maximum(np.cumsum(flat, axis=-1, dtype=np.intp) - 1, 0).reshape(x.shape)
+    return np.maximum(np.cumsum(flat, axis=-1, dtype=np.int64) - 1, 0).reshape(x.shape)
 
 
 # For every true element of a mask its number among the true ones, counted anew for each index of `leading` dimensions.

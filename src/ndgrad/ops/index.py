@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad import _registry as registry
+from ndgrad.arrays.integers import as_int64
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
@@ -328,7 +329,7 @@ masked_fill = op(
 # The places of the true elements, one row each.
 nonzero = op(
     "nonzero", "x",
-    lambda np, x: np.argwhere(x),
+    lambda np, x: as_int64(np.argwhere(x)),
     vjp=NOT_DIFFERENTIABLE,
     batch=DATA_DEPENDENT,
 )  # fmt: skip

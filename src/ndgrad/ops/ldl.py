@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays.host_fallback import on_host
+from ndgrad.arrays.integers import as_int64
 from ndgrad.ops.matrix import adjoint, diagonal_of, on_diagonal, transpose
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -123,7 +124,7 @@ def _rows(pivots: Payload, *, back: bool) -> Any:
         order[:, k] = numpy.where(moved, two, one)
         order[every, other] = numpy.where(moved, one, two)
     found = numpy.argsort(order, axis=1) if back else order
-    return found.reshape((*stack, n, n + 1))
+    return as_int64(found).reshape((*stack, n, n + 1))
 
 
 ldl_blocks = op(

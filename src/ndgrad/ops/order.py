@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.arrays.integers import as_int64
 from ndgrad.arrays.precision import finfo
 from ndgrad.ops.extremum import first_place, pick_tangent, place_back
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
@@ -38,13 +39,13 @@ def _order(np: Library, x: Payload, dim: int, descending: bool, kind: str | None
         mirrored = _order(np, x[backwards], dim, False)
         return x.shape[dim] - 1 - mirrored[backwards]
     if kind != "stable":
-        return np.argsort(x, axis=dim, kind=kind)
+        return as_int64(np.argsort(x, axis=dim, kind=kind))
     if x.shape[dim] >= _WORTH_A_TRY and x.dtype.itemsize > 2:
         order = np.argsort(x, axis=dim)
         values = np.moveaxis(_taken(np, x, order, dim), dim, -1)
         if (values[..., 1:] > values[..., :-1]).all():
-            return order
-    return np.argsort(x, axis=dim, kind="stable")
+            return as_int64(order)
+    return as_int64(np.argsort(x, axis=dim, kind="stable"))
 
 
 def _sort(
@@ -105,7 +106,7 @@ def _by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
     taken = (-np.inf if largest else np.inf) if kind == "f" else (limits.min if largest else limits.max)
     left = np.array(rows).reshape(-1, rows.shape[-1])
     lines = np.arange(len(left))
-    found = np.empty((len(left), k), np.intp)
+    found = np.empty((len(left), k), np.int64)
     for i in range(k):
         best = first_place(np, left, 1, False, "argmax" if largest else "argmin")
         values = left[lines, best]
@@ -123,7 +124,7 @@ def _by_partition(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
     kept = np.argpartition(rows, count - k if largest else k - 1, axis=-1)
     kept = np.sort(kept[..., count - k :] if largest else kept[..., :k], axis=-1)
     order = _order(np, np.take_along_axis(rows, kept, axis=-1), rows.ndim - 1, largest)
-    return np.take_along_axis(kept, order, axis=-1)
+    return as_int64(np.take_along_axis(kept, order, axis=-1))
 
 
 topk = op(
@@ -141,7 +142,7 @@ topk = op(
 
 def _kthvalue(np: Library, x: Payload, *, k: int, dim: int, keepdim: bool) -> tuple[Any, Any]:
     order = np.argpartition(x, k - 1, axis=dim)
-    place = np.take(order, [k - 1], axis=dim)
+    place = as_int64(np.take(order, [k - 1], axis=dim))
     value = np.take_along_axis(x, place, axis=dim)
     return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
@@ -174,7 +175,7 @@ def _runs(np: Library, rows: Payload, order: Any) -> tuple[Any, Any, Any]:
     first = np.flatnonzero(starts)
     inverse = np.empty(count, np.int64)
     inverse[order] = np.cumsum(starts) - 1
-    return order[first], inverse, np.diff(np.append(first, count))
+    return as_int64(order[first]), inverse, as_int64(np.diff(np.append(first, count)))
 
 
 def _unique(np: Library, x: Payload, *, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ndgrad.arrays.integers import as_places
 from ndgrad.ops.shape import pad_rank
 from ndgrad.ops.table import op
 
@@ -96,7 +97,7 @@ def _sum_interleaved(np: Library, x: Payload, *, repeats: tuple[int, ...], dim: 
     out = np.zeros((*x.shape[:dim], len(repeats), *x.shape[dim + 1 :]), x.dtype)
     starts = (np.cumsum(counts) - counts)[present]
     if len(starts):
-        out[(*(slice(None),) * dim, present)] = np.add.reduceat(x, starts, axis=dim)
+        out[(*(slice(None),) * dim, present)] = np.add.reduceat(x, as_places(starts), axis=dim)
     return out
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.blocked_sums import reduce_sum
+from ndgrad.arrays.integers import choose_sum_dtype
 from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.precision import HALF, finfo, is_inexact, rounded
 from ndgrad.arrays.short_rows import is_lines, line_sum
@@ -72,6 +73,7 @@ def behind_batch(x: Any) -> tuple[int, ...]:
 
 def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
     if dtype is None:
+        dtype = choose_sum_dtype(x.dtype)
         code = x.dtype.char
         if code in "fd" and is_lines(np, x, dim):
             return line_sum(np, x, keepdim)
@@ -83,7 +85,7 @@ def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False
 def _sum_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
         return rounded(reduce_sum(np, x, None, dtype=np.float32), x.dtype)
-    return reduce_sum(np, x, None, dtype=dtype)
+    return reduce_sum(np, x, None, dtype=choose_sum_dtype(x.dtype) if dtype is None else dtype)
 
 
 def _mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
@@ -208,9 +210,17 @@ def _prod_x(g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim:
     return keep(g, shape, dim, keepdim, ops) * ops.conj(product_of_others(x, dim, ops))
 
 
+def _prod(
+    np: Library, x: Payload, *, dim: tuple[int, ...] | None, keepdim: bool = False, dtype: Any = None
+) -> Payload:
+    return np.multiply.reduce(
+        x, axis=dim, dtype=choose_sum_dtype(x.dtype) if dtype is None else dtype, keepdims=keepdim
+    )
+
+
 prod = op(
     "prod", "x",
-    lambda np, x, *, dim, keepdim=False, dtype=None: np.multiply.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim),
+    _prod,
     settings={"dim": (), "keepdim": False, "dtype": None},
     vjp={"x": _prod_x},
     jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(t * product_of_others(x, dim, ops), dim=dim,
@@ -227,7 +237,7 @@ def _every(x: Any) -> tuple[int, ...]:
 
 prod_all = op(
     "prod_all", "x",
-    lambda np, x, *, dtype=None: np.multiply.reduce(x, axis=None, dtype=dtype),
+    lambda np, x, *, dtype=None: _prod(np, x, dim=None, dtype=dtype),
     settings={"dtype": None},
     vjp={"x": lambda g, x, out, ops: _prod_x(g, x, out, _every(x), False, ops)},
     jvp={"x": lambda t, x, dtype, ops: ops.sum_all(t * product_of_others(x, _every(x), ops), dtype=dtype)},

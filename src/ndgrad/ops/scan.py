@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native
+from ndgrad.arrays.integers import choose_sum_dtype
 from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.arithmetic import is_complex
 from ndgrad.ops.reduce import divides_back
@@ -145,6 +146,7 @@ _ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex
 
 
 def _accumulate(np: Library, ufunc: Any, x: Payload, dim: int, reverse: bool, dtype: Any) -> Payload:
+    dtype = choose_sum_dtype(x.dtype) if dtype is None else dtype
     wanted = x.dtype if dtype is None else numpy.dtype(dtype)
     kernels = native.kernels_for_scan(dim, x) if wanted == x.dtype else None
     if kernels is not None:
@@ -271,7 +273,7 @@ def _running_extremum(np: Library, x: Payload, dim: int, largest: bool) -> tuple
     here = x == values
     if is_floating(x.dtype):
         here |= x != x
-    places = np.arange(x.shape[dim]).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
+    places = np.arange(x.shape[dim], dtype=np.int64).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
     return values, running(np, np.maximum, np.where(here, places, 0), dim)
 
 

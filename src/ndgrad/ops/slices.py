@@ -345,7 +345,7 @@ embedding = op(
 
 def _index_counts(np: Library, x: Payload, *, length: int, leading: int) -> Payload:
     lead = x.shape[:leading]
-    out = zeros_beside(np, x, (*lead, length), np.intp)
+    out = zeros_beside(np, x, (*lead, length), np.int64)
     flat = x.reshape(*lead, -1)
     places = [np.arange(n).reshape((n, *(1,) * (leading - d))) for d, n in enumerate(lead)]
     np.add.at(out, (*places, flat), 1)

@@ -13,6 +13,7 @@ import numpy
 
 from ndgrad import _registry as registry
 from ndgrad.arrays.blocked_sums import reduce_sum
+from ndgrad.arrays.integers import as_int64, as_places
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad.ops.reduce import count, keep
@@ -66,27 +67,36 @@ def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
     return reduce_sum(np, deviation, dim, True)
 
 
-def _deviation(x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, ops: Vocabulary) -> Payload:
+def _deviation(
+    x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, whole: bool, ops: Vocabulary
+) -> Payload:
     """2 (x - mean) / (n - correction), the variance's derivative. The mean's own derivative drops out, because it is
-    multiplied by the sum of the deviations, which is 0."""
-    return (x - mean) * _slope_factor(tuple(x.shape), dim, correction)
+    multiplied by the sum of the deviations, which is 0.
+
+    With none left the slope is infinite, with the signs of the deviations. With less than none left it has the other
+    sign, though the variance is infinite. Both are torch's, as is the rule if no dimension is named (`whole`): infinity
+    without a sign, and NaN at the mean.
+    """
+    left = count(tuple(x.shape), dim) - correction
+    if whole and left <= 0:
+        return ops.where(x == mean, float("nan"), x * 0.0 + float("inf"))
+    return (x - mean) * (2 / left if left else math.inf)
 
 
-def _slope_factor(shape: tuple[int, ...], dim: tuple[int, ...], correction: float) -> float:
-    """2 / (n - correction). It is infinite with none left, so gradients have the signs of the deviations; with less
-    than none left it is negative, as in torch, though the variance is infinite."""
-    left = count(shape, dim) - correction
-    return 2 / left if left else math.inf
-
-
-def _var_x(g: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:
+def _var_x(
+    g: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, whole: bool, ops: Vocabulary
+) -> Payload:
     shape = tuple(x.shape)
     mean = ops.mean(x, dim=dim, keepdim=True)
-    return (x - mean) * (keep(g, shape, dim, keepdim, ops) * _slope_factor(shape, dim, correction))
+    left = count(shape, dim) - correction
+    g = keep(g, shape, dim, keepdim, ops)
+    return (x - mean) * (g * (2 / left)) if left > 0 else g * _deviation(x, mean, dim, correction, whole, ops)
 
 
-def _var_t(t: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:
-    slope = _deviation(x, ops.mean(x, dim=dim, keepdim=True), dim, correction, ops)
+def _var_t(
+    t: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, whole: bool, ops: Vocabulary
+) -> Payload:
+    slope = _deviation(x, ops.mean(x, dim=dim, keepdim=True), dim, correction, whole, ops)
     return ops.sum(ops.real(ops.conj(slope) * t), dim=dim, keepdim=keepdim)
 
 
@@ -97,8 +107,8 @@ def _half_inverse(out: Payload, ops: Vocabulary) -> Payload:
 
 var = op(
     "var", "x",
-    lambda np, x, *, dim, keepdim, correction: _moments(np, x, dim, keepdim, correction)[0],
-    settings={"dim": (), "keepdim": False, "correction": 1},
+    lambda np, x, *, dim, keepdim, correction, whole=False: _moments(np, x, dim, keepdim, correction)[0],
+    settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
     vjp={"x": _var_x},
     jvp={"x": _var_t},
     batch="dims",
@@ -106,12 +116,13 @@ var = op(
 
 std = op(
     "std", "x",
-    lambda np, x, *, dim, keepdim, correction: _std_mean(np, x, dim=dim, keepdim=keepdim, correction=correction)[0],
-    settings={"dim": (), "keepdim": False, "correction": 1},
-    vjp={"x": lambda g, x, out, dim, keepdim, correction, ops: _var_x(g * _half_inverse(out, ops), x, dim, keepdim,
-            correction, ops)},
-    jvp={"x": lambda t, x, out, dim, keepdim, correction, ops: _half_inverse(out, ops) * _var_t(t, x, dim, keepdim,
-            correction, ops)},
+    lambda np, x, *, dim, keepdim, correction, whole=False: _std_mean(np, x, dim=dim, keepdim=keepdim,
+            correction=correction)[0],
+    settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
+    vjp={"x": lambda g, x, out, dim, keepdim, correction, whole, ops: _var_x(g * _half_inverse(out, ops), x, dim,
+            keepdim, correction, whole, ops)},
+    jvp={"x": lambda t, x, out, dim, keepdim, correction, whole, ops: _half_inverse(out, ops) * _var_t(t, x, dim,
+            keepdim, correction, whole, ops)},
     batch="dims",
 )  # fmt: skip
 
@@ -124,24 +135,32 @@ def _var_mean_x(
     dim: tuple[int, ...],
     keepdim: bool,
     correction: float,
+    whole: bool,
     ops: Vocabulary,
 ) -> tuple[Any]:
     shape = tuple(x.shape)
-    slope = _deviation(x, keep(out1, shape, dim, keepdim, ops), dim, correction, ops)
+    slope = _deviation(x, keep(out1, shape, dim, keepdim, ops), dim, correction, whole, ops)
     return (keep(g0, shape, dim, keepdim, ops) * slope + keep(g1, shape, dim, keepdim, ops) / count(shape, dim),)
 
 
 def _var_mean_t(
-    x_t: Payload, x: Payload, out1: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
+    x_t: Payload,
+    x: Payload,
+    out1: Payload,
+    dim: tuple[int, ...],
+    keepdim: bool,
+    correction: float,
+    whole: bool,
+    ops: Vocabulary,
 ) -> tuple[Any, Any]:
-    slope = _deviation(x, keep(out1, tuple(x.shape), dim, keepdim, ops), dim, correction, ops)
+    slope = _deviation(x, keep(out1, tuple(x.shape), dim, keepdim, ops), dim, correction, whole, ops)
     return ops.sum(ops.real(ops.conj(slope) * x_t), dim=dim, keepdim=keepdim), ops.mean(x_t, dim=dim, keepdim=keepdim)
 
 
 var_mean = op(
     "var_mean", "x",
-    lambda np, x, *, dim, keepdim, correction: _moments(np, x, dim, keepdim, correction),
-    settings={"dim": (), "keepdim": False, "correction": 1},
+    lambda np, x, *, dim, keepdim, correction, whole=False: _moments(np, x, dim, keepdim, correction),
+    settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
     vjp=_var_mean_x,
     jvp=_var_mean_t,
     batch="dims",
@@ -149,7 +168,9 @@ var_mean = op(
 )  # fmt: skip
 
 
-def _std_mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
+def _std_mean(
+    np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool, correction: float, whole: bool = False
+) -> tuple[Any, Any]:
     """The root of the variance. Numbers whose squares leave the range of the dtype are divided by the
     largest of them first."""
     with numpy.errstate(over="ignore"):
@@ -174,9 +195,10 @@ def _std_mean_x(
     dim: tuple[int, ...],
     keepdim: bool,
     correction: float,
+    whole: bool,
     ops: Vocabulary,
 ) -> tuple[Any]:
-    return _var_mean_x(g0 * _half_inverse(out0, ops), g1, x, out1, dim, keepdim, correction, ops)
+    return _var_mean_x(g0 * _half_inverse(out0, ops), g1, x, out1, dim, keepdim, correction, whole, ops)
 
 
 def _std_mean_t(
@@ -187,16 +209,17 @@ def _std_mean_t(
     dim: tuple[int, ...],
     keepdim: bool,
     correction: float,
+    whole: bool,
     ops: Vocabulary,
 ) -> tuple[Any, Any]:
-    variance_t, mean_t = _var_mean_t(x_t, x, out1, dim, keepdim, correction, ops)
+    variance_t, mean_t = _var_mean_t(x_t, x, out1, dim, keepdim, correction, whole, ops)
     return _half_inverse(out0, ops) * variance_t, mean_t
 
 
 std_mean = op(
     "std_mean", "x",
     _std_mean,
-    settings={"dim": (), "keepdim": False, "correction": 1},
+    settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
     vjp=_std_mean_x,
     jvp=_std_mean_t,
     batch="dims",
@@ -208,7 +231,8 @@ std_mean = op(
 
 
 def _chosen(np: Library, x: Payload, index: Payload, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """Values at `index` (with `dim` kept), and the index."""
+    """Values at `index` (with `dim` kept), and the index, contiguous and as int64."""
+    index = np.ascontiguousarray(as_int64(index))
     values = np.take_along_axis(x, index, dim)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
@@ -339,7 +363,7 @@ mode = op(
 # Where the k-th smallest element stands, for every k; NaNs are last. Quantiles look their neighbours up here.
 ranking = op(
     "ranking", "x",
-    lambda np, x, *, dim: np.argsort(x, axis=dim, kind="stable"),
+    lambda np, x, *, dim: as_int64(np.argsort(x, axis=dim, kind="stable")),
     settings={"dim": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -356,7 +380,7 @@ def _histogram(np: Library, x: Payload, *, bins: int, low: float, high: float) -
     inside = (lines >= low) & (lines <= high)
     place = np.minimum(((np.where(inside, lines, low) - low) * (bins / (high - low))).astype(np.int64), bins - 1)
     place += np.arange(lines.shape[0])[:, None] * bins
-    counts = np.bincount(place[inside], minlength=lines.shape[0] * bins)
+    counts = np.bincount(as_places(place[inside]), minlength=lines.shape[0] * bins)
     return counts.reshape((*x.shape[:-1], bins)).astype(x.dtype)
 
 
@@ -367,6 +391,11 @@ histogram = op(
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
 )  # fmt: skip
+
+def _bincount(np: Library, x: Payload, weights: Payload | None, *, minlength: int) -> Payload:
+    counts = np.bincount(as_places(x), weights, minlength)
+    return as_int64(counts) if weights is None else counts
+
 
 def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> Any:
     """Each sample counts in a stretch of its own. Stretches must have one length, as results that are stacked."""
@@ -388,7 +417,7 @@ def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> 
 
 bincount = op(
     "bincount", "x weights",
-    lambda np, x, weights, *, minlength: np.bincount(x, weights, minlength),
+    _bincount,
     settings={"minlength": 0},
     vjp={"weights": lambda g, x, ops: ops.take(g, x)},
     jvp={"weights": lambda t, x, minlength, ops: ops.bincount(x, t, minlength=minlength)},

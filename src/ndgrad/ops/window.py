@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
+from ndgrad.arrays.integers import as_places
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.split import along
@@ -157,7 +158,9 @@ class _Layout:
         first = min((int(p.min()) for p in (x, y) if p.size), default=0)
         self.length = max((int(p.max()) for p in (x, y) if p.size), default=-1) + 1 - first
         self.source, self.target = x - first, y - first
-        self.count = np.bincount(self.source, minlength=self.length)[self.source] if source.overlaps(np) else None
+        self.count = None
+        if source.overlaps(np):
+            self.count = np.bincount(as_places(self.source), minlength=self.length)[self.source]
 
 
 def _move(np: Library, values: Payload, length: int, to: Any, back: Any) -> Payload:

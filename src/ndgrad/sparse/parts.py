@@ -15,6 +15,7 @@ import ndgrad
 from ndgrad import dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_dim
+from ndgrad.arrays.integers import as_places
 from ndgrad.arrays.sparse import TRANSPOSED, Compressed, Coo
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops.vocabulary import tensor_ops as ops
@@ -245,6 +246,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     along = structure.coordinates[dim][order]
     first, last = np.searchsorted(along, numbers, "left"), np.searchsorted(along, numbers, "right")
     lengths = last - first
+    lengths = as_places(lengths)
     target = np.repeat(np.arange(numbers.size), lengths)
     within = np.arange(target.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     keep = order[np.repeat(first, lengths) + within]

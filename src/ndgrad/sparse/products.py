@@ -14,6 +14,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad._tensor import Tensor
+from ndgrad.arrays.integers import as_places
 from ndgrad.arrays.sparse import Compressed, Coo, expand
 from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
@@ -108,6 +109,7 @@ def _both_sparse(a: Any, b: Any) -> Any:
     (rows, inner), (outer, columns) = a.structure.coordinates, b.structure.coordinates
     starts = np.searchsorted(outer, np.arange(b.shape[0] + 1))  # b is in order of its rows
     lengths = (starts[1:] - starts[:-1])[inner]
+    lengths = as_places(lengths)
     left = np.repeat(np.arange(rows.size), lengths)
     right = np.arange(left.size) - np.repeat(np.cumsum(lengths) - lengths, lengths) + np.repeat(starts[inner], lengths)
     places = Coo(np.stack([rows[left], columns[right]]), (a.shape[0], b.shape[1]))

@@ -350,7 +350,8 @@ def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Siz
     shares = per_axis[0][0][1]
     for taps in per_axis[1:]:
         shares = shares + taps[0][1]
-    poison = ops.where(ops.detach(shares == shares), 0.0, math.nan)
+    values = ops.detach(shares)
+    poison = values - values  # 0, or NaN
     total = total + ops.reshape(shares * poison, shape=(n, 1, points))
     return ops.reshape(total, shape=(n, channels, *places[1:-1]))
 

@@ -1,0 +1,79 @@
+"""Integers of 64 bits where NumPy's integer of the platform has 32: on a NumPy that pretends to be such a platform."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+from tests.op_programs import SAMPLES
+
+from ndgrad.arrays import integers
+from ndgrad.ops import reduce, scan
+from ndgrad.ops.table import RANDOM, table
+
+NARROW = np.int32
+#: Functions whose results have the integer of the platform.
+COUNTING = ("argmax", "argmin", "argsort", "argpartition", "argwhere", "flatnonzero", "lexsort", "nonzero", "searchsorted", "bincount")
+
+
+def narrowed(made):
+    if isinstance(made, tuple):
+        return tuple(map(narrowed, made))
+    return made.astype(NARROW) if getattr(made, "dtype", None) == np.int64 else made
+
+
+def narrowing(function):
+    return lambda *arguments, **options: narrowed(function(*arguments, **options))
+
+
+def pretend_32_bits():
+    """NumPy, with places and counts of 32 bits, and with ranges of 32 bits unless a dtype is given."""
+    library = types.ModuleType("numpy")
+    library.__dict__.update(np.__dict__)
+    for name in COUNTING:
+        setattr(library, name, narrowing(getattr(np, name)))
+    library.arange = lambda *a, **k: np.arange(*a, **k) if "dtype" in k or len(a) > 3 else narrowed(np.arange(*a, **k))
+    library.intp = NARROW
+    return library
+
+
+NAMES = [name for name in SAMPLES if name in table and table[name].batch is not RANDOM]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_results_of_ops_do_not_depend_on_the_integer_of_the_platform(part):
+    library = pretend_32_bits()
+    wrong = []
+    for name in NAMES[part::4]:
+        op = table[name]
+        for sample in SAMPLES[name][:3]:
+            if sample.prepare is not None or not callable(op.forward):
+                continue
+            made = []
+            for np_ in (np, library):
+                try:
+                    out = op.forward(np_, *sample.args, **{**op.settings, **sample.settings})
+                except Exception:  # a function that only NumPy itself has, or a sample that is refused
+                    break
+                made.append([getattr(o, "dtype", None) for o in (out if isinstance(out, tuple) else (out,))])
+            if len(made) == 2 and made[0] != made[1]:
+                wrong.append((name, *made))
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("?", "i8"), ("i1", "i8"), ("i4", "i8"), ("u1", "u8"), ("f4", None), ("c8", None)])
+def test_integers_are_added_up_in_64_bits(dtype, expected, monkeypatch):
+    monkeypatch.setattr(integers, "IS_NARROW", True)
+    found = integers.choose_sum_dtype(np.dtype(dtype))
+    assert found == (None if expected is None else np.dtype(expected))
+    x = np.array([100, 100, 100]).astype(dtype)
+    for made, plain in (
+        (reduce.sum.forward(np, x, dim=(0,)), x.sum(0)),
+        (reduce.sum_all.forward(np, x), x.sum()),
+        (reduce.prod.forward(np, x, dim=(0,)), x.prod(0)),
+        (scan.cumsum.forward(np, x, dim=0), x.cumsum(0)),
+        (scan.cumprod.forward(np, x, dim=0), x.cumprod(0)),
+    ):
+        assert made.dtype == plain.dtype
+        np.testing.assert_array_equal(made, plain)
