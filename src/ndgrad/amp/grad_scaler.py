@@ -111,7 +111,7 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Variable):
-            return outputs * self._begin(outputs.device).to(outputs.device)  # type: ignore[attr-defined]
+            return outputs * self._begin(outputs.device).to(outputs.device)
         if isinstance(outputs, Iterable):
             scaled = [self.scale(o) for o in outputs]
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else iter(scaled)
@@ -186,7 +186,7 @@ class GradScaler:
         """The scale; 1 where scaling is off."""
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._scale is None else float(self._scale)
+        return self._init_scale if self._scale is None else self._scale.item()
 
     def _get_growth_tracker(self) -> int:
         return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker)

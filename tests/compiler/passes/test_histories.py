@@ -71,6 +71,23 @@ def test_a_part_that_nothing_is_added_to_gets_a_zero() -> None:
     )
 
 
+def test_a_number_that_has_a_history_of_its_own_is_added_everywhere() -> None:
+    becomes(
+        both,
+        """program p(%0: float64[], %1: float64[])
+  %2: float64[] = slice_scatter(%0, %1, index=())
+  %3: float64[4] = embed(%1, shape=(4,), index=(2,))
+  %4: float64[4] = add(%2, %3)
+  %5: float64[] = getitem(%4, index=(2,))
+  return %5
+""",
+        """program p(%0: float64[], %1: float64[])
+  %2: float64[] = add(%1, %1)
+  return %2
+""",
+    )
+
+
 def place(draw: random.Random, shape: tuple[int, ...], is_row: bool) -> tuple[Any, ...]:
     found: list[Any] = []
     for n in shape:

@@ -48,6 +48,40 @@ _SMALL = 64
 # ----- what is computed again -----------------------------------------------------------------------------------------
 
 
+class _MadeAgain:
+    """Values that are computed once more, with what they need: those of cheap instructions among `definitions`."""
+
+    def __init__(self, definitions: dict[Value, Instruction]) -> None:
+        self._definitions = definitions
+        self._made: dict[Value, Value] = {}
+        #: the instructions that are to run next
+        self.new: list[Instruction] = []
+
+    def _is_made_again(self, value: Argument) -> bool:
+        made = self._definitions.get(value) if isinstance(value, Value) else None
+        return made is not None and is_cheap(made)
+
+    def current(self, value: Argument) -> Argument:
+        """Current replacement of a value, made with all that it needs if it is not there. No recursion: programs are long."""
+        if not self._is_made_again(value):
+            return value
+        stack = [value]
+        while stack:
+            made = self._definitions[stack[-1]]
+            missing = [a for a in made.arguments if self._is_made_again(a) and a not in self._made]
+            if missing:
+                stack += reversed(missing)
+            elif stack.pop() not in self._made:
+                self._repeat(made)
+        return self._made[value]
+
+    def _repeat(self, made: Instruction) -> None:
+        arguments = tuple([self._made[a] if self._is_made_again(a) else a for a in made.arguments])
+        results = tuple([Value(v.shape, v.dtype) for v in made.results])
+        self.new.append(Instruction(made.op, arguments, made.settings, results, made.where))
+        self._made.update(zip(made.results, results, strict=True))
+
+
 def _kept_least(program: Program) -> Program:
     """Compute again what can be, behind the place where most is alive."""
     instructions, cut = program.instructions, _fullest(program)
@@ -66,35 +100,12 @@ def _kept_least(program: Program) -> Program:
     # what calls read again, and lies in memory
     free |= {v for i in behind if _is_call(i) for a in i.values() for v in _seen_in(a, definitions) if v in there}
     kept = {*least_kept(program, read, free, there - dear, dear), *free}
-    again: dict[Value, Value] = {}
-    new: list[Instruction] = []
-
-    def is_made_again(value: Argument) -> bool:
-        if not isinstance(value, Value) or value in kept or defined.get(value, cut) >= cut:
-            return False
-        return value in again or is_cheap(instructions[defined[value]])
-
-    def current(value: Argument) -> Argument:
-        """Current replacement of a value, made with all that it needs if it is not there."""
-        stack = [value] if is_made_again(value) else []
-        while stack:
-            made = instructions[defined[stack[-1]]]
-            missing = [a for a in made.arguments if is_made_again(a) and a not in again]
-            if missing and stack[-1] not in again:
-                stack += reversed(missing)
-                continue
-            if stack.pop() not in again:
-                arguments = tuple([again[a] if is_made_again(a) else a for a in made.arguments])
-                results = tuple([Value(v.shape, v.dtype) for v in made.results])
-                new.append(Instruction(made.op, arguments, made.settings, results, made.where))
-                again.update(zip(made.results, results, strict=True))
-        return again[value] if is_made_again(value) else value
-
+    again = _MadeAgain({v: definitions[v] for v, n in defined.items() if n < cut and v not in kept})
     rest = []
     for i in behind:
-        arguments = tuple([current(a) for a in i.arguments])
-        rest += [*new, Instruction(i.op, arguments, i.settings, i.results, i.where)]
-        new.clear()
+        arguments = tuple([again.current(a) for a in i.arguments])
+        rest += [*again.new, Instruction(i.op, arguments, i.settings, i.results, i.where)]
+        again.new.clear()
     return without_dead(
         Program(program.inputs, program.outputs, [*instructions[:cut], *rest], program.constants, program.name)
     )

@@ -35,6 +35,8 @@ from ndgrad.ops.vocabulary import find
 
 #: Instructions in one kernel, beyond which compiling it takes too long.
 _LONGEST = 4000
+#: Steps that an instruction may join: so many of the last ones.
+_NEWEST = 512
 
 
 def grouped(program: Program, abilities: Abilities = NATIVE) -> Groups:
@@ -368,10 +370,11 @@ class _Grouping:
 
     def _candidates(self, reads: list[Place | None]) -> range:
         """The steps that could be joined by what reads these places, those to be preferred first: where instructions are
-        sunk, the latest, and none before the last call, between which and here a result would lie in memory."""
+        sunk, the latest, and none before the last call, between which and here a result would lie in memory. Of very
+        many steps the newest: to look at all of them takes the square of their number."""
         earliest, end = self._earliest(reads), len(self.steps)
         if not self.abilities.is_sunk:
-            return range(earliest, end)
+            return range(max(earliest, end - _NEWEST), end)
         return range(end - 1, max(earliest, self.last_call + 1) - 1, -1)
 
     def _has_space(self, kernel: Kernel, shape: tuple[int, ...]) -> bool:

@@ -118,7 +118,7 @@ class Histories:
         at: Argument = value
         found: Value | None = None
         for _ in range(_TRIES):
-            known = self._history_of(at) if at.__class__ is Value else None
+            known = self._history_of(at) if at.__class__ is Value and at.shape == value.shape else None
             if known is None:
                 if at is value:
                     return None
@@ -214,7 +214,7 @@ class Histories:
     def _addition(self, made: Instruction) -> _Change | None:
         x, y = made.arguments
         result = made.result
-        if result.dtype.kind not in "fiu" and result.dtype.char not in "eE":
+        if made.settings or (result.dtype.kind not in "fiu" and result.dtype.char not in "eE"):
             return None
         for base, part in ((x, y), (y, x)):
             where = self._few_places(part, result)

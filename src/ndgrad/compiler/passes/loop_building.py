@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,12 @@ class FoundLoop:
         return self.start * RESULTS <= number < self.end * RESULTS
 
 
+def home_of(number: int, loops: list[FoundLoop]) -> FoundLoop | None:
+    """The loop that makes a value, among loops in their order."""
+    at = bisect_right(loops, number // RESULTS, key=lambda made: made.start)
+    return loops[at - 1] if at and loops[at - 1].contains(number) else None
+
+
 class Building:
     """A program in which loops stand for their instructions."""
 
@@ -92,7 +99,7 @@ class Building:
 
     def _home(self, number: int) -> FoundLoop | None:
         """The loop that makes a value."""
-        return next((made for made in self.loops if made.contains(number)), None)
+        return home_of(number, self.loops)
 
     def _demand(self) -> None:
         """Find out what must come out of each loop."""

@@ -22,11 +22,12 @@ it again: a loop is an instruction of the block around it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.passes.loop_building import RESULTS, Building, FoundLoop
+from ndgrad.compiler.passes.loop_building import RESULTS, Building, FoundLoop, home_of
 from ndgrad.compiler.passes.order import with_views_in_place
 from ndgrad.compiler.passes.periods import periods, runs
 from ndgrad.compiler.program import Instruction, Program, Value, frozen
@@ -66,8 +67,11 @@ class _Roller:
                 self.number[value] = i * RESULTS + r
         self.value = {number: value for value, number in self.number.items()}
         self.loops: list[FoundLoop] = []
-        #: values that a loop would have to read as rows, and that no loop makes
-        self.missed: set[int] = set()
+        #: values that a loop would have to read as rows, and that no loop makes, in their order
+        self.missed: list[int] = []
+        #: candidates that are no loops, with the value that one of them misses; None for what is never one
+        self._failed: dict[tuple[int, int, int], int | None] = {}
+        self._lacking: int | None = None
 
     # ----- finding ----------------------------------------------------------------------------------------------------
 
@@ -93,19 +97,32 @@ class _Roller:
         missed = len(self.missed)
         for period, start, count in candidates:
             end = start + period * count
-            if self.taken[start:end].any():
+            if self._has_failed((period, start, count)) or self.taken[start:end].any():
                 continue
-            if count * period < LEAST_INSTRUCTIONS and not any(
-                start * RESULTS <= n < end * RESULTS for n in self.missed
-            ):
+            if count * period < LEAST_INSTRUCTIONS and not self._is_missed(start * RESULTS, end * RESULTS):
                 continue
+            self._lacking = None
             made = self._checked(start, period, count)
-            if made is not None:
+            if made is None:
+                self._failed[period, start, count] = self._lacking
+            else:
                 self.taken[made.start : made.end] = True
                 self.loops.append(made)
                 self.loops.sort(key=lambda found: found.start)
                 return True
         return len(self.missed) > missed
+
+    def _is_missed(self, begin: int, end: int) -> bool:
+        """True if a loop lacks a value with one of these numbers."""
+        at = bisect_left(self.missed, begin)
+        return at < len(self.missed) and self.missed[at] < end
+
+    def _has_failed(self, candidate: tuple[int, int, int]) -> bool:
+        """True if a candidate was no loop, and the value that it lacks is in no loop found since."""
+        if candidate not in self._failed:
+            return False
+        lacking = self._failed[candidate]
+        return lacking is None or home_of(lacking, self.loops) is None
 
     def _look(self) -> None:
         """Number the kinds of instructions, and put operands and running indices into arrays."""
@@ -226,9 +243,11 @@ class _Roller:
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
         """How an operand that is another value in each round is a row of what an earlier loop has made: what,
         which, in which rounds."""
-        here = next((made for made in self.loops if made.contains(int(numbers[middle]))), None)
+        here = home_of(int(numbers[middle]), self.loops)
         if here is None:
-            self.missed.add(int(numbers[middle]))
+            self._lacking = int(numbers[middle])
+            if not self._is_missed(self._lacking, self._lacking + 1):
+                insort(self.missed, self._lacking)
             return None
         size = here.period * RESULTS
         place = (int(numbers[middle]) - here.start * RESULTS) % size
