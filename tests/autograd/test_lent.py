@@ -303,3 +303,15 @@ def test_what_is_written_inside_functionalize_shows_in_the_plain_array(make: Any
         assert float(wrapped(x)) == 2.0 + 10.0 + 6.0
     assert func.grad(func.functionalize(f))(x).tolist() == [2.0, 10.0, 6.0]
     assert func.functionalize(func.grad(f))(x).tolist() == [2.0, 10.0, 6.0]
+
+
+@pytest.mark.parametrize("name", ["copysign", "hypot", "fmin", "arctan2"])
+def test_the_first_call_of_a_ufunc_saves_what_later_calls_save(name: str) -> None:
+    """Under checkpoint the second call is the recomputation, which must save the same tensors."""
+    saved: list[int] = []
+    for _ in range(3):
+        seen: list[Any] = []
+        with saved_tensors_hooks(lambda t, seen=seen: (seen.append(t), t)[1], lambda t: t):
+            getattr(np, name)(dnp.array([0.5, 2.0]).requires_grad_(), np.array([3.0, 1.0]))
+        saved.append(len(seen))
+    assert len(set(saved)) == 1

@@ -104,8 +104,8 @@ class Buffer(Tensor, metaclass=_Marked):
     >>> import ndgrad
     >>> module = ndgrad.nn.Module()
     >>> module.count = ndgrad.nn.Buffer(ndgrad.zeros(2))
-    >>> module.state_dict()
-    OrderedDict([('count', tensor([0., 0.]))])
+    >>> dict(module.state_dict())
+    {'count': tensor([0., 0.])}
     """
 
     __slots__ = ()

@@ -140,7 +140,7 @@ def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = 0) -> bool:
     >>> np.may_share_memory(x[::2], x[1::2])
     True
     """
-    return np.may_share_memory(plain(a), plain(b), max_work)
+    return np.may_share_memory(plain(a), plain(b), max_work)  # type: ignore[arg-type]  # the stubs want a literal
 
 
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
@@ -151,7 +151,7 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
     >>> np.shares_memory(x[::2], x[1::2])
     False
     """
-    return np.shares_memory(plain(a), plain(b), max_work)
+    return np.shares_memory(plain(a), plain(b), max_work)  # type: ignore[arg-type]  # the stubs want a literal
 
 
 def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: Literal["big", "little"] = "big") -> Array:

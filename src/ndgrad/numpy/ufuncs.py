@@ -218,7 +218,8 @@ _quick: dict[Any, Callable[..., Any]] = {}
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """`__array_ufunc__`: NumPy calls it when a tensor is among the arguments of a ufunc."""
     if method == "__call__" and not kwargs and self.__class__ is Array:
-        run = _quick.get(ufunc)
+        # The first call takes the same way as later ones: hooks on saved tensors see the same tensors.
+        run = _quick.get(ufunc) or straight(ufunc)
         if run is not None:
             if len(inputs) == 1:
                 return run(self)
@@ -285,7 +286,6 @@ def call(
     values = [x if x.__class__ in _SCALARS else as_array(x) for x in given]
     if all(isinstance(v, _SCALARS) for v in values):
         values = [constant(np.asarray(v)) for v in values]
-    straight(ufunc)
     loop = _loop_dtypes(ufunc, values, dtype, signature if signature is not None else sig, casting)
     values = [_in_loop(v, d) for v, d in zip(values, loop, strict=False)]
     if ufunc.signature is not None:
