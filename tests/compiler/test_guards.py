@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import logging
 import math
 import os
 import subprocess
@@ -25,7 +24,6 @@ X = [0.5, -1.5, 2.0]
 scale = 2.0
 table = {"a": [1.0, 2.0]}
 weights = np.array([1.0, 2.0, 3.0])
-logger = logging.getLogger(__name__)
 config = types.ModuleType("config")
 config.rate = 0.5  # type: ignore[attr-defined]
 
@@ -459,12 +457,11 @@ def test_hooks_on_all_modules_are_noticed():
     same(compiled, model, x)
 
 
-def test_the_clock_files_and_logs():
+def test_the_clock_and_files():
     breaks(lambda x: x * (time.perf_counter() > 0), tensor(), reason="outside of it")
     breaks(lambda x: x * (perf_counter() > 0), tensor(), reason="outside of it")
     breaks(lambda x: x * (datetime.datetime.now().year > 0), tensor(), reason="outside of it")
     breaks(lambda x: x * len(open(os.devnull).read()), tensor(), reason="outside of it")  # noqa: SIM115  # the function is what is tried
-    breaks(lambda x: logger.info("called") or x * 2, tensor(), reason="logging")
 
 
 def test_objects_that_are_returned():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import sys
@@ -460,10 +461,9 @@ class CompiledFunction:
         unfit = f"{reason} at each call that was traced ({count} of them)"
         if reason not in self._told:
             self._told.add(reason)
-            warnings.warn(
+            _tell(
                 f"{self!r} runs eagerly from now on, except for the kinds of calls that it knows: {unfit}. Pass what "
-                "changes as a tensor, or do not use its value.",
-                stacklevel=5,
+                "changes as a tensor, or do not use its value."
             )
         return unfit
 
@@ -487,12 +487,9 @@ class CompiledFunction:
         self.traces += 1
         self.last_reason = reason if self.entries else "the first call"
         if self._thrashes():
-            warnings.warn(
-                (
-                    f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs "
-                    "eagerly from now on, except for the kinds of calls that it knows. Pass what changes as a tensor."
-                ),
-                stacklevel=5,
+            _tell(
+                f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs "
+                "eagerly from now on, except for the kinds of calls that it knows. Pass what changes as a tensor."
             )
         environment = slots = None
         recording = key[1]
@@ -649,6 +646,12 @@ def compile_again(
     made = CompiledFunction(function, fullgraph, dynamic, strict, threads)
     compiled_functions.add(made)
     return made
+
+
+def _tell(message: str) -> None:
+    """Warn of a slow function. The warning is never an error: a compiled function raises what the function raises."""
+    with contextlib.suppress(UserWarning):
+        warnings.warn(message, stacklevel=6)
 
 
 def _setting(state: Modes) -> Any:

@@ -223,11 +223,11 @@ class Growing:
         return [base.__getitem__(self, i) for i in range(base.__len__(self))]
 
 
-class GrowingList(Growing, list):  # type: ignore[type-arg,misc]
+class GrowingList(Growing, list):  # type: ignore[type-arg]
     """A list that only grows."""
 
 
-class GrowingDeque(Growing, collections.deque):  # type: ignore[type-arg,misc]
+class GrowingDeque(Growing, collections.deque):  # type: ignore[type-arg]
     """A deque that only grows at its right end, and loses items at its left end if it is limited."""
 
 
