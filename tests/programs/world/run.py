@@ -169,7 +169,11 @@ class Observer:
             stream.truncate()
         facts.append(("log", "records", "\n".join(self.log)))
         self.log.clear()
-        seen = [f"{w.category.__name__}: {w.message}" for w in self.caught if w.category is not ResourceWarning]
+        seen = [
+            f"{w.category.__name__}: {w.message}"
+            for w in self.caught
+            if w.category is not ResourceWarning and not str(w.message).startswith("<compiled ")  # of a slow function
+        ]
         facts.append(("warnings", "number", f"{len(seen)}: " + "; ".join(text[:70] for text in seen)))
         facts.append(("warnings", "text", plain_text("\n".join(seen))))
         self.caught.clear()
