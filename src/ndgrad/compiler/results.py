@@ -122,14 +122,18 @@ class Results:
         self.late_inputs: list[int] = []
         self.late_new: list[int] = []
         if computed:
-            self.late = tracer.numbers.late_function(computed)
-            self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
-            for value in self.late.reads:
-                self.late_new.append(len(self.new))
-                self._add(Tensor, value, None, False, CPU)
+            self._compute(tracer, computed, own)
 
         #: whether the leaves are just what was made, in order
         self.is_made = self.leaves == [Leaf(NEW, i) for i in range(len(self.new))]
+
+    def _compute(self, tracer: Tracer, places: Sequence[int], own: dict[int, int]) -> None:
+        """Let Python compute the numbers at some places of the tape after the program."""
+        self.late = tracer.numbers.late_function(places)
+        self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
+        for value in self.late.reads:
+            self.late_new.append(len(self.new))
+            self._add(Tensor, value, None, False, CPU)
 
     def _add_whole(self, memory: Memory, parts: Sequence[Any]) -> None:
         """New memory of which several results show parts."""

@@ -295,8 +295,7 @@ class Specialisation:
 
     def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, list[Any]]]) -> None:
         tracer.check_lent()
-        leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
-        prepare_numbers(tracer, leaves)
+        leaves = _all_leaves(tracer, returned, effects)
         inputs = [o.source for o in tracer.inputs]
         memories = [o._array.memory for o in tracer.inputs]
         self.effects = [effect for effect, _ in effects]
@@ -764,8 +763,7 @@ class Derivative(Specialisation):
             restore(outside)
             del outside
         with observing(tracer):
-            leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
-            prepare_numbers(tracer, leaves)
+            leaves = _all_leaves(tracer, returned, effects)
             memories = [o._array.memory for o in tracer.inputs[:count]]
             found = Results(tracer, leaves, inputs, memories, self.parent.known_objects())
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
@@ -775,6 +773,13 @@ class Derivative(Specialisation):
         for i, g in zip(wanted, gradients, strict=True):
             of_inputs[i] = g
         return of_inputs, []
+
+
+def _all_leaves(tracer: Tracer, returned: Sequence[Any], effects: Sequence[tuple[Effect, list[Any]]]) -> list[Any]:
+    """The leaves of what a function returns and of its effects. Numbers that they depend on become inputs."""
+    leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
+    prepare_numbers(tracer, leaves)
+    return leaves
 
 
 @contextmanager
