@@ -60,8 +60,8 @@ class New:
 class Leaf:
     """Where one leaf of the result comes from."""
 
-    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself) or NUMBER (number
-    #: `number` of those that Python computes, of class `value`)
+    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself), NUMBER (number
+    #: `number` of those that Python computes, of class `value`) or SAME (leaf `number` once more)
     kind: int
     number: int = 0
     #: the views that lead from there to the leaf
@@ -71,7 +71,7 @@ class Leaf:
     creation: str | None = None
 
 
-NEW, INPUT, PLAIN, NUMBER = range(4)
+NEW, INPUT, PLAIN, NUMBER, SAME = range(5)
 
 #: Objects that cannot change.
 _STAYING = (*NUMBERS, types.ModuleType, dtype, device)
@@ -125,7 +125,11 @@ class Results:
         numbers: dict[int, int] = {}
         places = {id(memory): i for i, memory in enumerate(memories)}
         computed: list[int] = []
+        first: dict[int, int] = {}
         for t in returned:
+            if isinstance(t, Variable) and first.setdefault(id(t), len(self.leaves)) != len(self.leaves):
+                self.leaves.append(Leaf(SAME, first[id(t)]))
+                continue
             if type(t) is ReadNumber:
                 self.leaves.append(Leaf(NUMBER, len(computed), value=t.kind))
                 computed.append(t.place)
@@ -165,11 +169,7 @@ class Results:
         self.late_inputs: list[int] = []
         self.late_new: list[int] = []
         if computed:
-            self.late = tracer.numbers.late_function(computed)
-            self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
-            for value in self.late.reads:
-                self.late_new.append(len(self.new))
-                self._add(Tensor, value, None, False, CPU)
+            self._compute(tracer, computed, own)
 
         #: whether the leaves are just what was made, in order
         self.is_made = self.leaves == [Leaf(NEW, i) for i in range(len(self.new))]
@@ -194,6 +194,14 @@ class Results:
         if order:
             (self.values[-1],) = self._tracer.emit(find("permute"), (self.values[-1],), {"dims": order})
             new.dims = tuple([order.index(d) for d in range(len(order))])
+
+    def _compute(self, tracer: Tracer, places: Sequence[int], own: dict[int, int]) -> None:
+        """Let Python compute the numbers at some places of the tape after the program."""
+        self.late = tracer.numbers.late_function(places)
+        self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
+        for value in self.late.reads:
+            self.late_new.append(len(self.new))
+            self._add(Tensor, value, None, False, CPU)
 
     def _add_whole(self, memory: Memory, parts: Sequence[Any]) -> None:
         """New memory of which several results show parts."""
@@ -275,14 +283,16 @@ class Results:
     def assembled(self, inputs: Sequence[Any], made: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """The leaves of a call: `inputs` are its tensors, `made` those over new memory, `numbers` what Python has
         computed."""
-        return [
-            leaf.value
-            if leaf.kind == PLAIN
-            else numbers[leaf.number]
-            if leaf.kind == NUMBER
-            else _seen((made if leaf.kind == NEW else inputs)[leaf.number], leaf.path, leaf.creation)
-            for leaf in self.leaves
-        ]
+        found: list[Any] = []
+        for leaf in self.leaves:
+            if leaf.kind == NEW or leaf.kind == INPUT:
+                t = (made if leaf.kind == NEW else inputs)[leaf.number]
+                found.append(_seen(t, leaf.path, leaf.creation) if leaf.path or leaf.creation is not None else t)
+            elif leaf.kind == SAME:
+                found.append(found[leaf.number])
+            else:
+                found.append(leaf.value if leaf.kind == PLAIN else numbers[leaf.number])
+        return found
 
 
 def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:

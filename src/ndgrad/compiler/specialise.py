@@ -71,8 +71,6 @@ from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy
 from ndgrad.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 
-#: The codes of errors that say that a graph was used up, or what it had saved was written.
-_USED_UP = ("[nd-freed-graph]", "[nd-overwritten]")
 #: How many traces may find out something that the next one needs.
 MOST_TRACES = 8
 #: Bytes that a call writes into inputs, from which on it pays not to copy them.
@@ -323,8 +321,7 @@ class Specialisation:
 
     def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, list[Any]]]) -> None:
         tracer.check_lent()
-        leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
-        prepare_numbers(tracer, leaves)
+        leaves = _all_leaves(tracer, returned, effects)
         inputs = [o.source for o in tracer.inputs]
         memories = [o._array.memory for o in tracer.inputs]
         self.effects = [effect for effect, _ in effects]
@@ -402,7 +399,9 @@ class Specialisation:
         try:
             found: Sequence[Any] = grad(roots, inputs, cotangents, allow_unused=True)
         except RuntimeError as error:
-            if tracer.broken is not None or not str(error).endswith(_USED_UP):
+            if str(error).endswith("[nd-overwritten]"):
+                raise GraphBreak("backward needs a tensor that the function overwrites") from None
+            if tracer.broken is not None or not str(error).endswith("[nd-freed-graph]"):
                 raise  # an error of the function's own backward is raised where eager code raises it
             self.is_freed = True
             return ()
@@ -428,6 +427,8 @@ class Specialisation:
         #: for each value that backward takes: (True, the number of an input) or (False, its place among
         #: what forward made for it)
         self.kept_from = [(True, position[v]) if v in position else (False, made.index(v)) for v in halves.kept]
+        if self.outputs and not self.is_freed and any(is_input and n in self.writes for is_input, n in self.kept_from):
+            raise GraphBreak("backward needs a tensor that the function overwrites")
         halves.forward.outputs = [*values, *made]
         self.forward, self.backward = halves.forward, halves.backward
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
@@ -846,8 +847,7 @@ class Derivative(Specialisation):
             restore(outside)
             del outside
         with observing(tracer):
-            leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
-            prepare_numbers(tracer, leaves)
+            leaves = _all_leaves(tracer, returned, effects)
             memories = [o._array.memory for o in tracer.inputs[:count]]
             found = Results(tracer, leaves, inputs, memories, self.parent.known_objects(), self.parent.lies_as_eager)
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
@@ -857,6 +857,15 @@ class Derivative(Specialisation):
         for i, g in zip(wanted, gradients, strict=True):
             of_inputs[i] = g
         return of_inputs, []
+
+
+def _all_leaves(tracer: Tracer, returned: Sequence[Any], effects: Sequence[tuple[Effect, list[Any]]]) -> list[Any]:
+    """The leaves of what a function returns and of its effects. Numbers that they depend on become inputs."""
+    leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
+    if any(isinstance(t, Variable) and requires_grad(t) for _, of_effect in effects for t in of_effect):
+        raise GraphBreak("a tensor that has a history is kept outside of the function")
+    prepare_numbers(tracer, leaves)
+    return leaves
 
 
 @contextmanager
