@@ -65,7 +65,10 @@ def _check(arguments: Sequence[Any], what: str) -> None:
 def _tracer_of(logger: Any) -> Any:
     """The tracer of the function that uses a logger; None where nothing is traced, and for ndgrad's own loggers, which tell of
     what is traced."""
-    return None if logger.name.partition(".")[0] == "ndgrad" else current_tracer.get()
+    if logger.name.partition(".")[0] == "ndgrad":
+        return None
+    tracer = current_tracer.get()
+    return None if tracer is not None and tracer.calls is not None and tracer.calls.is_importing else tracer
 
 
 # ----- logging --------------------------------------------------------------------------------------------------------

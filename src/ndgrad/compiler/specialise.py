@@ -64,7 +64,7 @@ from ndgrad.compiler.slot_effects import Effect, EffectFinder, original_of
 from ndgrad.compiler.tensor_metadata import attributes_of, watched_attributes
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer
-from ndgrad.compiler.trace_watch import TraceWatch
+from ndgrad.compiler.trace_watch import TraceEnd, TraceWatch
 from ndgrad.compiler.users_lines import line_of
 from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
@@ -341,6 +341,7 @@ class Specialisation:
             *[value for value, _ in tracer.conditions],
             *[value for value, _ in tracer.later],
         ]
+        _check_unused(tracer.program, values)
         joint = self._joint(tracer, values, roots, wanted)
         self._note_metadata(tracer)
         self.outcomes = [outcome for _, outcome in tracer.conditions]
@@ -862,6 +863,8 @@ class Derivative(Specialisation):
 def _all_leaves(tracer: Tracer, returned: Sequence[Any], effects: Sequence[tuple[Effect, list[Any]]]) -> list[Any]:
     """The leaves of what a function returns and of its effects. Numbers that they depend on become inputs."""
     leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
+    if not tracer.is_plain and any(outside.has_hooks for outside in tracer.inputs):
+        raise GraphBreak("a backward pass runs inside, and a tensor from outside has hooks")
     if any(isinstance(t, Variable) and requires_grad(t) for _, of_effect in effects for t in of_effect):
         raise GraphBreak("a tensor that has a history is kept outside of the function")
     prepare_numbers(tracer, leaves)
@@ -896,6 +899,8 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
         environment.hold_late_names(tracer.calls.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
+    except TraceEnd:
+        assert tracer.broken is not None
     except Exception as error:
         tracer.broken = tracer.broken or GraphBreak(
             f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error)
@@ -905,6 +910,27 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
+
+
+#: Ops that raise for some values, beside those that take indices.
+_RAISING = frozenset(
+    "cholesky cholesky_inverse solve inverse lu_factor eigh eigvalsh eig eigvals svd svdvals floor_divide remainder fmod".split()
+)
+
+
+def _check_unused(program: Program, outputs: Sequence[Value]) -> None:
+    """Raise if a result that no output needs comes from an op that may raise: a program leaves such ops out, and the error
+    with them."""
+    needed = {*outputs}
+    for instruction in reversed(program.instructions):
+        op = instruction.op
+        arguments = [a for a in instruction.arguments if isinstance(a, Value)]
+        if needed.isdisjoint(instruction.results):
+            has_indices = not op.elementwise and any(a.dtype.kind in "iu" for a in arguments)
+            if op.name in _RAISING or has_indices:
+                raise GraphBreak(f"the result of {op.name} is not used, and it may raise an error", instruction.where)
+        else:
+            needed.update(arguments)
 
 
 def _fields(found: Modes) -> list[Any]:

@@ -13,9 +13,8 @@ reports each call (`sys.setprofile`), and a call that is not known to be safe en
 ndgrad's own code is trusted, and C functions that it calls are not looked at.
 
 Note [A break inside the profiler]
-The interpreter removes a profiler that raises. The user's code may catch the break and run on without being watched.
-Every op raises again once a trace is broken, and the environment is restored, so such code can at most repeat an effect
-on an object that no environment holds.
+The interpreter removes a profiler that raises, so code that caught the break would run on without being watched. The
+exception is therefore none that `except Exception` catches (`TraceEnd`), and the break itself is found in the tracer.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from ndgrad.compiler.foreign import is_foreign
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.known_calls import is_setter, refuse_c_function, refuse_python_code
 
-#: Kinds of code: ndgrad's own, a library's, the user's.
-_OWN, _LIBRARY, _USER = range(3)
+#: Kinds of code: ndgrad's own, a library's, the user's, and ndgrad's that reads or writes files.
+_OWN, _LIBRARY, _USER, _FILES = range(4)
 
 _PACKAGE = ("<ndgrad", str(Path(__file__).parents[1]) + os.sep)
 
@@ -64,6 +63,10 @@ class Unreached(GraphBreak):
         self.roots = roots
         self.names = names
         self.modules = modules
+
+
+class TraceEnd(BaseException):
+    """Ends a trace; the tracer knows why (see Note [A break inside the profiler])."""
 
 
 class TraceWatch:
@@ -103,6 +106,12 @@ class TraceWatch:
             before.enable()  # cProfile's, which Python cannot put back by itself
 
     def _report(self, frame: types.FrameType, event: str, arg: Any) -> None:
+        try:
+            self._look(frame, event, arg)
+        except GraphBreak:
+            raise TraceEnd from None
+
+    def _look(self, frame: types.FrameType, event: str, arg: Any) -> None:
         if self.is_importing:
             if event == "return" and frame is self._import:
                 self.is_importing, self._import = False, None
@@ -117,6 +126,8 @@ class TraceWatch:
             if kind == _USER:
                 if id(frame.f_code) not in self._checked:
                     self._check_user_code(frame)
+            elif kind == _FILES:
+                raise _refusal(f"{module}.{frame.f_code.co_qualname}")
             elif kind == _OWN:
                 if is_setter(frame.f_code):
                     raise GraphBreak(f"the function calls {frame.f_code.co_name}, which changes a setting of the process")
@@ -207,7 +218,9 @@ def _refusal(name: str) -> GraphBreak:
 def _kind_of(frame: types.FrameType) -> tuple[int, str]:
     file = frame.f_code.co_filename
     module = frame.f_globals.get("__name__")
-    if file.startswith(_PACKAGE) or (isinstance(module, str) and module.partition(".")[0] == "ndgrad"):
+    if isinstance(module, str) and module.startswith(("ndgrad.serialization", "ndgrad.npz", "ndgrad.safetensors")):
+        found = _FILES, module
+    elif file.startswith(_PACKAGE) or (isinstance(module, str) and module.partition(".")[0] == "ndgrad"):
         found = _OWN, "ndgrad"
     elif isinstance(module, str) and module.startswith("namedtuple_"):
         found = _LIBRARY, "collections"  # the generated __new__ of a named tuple
