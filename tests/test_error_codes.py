@@ -33,7 +33,10 @@ __all__ = ["readers_defaults"]  # a fixture: examples run with what a reader has
 PACKAGE = Path(ndgrad.__path__[0])
 CODE = re.compile(r"(?:^|\s)\[(nd-[a-z-]+)\]$")
 #: Classes that are caught by their name somewhere in ndgrad, and never reach a user.
-INSIDE = {"Disagreement", "Mispredicted", "NoFormula", "NoRule", "TooLong", "Unhashable", "Unreached", "Unreadable", "Unrecorded", "UsersError"}
+INSIDE = {
+    "Disagreement", "FloatFlags", "Mispredicted", "NoFormula", "NoRule", "TooLong", "Unhashable", "Unreached",
+    "Unreadable", "Unrecorded", "UsersError",
+}  # fmt: skip
 #: Messages that come whole from elsewhere: a number that may only shrink.
 HANDED_OVER = 16
 #: Explanations whose example needs other machines.

@@ -99,11 +99,11 @@ scale = 0.0
 @pytest.mark.filterwarnings("ignore:.*has been traced.*")
 def test_only_sizes_of_tensors_count_as_sizes() -> None:
     global scale
-    compiled = CompiledFunction(lambda x: x * scale)
+    compiled = CompiledFunction(lambda x: x * float(scale))
     for i in range(function.THRASHING + 5):
-        scale = float(i)
+        scale = str(i)
         assert compiled(X)[0, 0].item() == i
-    assert compiled.traces == function.THRASHING
+    assert compiled.traces <= function.THRASHING
     assert compiled.resized == 0
     resized = CompiledFunction(plain)
     for n in range(1, function.THRASHING + 10):

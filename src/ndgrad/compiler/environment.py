@@ -914,7 +914,7 @@ class Environment:
                 held.write(values)
 
     def check(self) -> str | None:
-        """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were
+        """Return why a trace that was made in this environment does not hold any more; None if it does. Tensors that were
         replaced are taken over."""
         moved: dict[int, list[Any]] = {}
         places, tensors = self.slow if self.quick is not None and self.quick() else (self.held, self.tensors.values())
@@ -922,39 +922,50 @@ class Environment:
             now, then = held.read(), held.then
             if (len(now) == len(then) and all(map(is_, now, then))) or held.is_growing:
                 continue
-            if held.form is not None and held.form[0] == "keys":
-                if self._names & {*now}.symmetric_difference(then):
-                    return f"{held.what} are others"
-                held.then = now
-                self.generation += 1
-                continue
-            if len(now) != len(then):
-                return f"{held.what} has other items"
-            for i, (a, b) in enumerate(zip(now, then, strict=True)):
-                if a is b:
-                    continue
-                if held.varying is not None and i in held.varying and fits(a, held.varying[i]):
-                    then[i] = a
-                    continue
-                if same(a, b):
-                    if b.__class__ is not tuple:  # whose items may have been reached
-                        then[i] = a  # the next comparison is by identity again
-                        self.generation += 1
-                    continue
-                if not (isinstance(a, Variable) and isinstance(b, Variable)):
-                    if self.adopt(held, i, a):
-                        continue
-                    return f"{held.label(i)} has changed"
-                entry = moved.setdefault(id(b), [a, 0])
-                if entry[0] is not a:
-                    return f"{held.label(i)} is another tensor"
-                entry[1] += 1
+            reason = self._compare(held, now, moved)
+            if reason is not None:
+                return reason
         if self._caches and self._has_emptied_cache():
             return "a cache has been emptied"
         for t, known, _, label in tensors:
             if id(t) not in moved and known is not None and facts(t) != known:
                 return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
         return self._move(moved) if moved else None
+
+    def _compare(self, held: Held, now: list[Any], moved: dict[int, list[Any]]) -> str | None:
+        """Return why places that hold other objects than before need another trace; None if they do not. Tensors in the
+        place of others are noted in `moved`."""
+        then = held.then
+        if held.form is not None and held.form[0] == "keys":
+            return f"{held.what} are others" if self._has_other_keys(held, now) else None
+        if len(now) != len(then):
+            return f"{held.what} has other items"
+        for i, (a, b) in enumerate(zip(now, then, strict=True)):
+            if a is b:
+                continue
+            if held.varying is not None and i in held.varying and fits(a, held.varying[i]):
+                then[i] = a
+            elif same(a, b):
+                if b.__class__ is not tuple:  # whose items may have been reached
+                    then[i] = a  # the next comparison is by identity again
+                    self.generation += 1
+            elif not (isinstance(a, Variable) and isinstance(b, Variable)):
+                if not self.adopt(held, i, a):
+                    return f"{held.label(i)} has changed"
+            else:
+                entry = moved.setdefault(id(b), [a, 0])
+                if entry[0] is not a:
+                    return f"{held.label(i)} is another tensor"
+                entry[1] += 1
+        return None
+
+    def _has_other_keys(self, held: Held, now: list[Any]) -> bool:
+        """True if a class has gained or lost an attribute that some code names; others are taken over."""
+        if self._names & {*now}.symmetric_difference(held.then):
+            return True
+        held.then = now
+        self.generation += 1
+        return False
 
     def _has_emptied_cache(self) -> bool:
         """True if a cache has been emptied: the counts of its uses have begun again."""
@@ -963,6 +974,7 @@ class Environment:
             for function, known in self._caches
         )
         return self._is_outdated
+
     def check_numbers(self) -> bool:
         """True if a place whose numbers are inputs holds something else that is new."""
         for held in self.held:

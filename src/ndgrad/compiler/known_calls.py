@@ -27,7 +27,7 @@ import numpy as np
 #: Modules whose C functions depend on their arguments alone.
 _PURE_MODULES = frozenset(
     "math cmath operator _operator itertools functools _functools collections _collections _collections_abc _abc abc _struct"
-    " _bisect _heapq _sre _string _statistics _json _typing _weakref binascii unicodedata zlib copyreg".split()
+    " _sre _string _statistics _json _typing _weakref binascii unicodedata zlib copyreg".split()
 )
 #: Libraries whose C functions are safe, apart from `_DENIED`.
 _PURE_PACKAGES = ("numpy", "scipy", "ndgrad")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ndgrad._tensor import Tensor
+from ndgrad.arrays.placement import CPU
 from ndgrad.autograd.modes import modes
 from ndgrad.autograd.node import MultiNode, make_node
 from ndgrad.autograd.record import saved_input
@@ -137,7 +138,9 @@ class CompiledFunctionBackward(MultiNode):
             spec.whole.backward_was_called()
         kept = [self._input(k) if is_input else self._kept(k) for is_input, k in spec.kept_from]
         with np.errstate(all="ignore"):  # as the engine has it, which is not there if the node stands alone
-            return spec.run_backward([*kept, *given])
+            found = spec.run_backward([*kept, *given])
+        # a program that runs on NumPy may give views, which lie in memory otherwise than eager gradients
+        return [a if a.flags.forc else a.copy(order="K") for a in found] if spec.place is CPU else found
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         return self._again([grads] if self.outputs == 1 else grads, True)

@@ -65,7 +65,7 @@ def patched(functions: Sequence[PatchedFunction]) -> Iterator[None]:
     with _lock:
         for made in functions:
             _at_work[id(made)] += 1
-            if _at_work[id(made)] == 1:
+            if getattr(made.module, made.__name__) is made.original:  # the user may have put another one there
                 setattr(made.module, made.__name__, made)
     try:
         yield

@@ -116,12 +116,7 @@ class Results:
         self.values: list[Value] = []
         self.tensors: list[Any] = []
         own = {id(t): i for i, t in enumerate(inputs)}
-        sharing: dict[int, list[Any]] = {}
-        for t in returned:
-            if isinstance(t, Variable) and t._meta is not None and t._meta.names is not None:
-                raise GraphBreak("a tensor is returned whose dimensions have names")
-            if isinstance(t, Variable) and isinstance(t._array, TracedArray):
-                sharing.setdefault(id(t._array.memory), []).append(t)
+        sharing = _by_memory(returned)
         numbers: dict[int, int] = {}
         places = {id(memory): i for i, memory in enumerate(memories)}
         computed: list[int] = []
@@ -293,6 +288,17 @@ class Results:
             else:
                 found.append(leaf.value if leaf.kind == PLAIN else numbers[leaf.number])
         return found
+
+
+def _by_memory(returned: Sequence[Any]) -> dict[int, list[Any]]:
+    """The tensors of the trace that are returned, by the identity of their memory."""
+    sharing: dict[int, list[Any]] = {}
+    for t in returned:
+        if isinstance(t, Variable) and t._meta is not None and t._meta.names is not None:
+            raise GraphBreak("a tensor is returned whose dimensions have names")
+        if isinstance(t, Variable) and isinstance(t._array, TracedArray):
+            sharing.setdefault(id(t._array.memory), []).append(t)
+    return sharing
 
 
 def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:

@@ -428,8 +428,7 @@ class Specialisation:
         #: for each value that backward takes: (True, the number of an input) or (False, its place among
         #: what forward made for it)
         self.kept_from = [(True, position[v]) if v in position else (False, made.index(v)) for v in halves.kept]
-        if self.outputs and not self.is_freed and any(is_input and n in self.writes for is_input, n in self.kept_from):
-            raise GraphBreak("backward needs a tensor that the function overwrites")
+        self._check_kept()
         halves.forward.outputs = [*values, *made]
         self.forward, self.backward = halves.forward, halves.backward
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
@@ -464,6 +463,11 @@ class Specialisation:
         )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
         self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes, later) if scalar else None
+
+    def _check_kept(self) -> None:
+        """Raise if backward needs an input that the function writes: eager code looks at the version of the memory then."""
+        if self.outputs and not self.is_freed and any(is_input and n in self.writes for is_input, n in self.kept_from):
+            raise GraphBreak("backward needs a tensor that the function overwrites")
 
     @property
     def needs_python(self) -> bool:
@@ -912,9 +916,10 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
         raise tracer.broken
 
 
-#: Ops that raise for some values, beside those that take indices.
+#: Ops that raise for some values: indices out of range, matrices that are singular, integers divided by zero.
 _RAISING = frozenset(
-    "cholesky cholesky_inverse solve inverse lu_factor eigh eigvalsh eig eigvals svd svdvals floor_divide remainder fmod".split()
+    "index gather index_select take embedding cholesky cholesky_inverse solve inverse lu_factor eigh eig svd floor_divide"
+    " remainder fmod".split()
 )
 
 
@@ -926,8 +931,7 @@ def _check_unused(program: Program, outputs: Sequence[Value]) -> None:
         op = instruction.op
         arguments = [a for a in instruction.arguments if isinstance(a, Value)]
         if needed.isdisjoint(instruction.results):
-            has_indices = not op.elementwise and any(a.dtype.kind in "iu" for a in arguments)
-            if op.name in _RAISING or has_indices:
+            if op.name in _RAISING and not (op.elementwise and all(a.dtype.kind == "f" for a in arguments)):
                 raise GraphBreak(f"the result of {op.name} is not used, and it may raise an error", instruction.where)
         else:
             needed.update(arguments)

@@ -214,7 +214,8 @@ class Tracer:
         else:
             program = self.program
             so_far = without_dead(Program(program.inputs, [value], program.instructions, program.constants))
-            outcome = bool(Replay(so_far)([np.asarray(on_host(payload_of(o.source))) for o in self.inputs])[0])
+            with np.errstate(all="ignore"):  # the call itself reports what there is to report
+                outcome = bool(Replay(so_far)([np.asarray(on_host(payload_of(o.source))) for o in self.inputs])[0])
         self.conditions.append((value, outcome))
         return outcome
 

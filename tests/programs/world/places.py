@@ -579,7 +579,6 @@ TENSORS = [
          put="t#.grad = $", pool=("None", "ndgrad.ones(2)", "ndgrad.tensor([2.0, 3.0])"), watch="t#", is_writable=False),
     Kind("names and shape of an argument", lines=("y = y * x.shape[0] + x.dim() + x.numel()", "y = y.reshape(-1) * len(x)"), put="x = x.detach()[:$]", sort="byte", watch="x.shape", is_writable=False),
     Kind("strides of an argument", lines=("y = y * x.stride()[0]", "y = y * 2 if x.is_contiguous() else y - 1"), put="x = ndgrad.arange(8.0)[::$][:2]", pool=("1", "2", "3"), watch="x.stride()", is_writable=False),
-    Kind("data_ptr of a tensor", module="t# = ndgrad.ones(2)\nseen# = t#.data_ptr()", get="(t#.data_ptr() == seen#)", put="t# = ndgrad.ones(2) * $", names="t#", sort="flag", pool=("2.0",), watch="0", is_writable=False),
     Kind("version of a tensor", module="t# = ndgrad.ones(2)", get="t#._version", put="t#.add_(1.0)", is_writable=False),
     Kind("identity of arguments", lines=("y = y * 2 if x is w else y - 1",), put="x = w", watch="x is w", is_writable=False),
     Kind("hook of a captured tensor", module="t# = ndgrad.ones(2, requires_grad=True)\nhandles# = []", lines=("y = y * t#",), put="handles#.append(t#.register_hook(lambda g: g * $))",
