@@ -151,8 +151,8 @@ PLACES = {
     "attribute of a number": (lambda w: on(w, c=Number(2.0)), lambda w: w.c.unit, lambda w: on(w.c, unit=3.0)),
     "enumeration": (lambda w: on(w, c=Color.RED), lambda w: w.c.value, lambda w: on(w, c=Color.BLUE)),
     "named tuple": (
-        lambda w: on(w, T=collections.namedtuple("T", "a b")) or on(w, c=w.T(2.0, [1])),
-        lambda w: w.c.a * w.c.b[0],  # noqa: PYI024
+        lambda w: on(w, T=collections.namedtuple("T", "a b")) or on(w, c=w.T(2.0, [1])),  # noqa: PYI024
+        lambda w: w.c.a * w.c.b[0],
         lambda w: w.c.b.__setitem__(0, 5),
     ),
     "slots": (

@@ -632,10 +632,10 @@ class Environment:
                 }
                 self._named.append((c, set(), f"{c.__qualname__}."))
                 self._hold_keys(c)
-                self._hold(Held(f"the bases of {c.__qualname__}", (), lambda c=c: [c.__mro__], None, ("bases", c)), None)
 
     def _hold_keys(self, cls: type) -> None:
-        """Compare which attributes a class has: one that is added may be found instead of another."""
+        """Compare the bases of a class, and which attributes it has: one that is added may be found instead of another."""
+        self._hold(Held(f"the bases of {cls.__qualname__}", (), lambda: [cls.__mro__], None, ("bases", cls)), None)
         space = vars(cls)
         write = functools.partial(drop_keys, cls)
         self._hold(Held(f"the attributes of {cls.__qualname__}", (), lambda: [*space], write, ("keys", space)), None)

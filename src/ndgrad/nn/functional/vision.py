@@ -348,8 +348,8 @@ def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Siz
     found = ops.gather(flat_input, ops.expand(index, shape=(n, channels, count * points)), dim=2)
     total = ops.sum(ops.reshape(found, shape=(n, channels, count, points)) * weight, dim=(2,), keepdim=False)
     shares = per_axis[0][0][1]
-    for taps in per_axis[1:]:
-        shares = shares + taps[0][1]
+    for others in per_axis[1:]:
+        shares = shares + others[0][1]
     values = ops.detach(shares)
     poison = values - values  # 0, or NaN
     total = total + ops.reshape(shares * poison, shape=(n, 1, points))
