@@ -106,7 +106,7 @@ def appends_to_a_deque(s: Any, x: Any) -> Any:
 
 @case(5, recent=deque(maxlen=3))
 def averages_over_a_deque(s: Any, x: Any) -> Any:
-    s.recent.append(x.sum().item())
+    s.recent.append(x.amax().item())  # a sum depends on the order in which a processor adds
     return x * (sum(s.recent) / len(s.recent))
 
 

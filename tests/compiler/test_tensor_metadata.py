@@ -228,7 +228,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "permuted": lambda x: (x * 2).reshape(3, 2, 2).permute(2, 0, 1),
     "product": lambda x: x @ x.T,
     "product, transposed": lambda x: (x @ x.T).T,
-    "several": lambda x: ((x * 2).T, (x * 2).T.exp()),
+    "several": lambda x: ((x * 2).T, (x * 2).T.square()),
     "parts of one": lambda x: (lambda y: (y[:, 0], y[1:], y.T))(x * 2),
     "reshaped": lambda x: (x.T * 2).reshape(2, 6),
     "flattened": lambda x: (x * 2).T.flatten(),

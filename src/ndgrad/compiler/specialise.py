@@ -341,7 +341,6 @@ class Specialisation:
             *[value for value, _ in tracer.conditions],
             *[value for value, _ in tracer.later],
         ]
-        _check_unused(tracer.program, values)
         joint = self._joint(tracer, values, roots, wanted)
         self._note_metadata(tracer)
         self.outcomes = [outcome for _, outcome in tracer.conditions]
@@ -914,27 +913,6 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
-
-
-#: Ops that raise for some values: indices out of range, matrices that are singular, integers divided by zero.
-_RAISING = frozenset(
-    "index gather index_select take embedding cholesky cholesky_inverse solve inverse lu_factor eigh eig svd floor_divide"
-    " remainder fmod".split()
-)
-
-
-def _check_unused(program: Program, outputs: Sequence[Value]) -> None:
-    """Raise if a result that no output needs comes from an op that may raise: a program leaves such ops out, and the error
-    with them."""
-    needed = {*outputs}
-    for instruction in reversed(program.instructions):
-        op = instruction.op
-        arguments = [a for a in instruction.arguments if isinstance(a, Value)]
-        if needed.isdisjoint(instruction.results):
-            if op.name in _RAISING and not (op.elementwise and all(a.dtype.kind == "f" for a in arguments)):
-                raise GraphBreak(f"the result of {op.name} is not used, and it may raise an error", instruction.where)
-        else:
-            needed.update(arguments)
 
 
 def _fields(found: Modes) -> list[Any]:
