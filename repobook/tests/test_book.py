@@ -182,12 +182,12 @@ def test_an_interrupted_build_leaves_the_book_whole_and_goes_on(
     written = 0
     original = writer.write_atomically
 
-    def stop(path: str, data: bytes) -> None:
+    def stop(path: str, data: bytes, spare: str) -> None:
         nonlocal written
         written += 1
         if written > 2:
             raise KeyboardInterrupt
-        original(path, data)
+        original(path, data, spare)
 
     monkeypatch.setattr(writer, "write_atomically", stop)
     with pytest.raises(KeyboardInterrupt):

@@ -4,7 +4,9 @@ import sqlite3
 from pathlib import Path
 
 from repobook import ask, impact
+from repobook.config import ConfigError
 from repobook.model.schema import FILE_SHIFT
+from repobook.naming import page_name
 
 # Characters per token, on the safe side for code.
 _PER_TOKEN = 3
@@ -109,12 +111,16 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
 
 
 def diff(db: sqlite3.Connection, root: Path, revision: str, budget: int = DEFAULT_BUDGET) -> str:
-    return fit(impact.of_revision(db, root, revision).text(), budget)
+    """What the changes since a revision touch; a comparison that git cannot make is an answer too."""
+    try:
+        return fit(impact.of_revision(db, root, revision).text(), budget)
+    except ConfigError as error:
+        return str(error).removeprefix("repobook: ")
 
 
 def page(output: Path, path: str, section: str = "", budget: int = DEFAULT_BUDGET) -> str:
     """The page of a file, or one section of it, without the embedded source."""
-    target = (output / f"{path}_docs.md").resolve()
+    target = (output / page_name(path)).resolve()
     if not target.is_relative_to(output.resolve()) or not target.is_file():
         return f"no page for {path!r}; paths are relative to the repository"
     text = target.read_text(encoding="utf-8")

@@ -34,7 +34,7 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
     unknown = "" if file.status == "ok" else "Not looked for: the file is not parsed.\n"
     parts = [
         f"# {code(file.path)}\n",
-        f"{link('Keywords', links.at(file.path + '_kw.md'))} · "
+        f"{link('Keywords', links.keywords(file.path))} · "
         f"{link('folder', links.at(_join(file.folder, 'index.md')))} · "
         f"{link('source', links.source(file.path))}\n",
         "## File metadata\n",
@@ -105,7 +105,7 @@ def metadata(context: Context, links: Links) -> str:
 
 def _unparsed(context: Context) -> str:
     if context.file.status != "large":
-        return "nested too deep" if context.file.status == "unparsed" else context.file.status
+        return "its reader failed" if context.file.status == "unparsed" else context.file.status
     if context.file.size > context.book.parsed:
         return f"larger than the {context.book.parsed:,} bytes up to which this book parses; read by its text alone"
     return "more symbols or lines than this book can number; read by its text alone"

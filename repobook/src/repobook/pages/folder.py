@@ -58,7 +58,7 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
             parts.append(
                 f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | "
                 f"{file.lines:,} | "
-                f"{escape(first_sentence(file.purpose))} | {link('keywords', links.at(file.path + '_kw.md'))} |"
+                f"{escape(first_sentence(file.purpose))} | {link('keywords', links.keywords(file.path))} |"
             )
         parts.append("")
     rest = [file for file in files if not book.has_page(file.id)]

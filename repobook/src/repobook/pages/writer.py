@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repobook import workers
-from repobook.build import Outcome, database
+from repobook.build import Outcome, database, way_to_source
 from repobook.config import Config
+from repobook.discover import MARK
 from repobook.model import store
+from repobook.naming import page_name
 from repobook.pages import folder as folder_pages
 from repobook.pages import tree as tree_pages
 from repobook.pages.concepts import concept_names, concept_pages
@@ -50,11 +52,15 @@ _desk: _Desk
 
 def open_book(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Book:
     embed = config.embed_limit if config.source == "embed" else 0
-    return Book(db, os.path.relpath(root, output), config.source_url, embed, config.max_file_size)
+    return Book(db, way_to_source(root, output), config.source_url, embed, config.max_file_size)
 
 
-def write_atomically(path: str, data: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}.new"
+def write_atomically(path: str, data: bytes, spare: str) -> None:
+    """Write a file under another name first; `spare` is a folder of the same file system for it.
+
+    The other name does not depend on the file's, which may be as long as the file system allows.
+    """
+    temporary = os.path.join(spare, f"{os.getpid()}.new")
     try:
         # Tens of thousands of pages: a file object for each costs as much as the writing.
         opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
@@ -82,7 +88,7 @@ def _put(page: str, text: str) -> Written:
     if folder not in _desk.made:
         os.makedirs(folder, exist_ok=True)
         _desk.made.add(folder)
-    write_atomically(path, data)
+    write_atomically(path, data, os.path.join(_desk.output, MARK))
     return page, digest, True
 
 
@@ -99,8 +105,8 @@ def _write_file(file_id: int) -> list[Written]:
         except OSError:
             source = None
     return [
-        _put(file.path + "_docs.md", file_page(context, links, source)),
-        _put(file.path + "_kw.md", keyword_page(context, links)),
+        _put(page_name(file.path), file_page(context, links, source)),
+        _put(page_name(file.path, "_kw.md"), keyword_page(context, links)),
     ]
 
 
@@ -129,12 +135,26 @@ def _write_task(task: str) -> list[Written]:
     return _write_folder(name) if kind == "d" else _write_group(name)
 
 
+def _describe(task: str) -> str:
+    kind, _, name = task.partition(":")
+    if kind == "f":
+        return f"the page of {_desk.book.path(int(name))}"
+    return f"the pages of folder {name or '.'}" if kind == "d" else f"the keywords of group {name}"
+
+
 def write_pages(
     db: sqlite3.Connection, root: Path, output: Path, config: Config, jobs: int, outcome: Outcome, progress: Progress
 ) -> None:
-    """Write the pages that the last change of the model touched, and whatever an interrupted build left."""
+    """Write the pages that the last change of the model touched, and those that an interrupted build left.
+
+    The caller holds the lock of the book.
+    """
     global _desk
+    _remove_spare(output)
     book = open_book(db, root, output, config)
+    if not outcome.everything and _misses_pages(db, output):
+        outcome.everything = True
+        outcome.changed = set(book.files)
     _mark_pending(db, book, outcome)
     db.commit()
     tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
@@ -166,10 +186,23 @@ def write_pages(
         if listed:
             outcome.removed += _remove_old(db, output, expected_pages(book, names))
         db.execute("DELETE FROM pending")
+        store.set_meta(db, "unwritten", "")
         db.commit()
     except BaseException:
         db.rollback()  # what is pending stays so: the next build looks at these pages again
         raise
+
+
+def _remove_spare(output: Path) -> None:
+    """Remove the half-written pages of builds that were killed."""
+    for left in (output / MARK).glob("*.new"):
+        left.unlink(missing_ok=True)
+
+
+def _misses_pages(db: sqlite3.Connection, output: Path) -> bool:
+    """True if a page that the book had was removed from the disk."""
+    top = str(output)
+    return any(not os.path.exists(os.path.join(top, page)) for (page,) in db.execute("SELECT path FROM pages"))
 
 
 def _write_all(
@@ -181,7 +214,8 @@ def _write_all(
     meanwhile: Callable[[], None] | None = None,
 ) -> None:
     start = (str(database(Path(_desk.output))), os.getpid())
-    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, start, 8, meanwhile), 1):
+    found = workers.run(_write_task, tasks, jobs, _reopen, start, 8, meanwhile, _describe)
+    for done, pages in enumerate(found, 1):
         outcome.written += sum(row[2] for row in pages)
         db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in pages])
         if done % 50 == 0 or done == len(tasks):
@@ -238,8 +272,8 @@ def expected_pages(book: Book, names: dict[str, list[str]]) -> set[str]:
     found = {"index.md", "keywords.md", "comprehensive_book.md"}
     for file in book.files.values():
         if book.has_page(file.id):
-            found.add(file.path + "_docs.md")
-            found.add(file.path + "_kw.md")
+            found.add(page_name(file.path))
+            found.add(page_name(file.path, "_kw.md"))
     for folder in book.folders():
         prefix = folder + "/" if folder else ""
         found.update((prefix + "index.md", prefix + "doc.md", prefix + "sub.md"))

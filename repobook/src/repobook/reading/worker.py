@@ -78,6 +78,10 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
         except RecursionError:
             problem = f"{task.path}: nested too deep: described, not parsed"
             status = "unparsed"
+        except Exception as error:
+            # One file that a reader fails on must not end the build; the line below tells which and why.
+            problem = f"{task.path}: described, not parsed: {type(error).__name__}: {error}"
+            status = "unparsed"
         if facts is not None and max(len(facts.symbols), facts.lines) > MOST:
             # An id has twenty bits for a symbol of a file, an occurrence twenty for its line.
             problem = f"{task.path}: more than {MOST:,} symbols or lines: read by its text, not parsed"

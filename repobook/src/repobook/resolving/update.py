@@ -102,6 +102,10 @@ def _resolve_one(file: int) -> _Result:
     return file, edges, twins_of(_resolver.tables, file)
 
 
+def _describe(file: int) -> str:
+    return f"the references of {_resolver.tables.path[file]}"
+
+
 def _rows(flat: "array[int]") -> Iterator[Edge]:
     numbers = iter(flat)
     return zip(numbers, numbers, numbers, numbers, numbers, numbers, strict=True)
@@ -124,7 +128,7 @@ def _resolve_files(
     # Workers read through connections of their own; until the end the model counts as unfinished.
     store.set_meta(db, "stamp", "unfinished")
     db.commit()
-    yield from workers.run(_resolve_one, files, jobs, _reopen, (_path(db),), meanwhile=meanwhile)
+    yield from workers.run(_resolve_one, files, jobs, _reopen, (_path(db),), meanwhile=meanwhile, describe=_describe)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@
     if (!answer.ok) return [];
     return (await answer.json()).map((row) => ({
       name: row.kind === "file" ? row.path.split("/").pop() : row.qualified, kind: row.kind, path: row.path, more: 0,
-      href: repobook.address(row.path, row.kind, row.qualified),
+      href: repobook.address(row.path, row.kind, row.qualified, row.page),
     }));
   }
   const ask = window.repobookLive ? live : repobook.search;

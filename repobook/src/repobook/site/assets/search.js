@@ -5,7 +5,7 @@ const repobook = (() => {
   const base = document.documentElement.dataset.base;
   const shards = new Map();
   const loading = new Map();
-  const manifest = { kinds: [], divided: new Set(), leaves: new Set() };
+  const manifest = { kinds: [], divided: new Set(), leaves: new Set(), short: {} };
   let paths = [];
 
   const load = (name) => {
@@ -39,8 +39,9 @@ const repobook = (() => {
     const safe = /^[\p{ID_Start}_][\p{ID_Continue}]*$/u.test(name) ? name : name.replace(/[^A-Za-z0-9_.~-]+/g, ".");
     return "d-" + safe.replace(/^\.+|\.+$/g, "");
   };
-  const address = (path, kind, name) => {
-    const page = base + path.split("/").map(encodeURIComponent).join("/") + "_docs.html";
+  // The name of a file can be too long for its page; then the page has a shorter one.
+  const address = (path, kind, name, short = manifest.short[path] || path) => {
+    const page = base + short.split("/").map(encodeURIComponent).join("/") + "_docs.html";
     return kind === "file" ? page : page + "#" + (kind === "note" ? "notes" : encodeURIComponent(slug(name)));
   };
 
@@ -108,6 +109,7 @@ const repobook = (() => {
       manifest.kinds = found.kinds;
       manifest.divided = new Set(found.divided);
       manifest.leaves = new Set(found.leaves);
+      manifest.short = found.short;
     },
     paths: (folders) => {
       paths = folders.flatMap(([folder, names]) => (folder ? names.map((name) => `${folder}/${name}`) : names));
