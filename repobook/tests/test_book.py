@@ -22,7 +22,7 @@ TREE: Files = {
     "tests/test_core.py": "from pkg import Engine\n\n\ndef test_run():\n    assert Engine().run() is None\n",
 }
 SECTIONS = [
-    "File metadata", "Original source", "High-level overview", "Detailed analysis", "Architecture & design", "Dependencies",
+    "File metadata", "Original source", "High-level overview", "Before a change", "Detailed analysis", "Architecture & design", "Dependencies",
     "Performance considerations", "Security & safety", "Testing & usage", "Related files",
 ]  # fmt: skip
 

@@ -1,17 +1,16 @@
 """Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
 
-import re
-
 from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS
 from repobook.pages.context import Context, Symbol, Use
+from repobook.pages.kernels import list_kernels
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.pages.wording import first_sentence
 from repobook.reading.comments import NOTE_LIMIT
+from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
 _FUNCTIONS = ("function", "method", "test", "registration", "binding")
 _CALLERS = 8
-# `1. ` numbers a list, `e.g. ` goes on.
-_SENTENCE_END = re.compile(r"(?<!\d)(?<!e\.g)(?<!i\.e)\. ")
 _DOC = 1500
 
 
@@ -33,6 +32,7 @@ def detailed_analysis(context: Context, links: Links) -> str:
     if classes:
         parts.append("### Classes and types\n")
         parts += [_class(context, links, symbol, anchored) for symbol in classes]
+    parts += list_kernels(context, links)
     inside = {s.id for s in classes}
     functions = [s for s in context.symbols[1:] if s.kind in _FUNCTIONS and s.parent not in inside]
     if functions:
@@ -111,13 +111,6 @@ def _doc(text: str, most: int = _DOC) -> str:
     return fenced(text, "text") + "\n"
 
 
-def first_sentence(text: str) -> str:
-    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
-    end = _SENTENCE_END.search(paragraph)
-    sentence = paragraph[: end.start() + 1] if end is not None and end.start() < 200 else paragraph
-    return sentence if len(sentence) <= 200 else sentence[:200] + " …"
-
-
 def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
     head = (
         f"#### {_anchor(symbol, anchored)}{symbol.kind} "
@@ -137,29 +130,46 @@ def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
     parts[0] += "\n"
     if symbol.doc:
         parts.append(_doc(symbol.doc))
-    members = context.children.get(symbol.id, [])
-    rows = []
-    for member in members:
-        if member.kind in _CLASSES:
-            continue
-        text = code(member.signature or member.name)
-        note = first_sentence(member.doc) if member.doc else ""
-        defined = ""
-        if member.twin:
-            path = context.book.path(member.twin >> FILE_SHIFT)
-            defined = (
-                f" → {link('definition', links.page(path, slug(member.qualified)))}"
-                if path != context.file.path
-                else ""
-            )
-        rows.append(
-            f"- {_anchor(member, anchored)}{member.kind} {text} ({_line(context, links, member.line)}){defined}"
-            + (f": {prose(note)}" if note else "")
-            + _callers_inline(context, links, member)
-        )
-    if rows:
-        parts.append("\n".join(rows) + "\n")
+    parts += _custom_function(context, links, symbol)
+    parts += _edges(context, links, symbol)
+    members = [member for member in context.children.get(symbol.id, []) if member.kind not in _CLASSES]
+    listed = [member for member in members if member.kind not in _FUNCTIONS or member.declaration]
+    if listed:
+        parts.append("\n".join(_member(context, links, member, anchored) for member in listed) + "\n")
+    parts += [_function(context, links, member, anchored, 5) for member in members if member not in listed]
     return "\n".join(parts)
+
+
+def _member(context: Context, links: Links, member: Symbol, anchored: set[str]) -> str:
+    """A field or a declared method, in one line."""
+    note = first_sentence(member.doc) if member.doc else ""
+    defined = ""
+    if member.twin:
+        path = context.book.path(member.twin >> FILE_SHIFT)
+        if path != context.file.path:
+            defined = f" → {link('definition', links.page(path, slug(member.qualified)))}"
+    return (
+        f"- {_anchor(member, anchored)}{member.kind} {code(member.signature or member.name)} "
+        f"({_line(context, links, member.line)}){defined}"
+        + (f": {prose(note)}" if note else "")
+        + _callers_inline(context, links, member)
+    )
+
+
+def _custom_function(context: Context, links: Links, symbol: Symbol) -> list[str]:
+    """The `ctx` of a custom autograd function: what its forward keeps, and where its backward reads it."""
+    rows = [
+        f"- {_line(context, links, line)}: {prose(detail)}"
+        for line, section, rule, detail, local in context.findings
+        if section == "pattern" and rule == CUSTOM_FUNCTION and local == symbol.local
+    ]
+    if not rows:
+        return []
+    return [
+        f"**Custom autograd function**: callers use {code(symbol.name + '.apply')}; `forward` and `backward` share "
+        "`ctx`.\n",
+        "\n".join(rows) + "\n",
+    ]
 
 
 def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
@@ -172,7 +182,7 @@ def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
     return f" — used by {shown}{more}"
 
 
-def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
+def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str], level: int = 4) -> str:
     end = f"–{symbol.end_line}" if symbol.end_line > symbol.line else ""
     facts = [
         link(
@@ -191,7 +201,7 @@ def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str]
     elif symbol.complexity > 1:
         facts.append(f"complexity {symbol.complexity}, nesting {symbol.nesting}")
     parts = [
-        f"#### {_anchor(symbol, anchored)}{code(symbol.qualified)}\n",
+        f"{'#' * level} {_anchor(symbol, anchored)}{code(symbol.qualified)}\n",
         " · ".join(facts) + "\n",
         fenced(symbol.signature or symbol.name, _signature_language(context)),
     ]
@@ -206,7 +216,7 @@ def _signature_language(context: Context) -> str:
 
 
 def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
-    callers = [use for use in context.by_near.get(symbol.id, ()) if use.far != symbol.id]
+    callers = [use for use in context.by_near.get(symbol.id, ()) if use.far != symbol.id and use.kind != INHERITS]
     found = []
     for certainty in (3, 2, 1):
         sure = [use for use in callers if use.certainty == certainty and use.kind != BINDS]

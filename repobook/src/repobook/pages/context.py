@@ -1,6 +1,7 @@
 """Everything that the pages of one file say, read from the model once."""
 
 import math
+import re
 import sqlite3
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from repobook.model import store
 from repobook.model.schema import CANDIDATE, FILE_SHIFT, INHERITS
-from repobook.reach import Callers
+from repobook.reach import Callers, Reach, tests_of
 
 
 class Symbol(NamedTuple):
@@ -111,6 +112,16 @@ def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
     return True
 
 
+# A test by its name: `test_x` and `testX` in most languages, `TestX` and its like for functions of Go.
+_TEST_PART = re.compile(r"_*test(?:_|[A-Z0-9]|$)")
+_GO_TEST = re.compile(r"(?:Test|Example|Fuzz|Benchmark)(?:[A-Z0-9_]|$)")
+_STEPS = re.compile(r"(::|\.)")
+# In these languages tests are calls at the top of a file, or functions that only an attribute marks.
+_ANONYMOUS = frozenset({"javascript", "typescript", "tsx", "bash", "rust"})
+# In these languages tests are methods of classes in test files, marked by an annotation.
+_ANNOTATED = frozenset({"java", "kotlin", "csharp", "swift"})
+
+
 class Book:
     """What all pages of one build share: paths and kinds of the files, settings."""
 
@@ -133,6 +144,7 @@ class Book:
                 self._cycles.setdefault(file.cycle, []).append(file.id)
         self._most_used: dict[str, list[Keyword]] = {}
         self._named: dict[int, Named] = {}
+        self._test_of: dict[int, str] = {}
         self.rank = {file: at for at, file in enumerate(self.files)}  # by path
         self.callers = Callers(db)
         self._folders: dict[str, list[File]] = {}
@@ -167,6 +179,54 @@ class Book:
     def qualified(self, symbol: int) -> str:
         """The qualified name of a symbol; the path for a file."""
         return self.named(symbol).qualified if symbol & 0xFFFFF else self.path(symbol >> FILE_SHIFT)
+
+    def test_of(self, symbol: int) -> str:
+        """The test that a symbol is or belongs to, by its qualified name; '' if it belongs to none.
+
+        Fixtures and helper classes of a test file are no tests.
+        """
+        found = self._test_of.get(symbol)
+        if found is None:
+            found = self._test_of[symbol] = self._find_test(symbol)
+        return found
+
+    def _find_test(self, symbol: int) -> str:
+        file = self.files[symbol >> FILE_SHIFT]
+        if not file.test:
+            return ""
+        if not symbol & 0xFFFFF:
+            return file.path if file.language in _ANONYMOUS else ""
+        named = self.named(symbol)
+        if named.kind == "test" or file.language in _ANONYMOUS:
+            return named.qualified
+        if file.language in _ANNOTATED:
+            return named.qualified if named.kind == "method" else ""
+        pattern = _GO_TEST if file.language == "go" else _TEST_PART
+        pieces = _STEPS.split(named.qualified)
+        for at in range(0, len(pieces), 2):
+            if pattern.match(pieces[at]) and (at or named.kind not in SPACES):
+                return "".join(pieces[: at + 1])
+        return ""
+
+    def is_test(self, symbol: int) -> bool:
+        return symbol >> FILE_SHIFT in self.tests and bool(self.test_of(symbol))
+
+    def tests_named(self, file: File) -> list[int]:
+        """The test files that have the name of a file: `test_x.py`, `x_test.go`, `x.spec.ts`."""
+        stem = stem_of(file.path).lower()
+        if stem in ("__init__", "index", "mod", "lib", "main", ""):
+            return []
+        return self._tests_by_stem.get(stem, [])
+
+    @cached_property
+    def _tests_by_stem(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for file in self.files.values():
+            if file.test and self.has_page(file.id):
+                stem = stem_of(file.path).lower()
+                bare = stem.removeprefix("test_").removesuffix("_test").removesuffix("_tests").removesuffix("-test")
+                found.setdefault(bare, []).append(file.id)
+        return found
 
     def in_folder(self, folder: str) -> list[File]:
         return self._folders.get(folder, [])
@@ -430,6 +490,33 @@ class Context:
                 found.append((symbol, sum(use.times for use in uses), len({use.file for use in uses})))
         found.sort(key=lambda row: (-row[1], row[0].line))
         return found
+
+    @cached_property
+    def users(self) -> dict[int, dict[str, int]]:
+        """The other files that certainly or likely use this one: file -> name -> places. Overloads count once."""
+        found: dict[int, dict[str, int]] = {}
+        for near, uses in self.sure_uses.items():
+            name = self.symbols[near & 0xFFFFF].qualified
+            for use in uses:
+                names = found.setdefault(use.file, {})
+                names[name] = max(names.get(name, 0), use.times)
+        return found
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The nearest tests that reach the definitions of this file through other code."""
+        book = self.book
+        minor = ("type", "namespace", "module", "package", "macro")
+        own = [symbol.twin or symbol.id for symbol in self.symbols[1:] if symbol.kind not in minor]
+        return tests_of(own, book.callers, book.is_test, book.place)
+
+    @cached_property
+    def own_tests(self) -> int:
+        """The functions in the module `tests` of this file, as Rust has it."""
+        if self.file.language != "rust" or self.file.test:
+            return 0
+        modules = {symbol.id for symbol in self.symbols if symbol.kind == "module" and symbol.name in ("test", "tests")}
+        return sum(symbol.parent in modules and symbol.kind == "function" for symbol in self.symbols)
 
     @cached_property
     def by_near(self) -> dict[int, list[Use]]:

@@ -7,9 +7,12 @@ from repobook.history import shown
 from repobook.languages import title_of
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
-from repobook.pages.assurance import performance, safety, testing
+from repobook.pages.assurance import performance, safety
 from repobook.pages.context import SPACES, Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+from repobook.pages.summary import summary
+from repobook.pages.testing import before_a_change, testing
+from repobook.pages.wording import plural
 
 _FENCE = {
     "cpp": "cpp",
@@ -37,12 +40,15 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
         f"{link('Keywords', links.keywords(file.path))} · "
         f"{link('folder', links.at(_join(file.folder, 'index.md')))} · "
         f"{link('source', links.source(file.path))}\n",
+        summary(context, links),
         "## File metadata\n",
         metadata(context, links),
         "## Original source\n",
         original(context, links, source),
         "## High-level overview\n",
         overview(context, links),
+        "## Before a change\n",
+        before_a_change(context, links),
         "## Detailed analysis\n",
         unknown or detailed_analysis(context, links),
         "## Architecture & design\n",
@@ -86,20 +92,14 @@ def metadata(context: Context, links: Links) -> str:
         lines.append(f"- **Not parsed**: {_unparsed(context)}")
     history = context.history
     if history is not None:
-        commits, first, last, author, authors, companions = history
+        commits, first, last, author, authors, _ = history
         lines.append(f"- **Last change**: {_day(last)} by {escape(author)}")
         lines.append(
             f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history "
             f"that was read"
         )
-        who, companions_shown = shown(authors, companions)
+        who, _ = shown(authors, "[]")
         lines.append("- **Changed by**: " + ", ".join(f"{escape(name)} ({count})" for name, count in who))
-        along = [(path, count) for path, count in companions_shown if path in context.book.by_path]
-        if along:
-            lines.append(
-                "- **Changes with**: "
-                + ", ".join(f"{file_link(context, links, path)} ({count})" for path, count in along)
-            )
     return "\n".join(lines) + "\n"
 
 
@@ -113,13 +113,6 @@ def _unparsed(context: Context) -> str:
 
 def _day(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
-
-
-def file_link(context: Context, links: Links, path: str) -> str:
-    """A file by its page where it has one, by its source where not."""
-    found = context.book.by_path[path]
-    target = links.page(path) if context.book.has_page(found.id) else links.source(path)
-    return link(code(path), target)
 
 
 def original(context: Context, links: Links, source: str | None) -> str:
@@ -177,13 +170,3 @@ def _role(context: Context, links: Links) -> str:
         else "is imported by no file of this tree"
     )
     return "; ".join(sentences) + "."
-
-
-def plural(kind: str, count: int) -> str:
-    if count == 1:
-        return kind
-    if kind.endswith("s"):
-        return kind + "es"
-    if kind.endswith("y"):
-        return kind[:-1] + "ies"
-    return kind + "s"

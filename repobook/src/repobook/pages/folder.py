@@ -4,10 +4,9 @@ from collections import Counter
 
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
-from repobook.pages.analysis import first_sentence
 from repobook.pages.context import Book, File
-from repobook.pages.file_page import plural
-from repobook.pages.markdown import Links, cell, code, escape, link, slug
+from repobook.pages.markdown import Links, cell, code, escape, link, prose, slug
+from repobook.pages.wording import opening_sentence, plural
 
 _SHOWN = 30
 
@@ -58,7 +57,7 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
             parts.append(
                 f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | "
                 f"{file.lines:,} | "
-                f"{escape(first_sentence(file.purpose))} | {link('keywords', links.keywords(file.path))} |"
+                f"{cell(prose(opening_sentence(file.purpose)))} | {link('keywords', links.keywords(file.path))} |"
             )
         parts.append("")
     rest = [file for file in files if not book.has_page(file.id)]
@@ -82,7 +81,7 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
     if readme is not None:
         parts.append(
             f"**Purpose**, from {link(code(readme.path.rpartition('/')[2]), links.page(readme.path))}: "
-            f"{escape(first_sentence(readme.purpose))}\n"
+            f"{prose(opening_sentence(readme.purpose))}\n"
         )
     languages: Counter[str] = Counter()
     for file in files:

@@ -10,6 +10,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#{}!&])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _SLUG = re.compile(r"[^A-Za-z0-9_.~-]+")
+_BAR = re.compile(r"(?<!\\)\|")
 _PLAIN = re.compile(r"[A-Za-z0-9 ,.;:()/'\"=+$%@?_-]*\Z")
 
 
@@ -47,8 +48,8 @@ def _spaced(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Markup as a cell of a table, where a bar would end it."""
-    return text.replace("|", "\\|")
+    """Markup as a cell of a table; a bar that is not escaped would end it."""
+    return _BAR.sub(r"\\|", text) if "|" in text else text
 
 
 def fenced(text: str, language: str = "") -> str:

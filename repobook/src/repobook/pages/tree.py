@@ -12,9 +12,9 @@ from repobook.model.schema import FILE_SHIFT
 from repobook.naming import group_of
 from repobook.pages.concepts import shared_terms
 from repobook.pages.context import SPACES, Book, Keyword
-from repobook.pages.file_page import plural
 from repobook.pages.folder import index_parts, last_name, subfolders
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.wording import plural
 
 
 def group_page(group: str) -> str:

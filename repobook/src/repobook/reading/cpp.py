@@ -15,6 +15,7 @@ from repobook.reading import engine, queries
 from repobook.reading.bindings import pybind, read_bindings
 from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.cpp_rules import RULES
+from repobook.reading.cuda import read_cuda
 from repobook.reading.engine import Captures, Definition
 from repobook.reading.facts import Binding, Facts, Finding, Import, Symbol, pack
 from repobook.reading.locks import native_exceptions, native_locks
@@ -97,6 +98,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     read_bindings(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
+    read_cuda(source, lines, captures.comments, blanked, scopes, facts)
     return facts
 
 

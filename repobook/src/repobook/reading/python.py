@@ -10,6 +10,7 @@ from tree_sitter import Node
 from repobook.languages import grammar
 from repobook.reading import engine, queries
 from repobook.reading.comments import read_comments
+from repobook.reading.custom_functions import read_custom_functions
 from repobook.reading.engine import CLASSES, Captures, Definition, Scopes, Span
 from repobook.reading.facts import Facts, Import, Symbol
 from repobook.reading.locks import python_exceptions, python_locks
@@ -57,6 +58,7 @@ def read(source: bytes, path: str) -> Facts:
     python_exceptions(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
+    read_custom_functions(source, lines, scopes, facts)
     facts.exports = _exports(engine.in_order(found.get("exports", [])), source)
     return facts
 
