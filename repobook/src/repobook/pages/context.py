@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from repobook.model import store
-from repobook.model.schema import CANDIDATE, FILE_SHIFT, INHERITS
+from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS
 from repobook.reach import Callers, Reach, tests_of
 
 
@@ -83,6 +83,13 @@ FEW_FILES = 20
 MOST_SORTED = 20 * MOST_USED
 # Kinds that stand for what they hold, not for themselves: every `std::` would count as a use of one.
 SPACES = ("file", "namespace", "module", "package")
+
+
+# Kinds whose names tell a reader what a file is about; members and constants need their owner for that.
+TELLING = frozenset({
+    "class", "struct", "union", "interface", "trait", "enum", "object", "function", "macro", "type", "concept",
+    "binding",
+})  # fmt: skip
 
 
 class Keyword(NamedTuple):
@@ -263,6 +270,18 @@ class Book:
                 inward.setdefault(target, []).append(source)
         return outward, inward
 
+    @cached_property
+    def reference_pairs(self) -> dict[int, dict[int, int]]:
+        """file -> file -> places where symbols of the one certainly refer to symbols of the other."""
+        found: dict[int, dict[int, int]] = {}
+        for source, target, count in self.db.execute(
+            f"SELECT src>>{FILE_SHIFT} AS one, dst>>{FILE_SHIFT} AS two, SUM(count) FROM edges "
+            f"WHERE certainty={CERTAIN} GROUP BY one, two"
+        ):
+            if source != target:
+                found.setdefault(source, {})[target] = count
+        return found
+
     def imports_of(self, file: int) -> list[int]:
         return self._import_pairs[0].get(file, [])
 
@@ -295,6 +314,39 @@ class Book:
                 found[file] = [row]
             else:
                 known.append(row)
+        return found
+
+    def used_in(self, file: int) -> list[Keyword]:
+        """The types and functions of a file that other files use, most used first."""
+        return sorted([row for row in self._used.get(file, ()) if row.kind in TELLING], key=self.by_uses)
+
+    @cached_property
+    def uses_of_file(self) -> dict[int, int]:
+        """How many references from other files lead to each file."""
+        return {file: sum(row.uses for row in rows) for file, rows in self._used.items()}
+
+    @cached_property
+    def mains(self) -> list[int]:
+        """The functions called `main` at the top of a file, in order of place."""
+        rows = self.db.execute("SELECT id FROM symbols WHERE name='main' AND kind='function' AND declaration=0")
+        return sorted((row[0] for row in rows if self.named(row[0]).qualified.endswith("main")), key=self.place)
+
+    @cached_property
+    def commands(self) -> list[tuple[int, str, int]]:
+        """(file, name, line) of the commands that pyproject.toml and package.json declare."""
+        found = []
+        for file in self.files.values():
+            name = file.path.rpartition("/")[2]
+            prefix = {"pyproject.toml": "project.scripts.", "package.json": "bin."}.get(name)
+            if prefix and not file.test:
+                found += [
+                    (file.id, qualified.removeprefix(prefix), line)
+                    for qualified, line in self.db.execute(
+                        "SELECT qualified, line FROM symbols WHERE id>? AND id<? ORDER BY id",
+                        (file.id << FILE_SHIFT, (file.id + 1) << FILE_SHIFT),
+                    )
+                    if qualified.startswith(prefix)
+                ]
         return found
 
     def most_used(self, folder: str) -> list[Keyword]:
@@ -493,13 +545,19 @@ class Context:
 
     @cached_property
     def users(self) -> dict[int, dict[str, int]]:
-        """The other files that certainly or likely use this one: file -> name -> places. Overloads count once."""
-        found: dict[int, dict[str, int]] = {}
+        """The other files that certainly or likely use this one: file -> name -> places. A use of a name with overloads
+        counts once; the name of the file itself is ''."""
+        places: dict[tuple[int, str], int] = {}
         for near, uses in self.sure_uses.items():
-            name = self.symbols[near & 0xFFFFF].qualified
+            symbol = self.symbols[near & 0xFFFFF]
+            name = symbol.qualified if symbol.kind not in SPACES else ""
             for use in uses:
-                names = found.setdefault(use.file, {})
-                names[name] = max(names.get(name, 0), use.times)
+                key = (use.far, name)
+                places[key] = max(places.get(key, 0), use.times)
+        found: dict[int, dict[str, int]] = {}
+        for (far, name), times in places.items():
+            names = found.setdefault(far >> FILE_SHIFT, {})
+            names[name] = names.get(name, 0) + times
         return found
 
     @cached_property

@@ -4,7 +4,7 @@ from collections import Counter
 
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT, INHERITS
-from repobook.pages.context import SPACES, Context, Symbol
+from repobook.pages.context import SPACES, TELLING, Context, Symbol
 from repobook.pages.kernels import kernels_of
 from repobook.pages.markdown import Links, code, escape, link, prose, slug
 from repobook.pages.testing import test_files
@@ -223,7 +223,7 @@ def _foundations(context: Context, links: Links) -> str:
         return ""
     hidden = {context.file.id, *context.book.tests, *context.book.siblings(context.file)}
     weight: Counter[int] = Counter()
-    names: dict[int, Counter[str]] = {}
+    names: dict[int, Counter[tuple[bool, str]]] = {}
     seen: set[tuple[int, str]] = set()
     for use in context.outgoing:
         named = context.book.named(use.far)
@@ -234,16 +234,20 @@ def _foundations(context: Context, links: Links) -> str:
             continue  # another overload
         seen.add((use.near, named.qualified))
         weight[use.file] += use.times + (3 if use.kind == INHERITS else 0)
-        names.setdefault(use.file, Counter())[last] += use.times
+        names.setdefault(use.file, Counter())[named.kind in TELLING, last] += use.times
     ordered = sorted(weight, key=lambda file: (-weight[file], context.book.rank[file]))[:_NAMED]
     if not ordered:
         return ""
     shown = [
-        f"{_file(context, links, file)} "
-        f"({', '.join(code(name) for name, _ in sorted(names[file].items(), key=lambda row: (-row[1], row[0]))[:2])})"
-        for file in ordered
+        f"{_file(context, links, file)} ({', '.join(code(name) for name in _telling(names[file]))})" for file in ordered
     ]
     return f"It builds on {join_words(shown)}."
+
+
+def _telling(names: Counter[tuple[bool, str]]) -> list[str]:
+    """The two names that say most: types and functions before members, often used ones before others."""
+    ordered = sorted(names.items(), key=lambda row: (not row[0][0], -row[1], row[0][1]))
+    return list(dict.fromkeys(name for (_, name), _ in ordered))[:2]
 
 
 def _tests(context: Context, links: Links) -> str:

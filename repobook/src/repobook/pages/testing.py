@@ -205,12 +205,13 @@ def _dependents(context: Context, links: Links) -> str:
     others = sorted(importers - users.keys(), key=context.book.rank.__getitem__)
     if not users and not others:
         return ""
-    ordered = sorted(users.items(), key=lambda row: (-sum(row[1].values()), context.book.rank[row[0]]))
+    tests = context.book.tests
+    ordered = sorted(users.items(), key=lambda row: (row[0] in tests, -sum(row[1].values()), context.book.rank[row[0]]))
     rows = []
     for file, names in ordered[:_SHOWN]:
-        most = [code(name) for name, _ in sorted(names.items(), key=lambda row: (-row[1], row[0]))]
-        places = sum(names.values())
-        rows.append(f"- {_file(context, links, file)}: {count_of(places, 'place')} ({join_words(most, 4)})")
+        most = [code(name) for name, _ in sorted(names.items(), key=lambda row: (-row[1], row[0])) if name]
+        places = count_of(sum(names.values()), "place")
+        rows.append(f"- {_file(context, links, file)}: {places}" + (f" ({join_words(most, 4)})" if most else ""))
     rest = len(ordered) + len(others) - len(rows)
     for file in others[: max(0, _SHOWN - len(rows))]:
         rows.append(f"- {_file(context, links, file)}: imports it")

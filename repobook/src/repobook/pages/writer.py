@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 from repobook import workers
@@ -115,7 +116,7 @@ def _write_folder(folder: str) -> list[Written]:
     links = _desk.links_of(folder)
     prefix = folder + "/" if folder else ""
     pages = [
-        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links)),
+        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links, _desk.root)),
         _put(prefix + "sub.md", folder_pages.keyword_index(book, folder, links)),
     ]
     if folder:
@@ -152,7 +153,8 @@ def write_pages(
     global _desk
     _remove_spare(output)
     book = open_book(db, root, output, config)
-    if not outcome.everything and _misses_pages(db, output):
+    maker = _maker()
+    if not outcome.everything and (store.get_meta(db, "maker") != maker or _misses_pages(db, output)):
         outcome.everything = True
         outcome.changed = set(book.files)
     _mark_pending(db, book, outcome)
@@ -187,10 +189,20 @@ def write_pages(
             outcome.removed += _remove_old(db, output, expected_pages(book, names))
         db.execute("DELETE FROM pending")
         store.set_meta(db, "unwritten", "")
+        store.set_meta(db, "maker", maker)
         db.commit()
     except BaseException:
         db.rollback()  # what is pending stays so: the next build looks at these pages again
         raise
+
+
+def _maker() -> str:
+    """A stamp of the code that writes pages, so that a newer repobook writes them anew."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(files("repobook.pages").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".py"):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _remove_spare(output: Path) -> None:
@@ -225,8 +237,8 @@ def _write_all(
 def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str, list[str]], outcome: Outcome) -> None:
     links = Links("", book.to_source, book.source_url)
     pages = {
-        "index.md": tree_pages.top_index(book, title, links),
-        "comprehensive_book.md": tree_pages.book_page(book, title, links),
+        "index.md": tree_pages.top_index(book, title, links, _desk.root),
+        "comprehensive_book.md": tree_pages.book_page(book, title, links, _desk.root),
     }
     if names or "keywords.md" not in _desk.known:
         counts = Counter({group: len(found) for group, found in names.items()})

@@ -170,7 +170,7 @@ def _file(name: str) -> str:
 def _maker() -> str:
     """A stamp of the code that writes pages, so that a newer repobook writes them anew."""
     digest = hashlib.blake2b(digest_size=8)
-    for name in ("frame.py", "html.py", "source.py", "scan.py", "build.py"):
+    for name in ("frame.py", "html.py", "diagram.py", "source.py", "scan.py", "build.py"):
         digest.update(files("repobook.site").joinpath(name).read_bytes())
     return digest.hexdigest()
 
