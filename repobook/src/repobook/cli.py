@@ -241,7 +241,10 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _find(arguments: argparse.Namespace) -> int:
-    found = ask.find(open_model(arguments), arguments.name, arguments.limit)
+    db = open_model(arguments)
+    found = ask.find(db, arguments.name, arguments.limit)
+    if not found:
+        _suggest(db, arguments.name)
     if arguments.json:
         print(json.dumps([row.row() for row in found]))
     else:
@@ -250,8 +253,17 @@ def _find(arguments: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
+def _suggest(db: sqlite3.Connection, name: str) -> None:
+    """Say that a name is not defined, and which names are like it."""
+    similar = ask.suggest(db, name)
+    _warn(f"repobook: no definition of {name!r}" + (f"; similar names: {', '.join(similar)}" if similar else ""))
+
+
 def _uses(arguments: argparse.Namespace) -> int:
-    found = ask.uses(open_model(arguments), arguments.name, arguments.calls, arguments.limit)
+    db = open_model(arguments)
+    found = ask.uses(db, arguments.name, arguments.calls, arguments.limit)
+    if not found and not ask.find(db, arguments.name, 1):
+        _suggest(db, arguments.name)
     if arguments.json:
         print(json.dumps([row.row() for row in found]))
     else:

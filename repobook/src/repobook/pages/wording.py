@@ -10,8 +10,12 @@ _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _NO_PROSE = re.compile(
     r"\s*(?:[-*+#•] |:\w[^:]*:|\.\. |>>> |[$@<|\\{}\[\]]|\d+[.)] |[-=~*_^#/+.]{3,}\s*$|(?:vi|vim|ex):|-\*-|-{2,}|https?://)"
 )
+# Lines that end a sentence without a mark.
+_ITEM = re.compile(r"\s*(?:[-*+•] |:\w[^:]*:|\.\. |>>> |@\w|\d+[.)] |[-=~*_^#/+.]{3,}\s*$)")
+_LICENCE = re.compile(r"\blicen[sc]ed?\b|copyright", re.I)
 _RULE = re.compile(r"^\s*([-=~^\"'`#*+.:_])\1{2,}\s*$")
 _LINK = re.compile(r"!?\[([^\]\[]*)\](?:\([^()\s]*\)|\[[^\]]*\])")
+_BOTH = re.compile(r"(?<!\w)_\*\*([^*\n]+)\*\*_(?!\w)")
 _BOLD = re.compile(r"(?<![\w*])\*\*([^*\n]+)\*\*(?![\w*])")
 _ROLE = re.compile(r":[\w:.+-]+:`([^`]+)`")
 _WORD = re.compile(r"[A-Za-z][a-z']+")
@@ -64,13 +68,13 @@ def opening_sentence(text: str) -> str:
             lines = lines[2:] if _RULE.match(lines[1]) else lines[1:]
         kept: list[str] = []
         for line in lines:
-            if _NO_PROSE.match(line):
-                if kept:
-                    break
+            if not kept and _NO_PROSE.match(line):
                 continue
+            if kept and _ITEM.match(line):
+                break
             kept.append(line.strip())
         sentence = _cut(strip_markup(" ".join(" ".join(kept).split())))
-        if is_prose(sentence):
+        if is_prose(sentence) and not (_LICENCE.search(sentence) and len(sentence) < 120):
             return sentence
     return ""
 
@@ -78,7 +82,7 @@ def opening_sentence(text: str) -> str:
 def strip_markup(text: str) -> str:
     """Prose without the marks of Markdown and reStructuredText; code stays between single backticks."""
     text = _LINK.sub(r"\1", text)
-    text = _BOLD.sub(r"\1", text)
+    text = _BOLD.sub(r"\1", _BOTH.sub(r"\1", text))
     text = _ROLE.sub(_role_text, text)
     return text.replace("``", "`") if text.count("``") % 2 == 0 else text
 
