@@ -126,6 +126,10 @@ CHANGES: list[tuple[str, Callable[[Path], object]]] = [
     ("deleted folder", lambda root: [(root / "tests/test_core.py").unlink(), (root / "tests").rmdir()]),
     ("new macro", lambda root: (root / "pkg/api.h").write_text("#define PKG_API __attribute__((visibility(\"default\")))\nclass PKG_API Thing { int x; };\n")),
     ("import cycle", lambda root: (root / "pkg/core.py").write_text("import pkg\nclass Engine:\n    def run(self): ...\n")),
+    ("header comment", lambda root: (root / "pkg/native.h").write_text("// The native part speaks C++ to the machine.\nint native_one();\n")),
+    ("test of that name", lambda root: (root / "tests/test_native.py").write_text("def test_nothing():\n    pass\n")),
+    ("readme", lambda root: (root / "README.md").write_text("# Thing\n\nAnother thing that is much better than the first one was.\n")),
+    ("test runner", lambda root: (root / "vitest.config.ts").write_text("export default {}\n")),
     ("note moved", lambda root: (root / "pkg/core.py").write_text("# Note [ Order ]\n# Two before one.\nclass Engine:\n    def run(self): ...\n")),
 ]  # fmt: skip
 
@@ -134,7 +138,11 @@ CHANGES: list[tuple[str, Callable[[Path], object]]] = [
 def test_a_change_leaves_the_book_that_a_full_build_would_make(
     make_repository: Make, change: Callable[[Path], object]
 ) -> None:
-    repository = make_repository({**TREE, "pkg/use.h": "class PKG_API Used { int y; };\n"})
+    more: Files = {
+        "pkg/use.h": "class PKG_API Used { int y; };\n", "pkg/native.h": "// The native part.\nint native_one();\n",
+        "web/a.ts": "export function go() {}\n", "web/a.spec.ts": "import { go } from './a'\ngo()\n",
+    }  # fmt: skip
+    repository = make_repository(TREE | more)
     repository.build()
     change(repository.root)
     repository.build()

@@ -170,10 +170,16 @@ def test_kernels_show_launches_shared_memory_and_callers(make_repository: Make) 
 
 def test_equal_findings_are_one_line_and_serious_ones_come_first(make_repository: Make) -> None:
     casts = "".join(f"void f{n}(char* p) {{ use(reinterpret_cast<int*>(p)); }}\n" for n in range(80))
-    repository = make_repository({"a.cpp": casts + "void g(char* p) { strcpy(p, p); memcpy(p, p, 1); }\n"})
+    repository = make_repository(
+        {
+            "a.cpp": casts
+            + "void g(char* p) { strcpy(p, p); memcpy(p, p, 1); }\nvoid h(O* o) { Py_INCREF(o); }\nvoid i(O* o) { Py_DECREF(o); }\n"
+        }
+    )
     repository.build()
     text = plain(section(repository.page("a.cpp_docs.md"), "Security & safety"))
     assert "80 places: lines [1], [2]" in text and text.count("reinterprets memory") == 1
+    assert text.count("counted by hand") == 1 and "by `Py_INCREF` and `Py_DECREF` (lines [82] and [83]" in text
     places = [text.index(words) for words in ("Look at these first", "Unchecked size", "Worth a check", "Raw memory", "For orientation", "Cast")]  # fmt: skip
     assert places == sorted(places)
 

@@ -21,6 +21,9 @@ from repobook.reading.macros import DEFINERS, Macros, attribute_macros
 from repobook.reading.worker import Setting, Task, content_digest, macros_task, read_task, start
 from repobook.resolving.update import Before, resolve_all, resolve_changes
 
+# Files whose presence decides how tests are run, as patterns of GLOB.
+RUNNERS = ("Cargo.toml", "package.json", "vitest.*", "jest.config*", "pom.xml", "build.gradle*")
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -90,16 +93,28 @@ def build_model(
         _read_anew(db, tasks, Setting(str(root), config, Macros()), jobs, outcome, progress)
         outcome.changed |= history.update(db, root, config.history)
         _set_facts(db, stamp=stamp, root=str(root.resolve()), to_source=to_source, unwritten="all")
+        store.set_meta(db, "runners", _test_runners(db))
         return _publish(db, output), outcome
     if tasks or deleted:
         _read_changes(db, tasks, deleted, Setting(str(root), config, Macros()), jobs, outcome, progress)
     outcome.changed |= history.update(db, root, config.history)
-    if store.get_meta(db, "unwritten") or store.get_meta(db, "to_source") != to_source:
-        # The pages of the last full build were not all written, or the book was moved: its links differ.
+    runners = _test_runners(db)
+    if (
+        store.get_meta(db, "unwritten")
+        or store.get_meta(db, "to_source") != to_source
+        or store.get_meta(db, "runners") != runners
+    ):
+        # The pages of the last full build were not all written, the book was moved, or tests are run otherwise.
         outcome.everything = True
         outcome.changed = {row[0] for row in db.execute("SELECT id FROM files")}
-    _set_facts(db, stamp=stamp, root=str(root.resolve()), to_source=to_source)
+    _set_facts(db, stamp=stamp, root=str(root.resolve()), to_source=to_source, runners=runners)
     return db, outcome
+
+
+def _test_runners(db: sqlite3.Connection) -> str:
+    """The build files that decide how tests are run; the pages of all files name the command."""
+    names = " OR ".join(f"path GLOB '*{name}'" for name in RUNNERS)
+    return "\n".join(row[0] for row in db.execute(f"SELECT path FROM files WHERE {names} ORDER BY path"))
 
 
 def way_to_source(root: Path, output: Path) -> str:

@@ -95,14 +95,22 @@ def safety(context: Context, links: Links) -> str:
 def _findings(context: Context, links: Links, section: str, rules: set[str] | None = None) -> list[str]:
     """One line per different finding: what it is, how often, where."""
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    names: dict[tuple[str, str], dict[str, None]] = {}  # the functions that findings of one kind name
     for line, found, rule, detail, local in context.findings:
         if found == section and (rules is None or rule in rules):
-            groups.setdefault((rule, detail), []).append((line, local))
+            name, colon, rest = detail.partition(": ")
+            key = (rule, rest) if colon and name.isidentifier() else (rule, detail)
+            groups.setdefault(key, []).append((line, local))
+            if key[1] != detail:
+                names.setdefault(key, {})[name] = None
     ordered = sorted(groups.items(), key=lambda row: (row[0][0] not in _HIGH, row[1][0][0]))
-    return [
-        f"- **{escape(rule[:1].upper() + rule[1:])}**: {escape(detail)} ({_places(context, links, places)})"
-        for (rule, detail), places in ordered
-    ]
+    rows = []
+    for key, places in ordered:
+        rule, detail = key
+        named = f" by {join_words([code(name) for name in names[key]], 6)}" if key in names else ""
+        title = escape(rule[:1].upper() + rule[1:])
+        rows.append(f"- **{title}**: {escape(detail)}{named} ({_places(context, links, places)})")
+    return rows
 
 
 def _places(context: Context, links: Links, places: list[tuple[int, int]]) -> str:

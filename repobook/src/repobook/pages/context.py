@@ -110,6 +110,12 @@ def stem_of(path: str) -> str:
     return path.rpartition("/")[2].partition(".")[0]
 
 
+def _bare_stem(path: str) -> str:
+    """`tests/test_b.py` -> `b`"""
+    stem = stem_of(path).lower()
+    return stem.removeprefix("test_").removesuffix("_test").removesuffix("_tests").removesuffix("-test")
+
+
 def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
     """Whether a name of a file is not yet listed; overloads are one name."""
     key = (keyword.id >> FILE_SHIFT, keyword.qualified)
@@ -218,6 +224,11 @@ class Book:
     def is_test(self, symbol: int) -> bool:
         return symbol >> FILE_SHIFT in self.tests and bool(self.test_of(symbol))
 
+    def named_like(self, test: File) -> list[int]:
+        """The files that have the name of a test file."""
+        bare = _bare_stem(test.path)
+        return [file.id for file in self.files.values() if not file.test and stem_of(file.path).lower() == bare]
+
     def tests_named(self, file: File) -> list[int]:
         """The test files that have the name of a file: `test_x.py`, `x_test.go`, `x.spec.ts`."""
         stem = stem_of(file.path).lower()
@@ -230,9 +241,7 @@ class Book:
         found: dict[str, list[int]] = {}
         for file in self.files.values():
             if file.test and self.has_page(file.id):
-                stem = stem_of(file.path).lower()
-                bare = stem.removeprefix("test_").removesuffix("_test").removesuffix("_tests").removesuffix("-test")
-                found.setdefault(bare, []).append(file.id)
+                found.setdefault(_bare_stem(file.path), []).append(file.id)
         return found
 
     def in_folder(self, folder: str) -> list[File]:
@@ -550,7 +559,7 @@ class Context:
         places: dict[tuple[int, str], int] = {}
         for near, uses in self.sure_uses.items():
             symbol = self.symbols[near & 0xFFFFF]
-            name = symbol.qualified if symbol.kind not in SPACES else ""
+            name = self.short_name(symbol) if symbol.kind not in SPACES else ""
             for use in uses:
                 key = (use.far, name)
                 places[key] = max(places.get(key, 0), use.times)
@@ -559,6 +568,13 @@ class Context:
             names = found.setdefault(far >> FILE_SHIFT, {})
             names[name] = names.get(name, 0) + times
         return found
+
+    def short_name(self, symbol: Symbol) -> str:
+        """The qualified name of a symbol without the namespaces around it."""
+        above = self.symbols[symbol.parent & 0xFFFFF]
+        while above.kind not in SPACES:
+            above = self.symbols[above.parent & 0xFFFFF]
+        return symbol.qualified.removeprefix(above.qualified).lstrip(".:") or symbol.qualified
 
     @cached_property
     def reach(self) -> Reach:

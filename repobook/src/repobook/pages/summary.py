@@ -159,7 +159,7 @@ def _main_parts(context: Context) -> str:
     chosen = names[: _NAMED if classes else _NAMED + 1]
     if len(chosen) == len(names):
         return f"Its {kind}s are {join_words(chosen)}."
-    return f"The main of its {len(names)} {kind}s are {join_words(chosen)}."
+    return f"Of its {len(names)} {kind}s, the main ones are {join_words(chosen)}."
 
 
 def _implemented(context: Context) -> list[str]:

@@ -259,6 +259,7 @@ ALL_GROUPS = ""
 
 def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
     """List the pages that this build has to look at; committed with the model."""
+    _add_neighbours(book, outcome)
     folders = set(outcome.folders)
     groups = set(outcome.groups)
     if outcome.everything:
@@ -272,6 +273,17 @@ def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
     tasks += [f"d:{folder}" for folder in folders & set(book.folders())]
     tasks += [f"k:{group}" for group in groups]
     db.executemany("INSERT OR IGNORE INTO pending VALUES(?)", [(task,) for task in tasks])
+
+
+def _add_neighbours(book: Book, outcome: Outcome) -> None:
+    """Add the pages that speak of a changed file without a reference to it: a source file quotes its header, and a
+    file names the tests that have its name."""
+    if outcome.everything:
+        return
+    for file in [book.files[number] for number in outcome.changed if number in book.files]:
+        outcome.changed.update(book.siblings(file))
+        if file.test:
+            outcome.changed.update(book.named_like(file))
 
 
 def _reopen(path: str, parent: int) -> None:

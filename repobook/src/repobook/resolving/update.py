@@ -226,6 +226,9 @@ def resolve_changes(
         touched.names |= names
         for name in names:
             affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+            # A declaration refers to its definition without a reference.
+            rows = db.execute("SELECT id FROM symbols WHERE name=? AND declaration=1", (name,))
+            affected.update(row[0] >> FILE_SHIFT for row in rows)
     after = set().union(*(_imported(db, file) for file in read)) if read else set()
     # A source file that is included for the first time, or no more: what others see of it differs.
     for target in {row[1] for row in before.imported ^ after}:
