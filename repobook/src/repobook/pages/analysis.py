@@ -17,17 +17,9 @@ _DOC = 1500
 def detailed_analysis(context: Context, links: Links) -> str:
     parts: list[str] = []
     anchored: set[str] = set()
-    spaces = [s for s in context.symbols[1:] if s.kind in ("namespace", "module", "package")]
+    spaces = _namespaces(context, links, anchored)
     if spaces:
-        rows = {s.qualified: s for s in reversed(spaces)}
-        parts.append(
-            "### Namespaces\n\n"
-            + "\n".join(
-                f"- {_anchor(s, anchored)}{code(s.qualified)} ({_line(context, links, s.line)})"
-                for s in sorted(rows.values(), key=lambda s: (s.line, s.qualified))
-            )
-            + "\n"
-        )
+        parts.append("### Namespaces\n\n" + "\n".join(spaces) + "\n")
     classes = [s for s in context.symbols[1:] if s.kind in _CLASSES]
     if classes:
         parts.append("### Classes and types\n")
@@ -61,6 +53,16 @@ def detailed_analysis(context: Context, links: Links) -> str:
     if not parts:
         return "No definitions, notes or headings were found in this file.\n"
     return "\n".join(parts)
+
+
+def _namespaces(context: Context, links: Links, anchored: set[str]) -> list[str]:
+    """The namespaces, modules and packages of a file, each once with its first line."""
+    spaces = [symbol for symbol in context.symbols[1:] if symbol.kind in ("namespace", "module", "package")]
+    first = {symbol.qualified: symbol for symbol in reversed(spaces)}
+    return [
+        f"- {_anchor(symbol, anchored)}{code(symbol.qualified)} ({_line(context, links, symbol.line)})"
+        for symbol in sorted(first.values(), key=lambda symbol: (symbol.line, symbol.qualified))
+    ]
 
 
 _LISTED = (
