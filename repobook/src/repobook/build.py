@@ -19,7 +19,7 @@ from repobook.model.schema import VERSION
 from repobook.naming import group_of
 from repobook.reading.macros import DEFINERS, Macros, attribute_macros
 from repobook.reading.worker import Setting, Task, content_digest, macros_task, read_task, start
-from repobook.resolving.update import Before, resolve_all, resolve_changes
+from repobook.resolving.update import UNFINISHED, Before, resolve_all, resolve_changes
 
 # Files whose presence decides how tests are run, as patterns of GLOB.
 RUNNERS = ("Cargo.toml", "package.json", "vitest.*", "jest.config*", "pom.xml", "build.gradle*")
@@ -45,6 +45,20 @@ class Outcome:
 
 def database(output: Path) -> Path:
     return output / MARK / "model.sqlite"
+
+
+def open_model(output: Path) -> sqlite3.Connection:
+    """The model of a book for reading; a book that is missing or not whole is bad input."""
+    if not database(output).exists():
+        raise ConfigError(f"repobook: no book at {output}; run `repobook build` first, or name its folder with -o")
+    db = store.connect(database(output), readonly=True)
+    if store.get_meta(db, "stamp") in ("", UNFINISHED):
+        db.close()
+        raise ConfigError(
+            f"repobook: the book at {output} is not whole: a build is running or was interrupted; "
+            "`repobook build` completes it"
+        )
+    return db
 
 
 def silent(stage: str, done: int, total: int) -> None:

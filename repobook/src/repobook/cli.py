@@ -154,19 +154,9 @@ def _places(arguments: argparse.Namespace) -> tuple[Path, Path, Config]:
 
 
 def open_model(arguments: argparse.Namespace) -> sqlite3.Connection:
-    from repobook.build import database
-    from repobook.model import store
+    from repobook import build
 
-    _, output, _ = _places(arguments)
-    if not database(output).exists():
-        raise ConfigError(f"repobook: no book at {output}; run `repobook build` first, or name its folder with -o")
-    db = store.connect(database(output), readonly=True)
-    if store.get_meta(db, "stamp") in ("", "unfinished"):
-        raise ConfigError(
-            f"repobook: the book at {output} is not whole: a build is running or was interrupted; "
-            "`repobook build` completes it"
-        )
-    return db
+    return build.open_model(_places(arguments)[1])
 
 
 class _Bar:

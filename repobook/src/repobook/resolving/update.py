@@ -25,6 +25,7 @@ from repobook.resolving.names import Names
 from repobook.resolving.tables import SOURCES, Tables
 
 Progress = Callable[[str, int, int], None]
+UNFINISHED = "unfinished"  # the stamp of a model while workers resolve a large change
 # Edges travel between processes as one flat array.
 _Result = tuple[int, "array[int]", list[tuple[int, int]]]
 
@@ -126,7 +127,7 @@ def _resolve_files(
         yield from map(_resolve_one, files)
         return
     # Workers read through connections of their own; until the end the model counts as unfinished.
-    store.set_meta(db, "stamp", "unfinished")
+    store.set_meta(db, "stamp", UNFINISHED)
     db.commit()
     yield from workers.run(_resolve_one, files, jobs, _reopen, (_path(db),), meanwhile=meanwhile, describe=_describe)
 
