@@ -196,9 +196,10 @@ def test_the_book_has_chapters(shop: Repository) -> None:
     assert first[0] == "shop/__init__.py" and {"shop/till.py", "shop/shelf.py"} <= set(first)
     assert not any(path.startswith("tests/") for path in first)
     parts = page.partition("The parts\n")[2].partition("\n## ")[0]
-    assert "**[`shop/`]**: Sells things to people. 3 files, " in parts and "[`tests/`] imports from it." in parts
+    assert "### [`shop/`]\n\nSells things to people. Other files use [`till.py`] (`Till`)" in parts
+    assert "[`tests/`] imports from it. 3 files, 37 lines of Python." in parts
     assert re.search(r'p0\["shop"\]\n  p1\["tests"\]\n  p1 -->\|\d+\| p0', page)
-    assert "**[`shop/`]**" in plain(shop.page("doc.md"))
+    assert "### [`shop/`]" in plain(shop.page("doc.md"))
     assert list(check.dead_links(shop.output)) == []
 
 

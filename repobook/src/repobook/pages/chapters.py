@@ -20,7 +20,7 @@ _VOICES = ("readme", "__init__.py", "lib.rs", "mod.rs", "doc.go", "index.ts", "i
 _FRONT_DOORS = ("__init__.py", "lib.rs", "index.ts", "index.js", "index.mjs")
 _PROSE = ("markdown", "rst", "text", "html", "csv", "diff", "xml", "css")
 _ASIDE = re.compile(
-    r"third_party|vendor(?:ed)?|node_modules|generated|extern(?:al)?|deps|examples?|bench.*|scripts?|tools?|ci|docs?|fuzz|\..*"
+    r"third_party|vendor(?:ed)?|node_modules|generated|extern(?:al)?|deps|examples?|bench.*|scripts?|tools?|ci|docs?|fuzz|.*test.*|__\w+__|\..*"
 )
 _ASIDE_NAME = re.compile(r"conftest|build\.rs|setup\.py|.*test.*|noxfile|conf\.py")
 _MOST_PARTS = 24
@@ -170,22 +170,15 @@ def part_chapter(book: Book, folder: str, links: Links) -> list[str]:
 
 
 def _paragraph(book: Book, part: Part, roads: Roads, links: Links) -> str:
-    name = _folder(part.folder, links)
+    """A part by what it says of itself, its most used files, the parts around it and its size."""
     sentences = []
     voice = voice_of(book, part.folder) if part.folder else None
     if voice is not None:
         sentences.append(_stopped(prose(opening_sentence(voice.purpose))))
-    size = describe_size(part.files)
-    tests = sum(file.test for file in part.files)
-    if tests and tests * 5 > len(part.files) * 4:
-        sentences.append(f"Tests: {size}.")
-    else:
-        more = f"; {tests:,} of the files {'is a test' if tests == 1 else 'are tests'}" if tests else ""
-        sentences.append(f"{size[:1].upper() + size[1:]}{more}.")
     main = most_used_files(book, part.files, 3)
     if main:
         named = [f"{_file(book, links, file.id)}{_types(book, file)}" for file in main]
-        sentences.append(f"Most used {'is' if len(named) == 1 else 'are'} {join_words(named)}.")
+        sentences.append(f"Other files use {join_words(named)} most.")
     outward, inward = roads.of(part.folder)
     if outward:
         sentences.append(f"It {'imports from' if roads.by_imports else 'refers to'} {_folders(outward, links)}.")
@@ -193,7 +186,25 @@ def _paragraph(book: Book, part: Part, roads: Roads, links: Links) -> str:
         verb = "import from" if roads.by_imports else "refer to"
         verb = verb.replace(" ", "s ", 1) if len(inward) == 1 else verb
         sentences.append(f"{_folders(inward, links)} {verb} it.")
-    return f"**{name}**: {' '.join(sentences)}\n"
+    sentences.append(_weigh(part))
+    return f"### {_folder(part.folder, links)}\n\n{' '.join(sentences)}\n"
+
+
+def _weigh(part: Part) -> str:
+    """The size of a part, its main language and its tests, as a sentence."""
+    languages: Counter[str] = Counter()
+    for file in part.files:
+        if file.status == "ok":
+            languages[file.language] += file.lines
+    size = f"{count_of(len(part.files), 'file')}, {count_of(part.lines, 'line')}"
+    if languages:
+        name, lines = languages.most_common(1)[0]
+        size += f"{' of' if lines == part.lines else ', mostly'} {escape(title_of(name))}"
+    tests = sum(bool(file.test) for file in part.files)
+    if tests and tests * 5 > len(part.files) * 4:
+        return f"Tests: {size}."
+    more = f"; {tests:,} of the files {'is a test' if tests == 1 else 'are tests'}" if tests else ""
+    return f"{size}{more}."
 
 
 def _stopped(sentence: str) -> str:
@@ -214,11 +225,15 @@ def _file(book: Book, links: Links, file: int) -> str:
     return link(code(file_label(path)), links.page(path) if book.has_page(file) else links.source(path))
 
 
-def _types(book: Book, file: File) -> str:
-    """The names of a file that others use most, in parentheses."""
+def used_names(book: Book, file: File, most: int) -> list[str]:
+    """The types and functions of a file that other files use most."""
     names = [row.qualified.rpartition("::")[2].rpartition(".")[2] for row in book.used_in(file.id)]
-    names = list(dict.fromkeys(names))[:2]
-    return f" ({', '.join(map(code, names))})" if names else ""
+    return [code(name) for name in list(dict.fromkeys(names))[:most]]
+
+
+def _types(book: Book, file: File) -> str:
+    names = used_names(book, file, 2)
+    return f" ({', '.join(names)})" if names else ""
 
 
 def picture(book: Book, folder: str) -> str:

@@ -7,7 +7,7 @@ from repobook.model.schema import FILE_SHIFT
 from repobook.pages import chapters
 from repobook.pages.context import Book, File
 from repobook.pages.markdown import Links, cell, code, escape, link, prose, slug
-from repobook.pages.wording import count_of, opening_sentence, plural
+from repobook.pages.wording import count_of, join_words, opening_sentence, plural
 
 _SHOWN = 30
 
@@ -60,7 +60,7 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
             parts.append(
                 f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | "
                 f"{file.lines:,} | "
-                f"{cell(prose(opening_sentence(file.purpose)))} | {link('keywords', links.keywords(file.path))} |"
+                f"{cell(_describe(book, file))} | {link('keywords', links.keywords(file.path))} |"
             )
         parts.append("")
     rest = [file for file in files if not book.has_page(file.id)]
@@ -75,6 +75,15 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
     if not files and not subs:
         parts.append("The folder holds no files.\n")
     return parts
+
+
+def _describe(book: Book, file: File) -> str:
+    """What a file says of itself, or the names that others use of it."""
+    said = opening_sentence(file.purpose)
+    if said:
+        return prose(said)
+    names = chapters.used_names(book, file, 3)
+    return f"Defines {join_words(names)}." if names else ""
 
 
 def doc_page(book: Book, folder: str, links: Links, root: str) -> str:
