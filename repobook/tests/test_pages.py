@@ -220,6 +220,7 @@ SENTENCES = [
     ("It takes the following options:", ""),
     ("name", ""),
     ("An implementation of the trait for\n[PCRE2](http://x) and others.", "An implementation of the trait for PCRE2 and others."),
+    ("Contains the [`Array`] and [`List`][list] traits.", "Contains the `Array` and `List` traits."),
     ("We _**really**_ mean **this** one.", "We really mean this one."),
     ("", ""),
 ]  # fmt: skip
@@ -233,6 +234,7 @@ def test_the_opening_sentence_of_a_text(text: str, sentence: str) -> None:
 def test_the_opening_paragraphs_of_a_readme() -> None:
     text = (
         "tool (t)\n--------\ntool is a search tool that looks for patterns in files.\n\n```console\n$ tool\nnot this text of code, it is code\n```\n\n"
+        "<p><b>Documentation</b>: <a href='x'>Python</a> | <a href='y'>Rust</a> and the user guide</p>\n\n"
         "* a list is no paragraph at all, however long it becomes\n\n<p align='center'><img src='x'></p>\n\n"
         "The second paragraph of this text is prose as well.\n\n### Usage\n\nThis paragraph stands in another section of it.\n"
     )
@@ -245,3 +247,17 @@ def test_the_opening_paragraphs_of_a_readme() -> None:
 def test_words_are_joined_as_in_a_sentence() -> None:
     assert join_words(["a"]) == "a" and join_words(["a", "b", "c"]) == "a, b and c"
     assert join_words(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+def test_a_list_that_a_paragraph_announces_belongs_to_it() -> None:
+    text = (
+        "# Tool\n\nTool is a package that provides two features:\n- Fast **arrays** with\n  many dimensions\n- Networks.\n\n"
+        "Some other text is here. It has options:\n\n| a | b |\n|---|---|\n"
+    )
+    assert opening_paragraphs(text) == [
+        "Tool is a package that provides two features: Fast arrays with many dimensions; Networks.",
+    ]
+    assert opening_paragraphs(text.replace("Some", "Some very long and interesting")) == [
+        "Tool is a package that provides two features: Fast arrays with many dimensions; Networks.",
+        "Some very long and interesting other text is here.",
+    ]

@@ -15,6 +15,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•] |:\w[^:]*:|\.\. |>>> |@\w|\d+[.)] |[-=~*_^#/
 _LICENCE = re.compile(r"\blicen[sc]ed?\b|copyright", re.I)
 _RULE = re.compile(r"^\s*([-=~^\"'`#*+.:_])\1{2,}\s*$")
 _LINK = re.compile(r"!?\[([^\]\[]*)\](?:\([^()\s]*\)|\[[^\]]*\])")
+_RUSTDOC = re.compile(r"\[(`[^`\]]+`)\](?![(\[])")
 _BOTH = re.compile(r"(?<!\w)_\*\*([^*\n]+)\*\*_(?!\w)")
 _BOLD = re.compile(r"(?<![\w*])\*\*([^*\n]+)\*\*(?![\w*])")
 _ITALIC = re.compile(r"(?<![\w*`])\*([A-Za-z][^*\n`]*)\*(?![\w*`])")
@@ -82,7 +83,7 @@ def opening_sentence(text: str) -> str:
 
 def strip_markup(text: str) -> str:
     """Prose without the marks of Markdown and reStructuredText; code stays between single backticks."""
-    text = _LINK.sub(r"\1", text)
+    text = _LINK.sub(r"\1", _RUSTDOC.sub(r"\1", text))
     text = _ITALIC.sub(r"\1", _BOLD.sub(r"\1", _BOTH.sub(r"\1", text)))
     text = _ROLE.sub(_role_text, text)
     return text.replace("``", "`") if text.count("``") % 2 == 0 else text
