@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "17"
+VERSION = "18"
 FILE_SHIFT = 20
 
 TABLES = """
@@ -60,10 +60,12 @@ CREATE INDEX IF NOT EXISTS edges_dst ON edges(dst, certainty, kind, src, line, c
 """
 
 # Kinds of edges.
-CALLS, USES, INHERITS, BINDS = 1, 2, 3, 4
-EDGE_NAMES = {CALLS: "calls", USES: "uses", INHERITS: "inherits", BINDS: "binds"}
+CALLS, USES, INHERITS, BINDS, OVERRIDES = 1, 2, 3, 4, 5
+EDGE_NAMES = {CALLS: "calls", USES: "uses", INHERITS: "inherits", BINDS: "binds", OVERRIDES: "overrides"}
 
 # Certainty: one definition follows from the scopes and imports; the only definition of that name in the tree;
 # one of several that could be meant.
 CERTAIN, LIKELY, CANDIDATE = 3, 2, 1
+# Certainty of an edge that is no reference: a method overrides another.
+NO_USE = 0
 CERTAINTY_NAMES = {CERTAIN: "certain", LIKELY: "likely", CANDIDATE: "candidate"}

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from repobook.model import store
-from repobook.model.schema import CANDIDATE, FILE_SHIFT, INHERITS
+from repobook.model.schema import CANDIDATE, FILE_SHIFT, INHERITS, OVERRIDES
 from repobook.reach import Callers
 
 
@@ -346,6 +346,11 @@ class Context:
     def outgoing(self) -> list[Use]:
         """What the symbols of this file use, certainly or likely."""
         return [use for use in self._outgoing if use[3] > CANDIDATE or use[2] == INHERITS]
+
+    @cached_property
+    def outgoing_overrides(self) -> list[Use]:
+        """The methods of other classes that methods of this file override."""
+        return [use for use in self._outgoing if use.kind == OVERRIDES]
 
     @cached_property
     def references_to(self) -> dict[int, int]:

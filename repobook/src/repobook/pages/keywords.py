@@ -36,6 +36,8 @@ KINDS = (
     "variable",
     "constant",
     "enumerator",
+    "operator",
+    "entry",
     "key",
     "target",
     "section",

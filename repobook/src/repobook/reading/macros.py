@@ -23,6 +23,12 @@ _BEFORE_NAME = re.compile(
     rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]"
 )
 _GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
+# `SOME_NAMESPACE_BEGIN(a, b)` on a line of its own, and its counterpart: they open and close namespaces.
+_OPENS = re.compile(rb"^(\w*NAMESPACE_(?:BEGIN|OPEN)\(([\w, :]+)\));?[ \t]*$", re.M)
+_CLOSES = re.compile(rb"^(\w*NAMESPACE_(?:END|CLOSE)\([\w, :]*\));?[ \t]*$", re.M)
+# `${name}` of a template that a generator fills in: alone on its line it stands for declarations, else for a name.
+_ALONE = re.compile(rb"^[ \t]*\$\{\w+\}[ \t]*;?$", re.M)
+_FILLED_IN = re.compile(rb"\$\{\w+\}")
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
 
@@ -93,8 +99,20 @@ class Macros:
         if pieces:
             pieces.append(source[at:])
             source = b"".join(pieces)
+        if b"NAMESPACE_" in source:
+            source = _CLOSES.sub(lambda match: b"}".ljust(len(match.group())), _OPENS.sub(_namespace, source))
+        if b"${" in source:
+            source = _ALONE.sub(lambda match: b" " * len(match.group()), source)
+            source = _FILLED_IN.sub(lambda match: b"_" * len(match.group()), source)
         # The grammar does not know a base class that is named from the global namespace.
         return _GLOBAL_BASE.sub(rb"\1  ", source), places
+
+
+def _namespace(match: re.Match[bytes]) -> bytes:
+    """`SOME_NAMESPACE_BEGIN(a, b)` -> `namespace a::b {`, of the same length; unchanged where it does not fit."""
+    text = b"namespace " + b"::".join(part.strip() for part in match.group(2).split(b",")) + b" {"
+    whole = match.group()
+    return text.ljust(len(whole)) if len(text) <= len(whole) else whole
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:

@@ -11,7 +11,7 @@ from repobook.languages import grammar
 from repobook.reading import engine, queries
 from repobook.reading.comments import read_comments
 from repobook.reading.engine import CLASSES, Captures, Definition, Scopes, Span
-from repobook.reading.facts import Facts, Import, Symbol
+from repobook.reading.facts import RESULT, Facts, Import, Symbol
 from repobook.reading.locks import python_exceptions, python_locks
 from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.python_rules import RULES
@@ -38,6 +38,7 @@ def read(source: bytes, path: str) -> Facts:
         locals=engine.spans(found.get("local", [])),
         comments=engine.spans(found.get("comment", [])),
         loops=engine.spans(found.get("loop", [])),
+        annotated=True,
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     imported = [_import(node, source, facts) for node in engine.in_order(found.get("import", []))]
@@ -69,6 +70,11 @@ def _definitions(
     assigned: list[tuple[int, Node, Node]] = []
     members: list[tuple[int, int, int, str]] = []
     for _, match in matches:
+        if "member_of" in match:
+            way = _way_to(match["called"][0], source)
+            if way is not None:
+                captures.receivers[match["member_of"][0].start_byte] = way
+            continue
         name = match["name"][0]
         if "function" in match or "class" in match:
             kind = "function" if "function" in match else "class"
@@ -91,7 +97,7 @@ def _definitions(
                     kind,
                     name.start_byte,
                     body.start_byte,
-                    bases=" ".join(bases.split()),
+                    bases=" ".join(bases.split()) if kind == "class" else _returned_type(node, source),
                     doc=_docstring(body, source),
                 )
             )
@@ -114,6 +120,10 @@ def _definitions(
     ):
         if owner is not None and owner.kind == "function":
             captures.locals.append((start, name.end_byte))
+            made = _way_to(node.child_by_field_name("right"), source)
+            if made is not None and made[0].endswith(b")") and node.child_by_field_name("type") is None:
+                text = RESULT + (made[0] + made[1]).decode("utf-8", "replace")
+                captures.types.append((start, engine.text_of(name, source), text))
             continue
         text = engine.text_of(name, source)
         key = (owner.start if owner is not None else -1, text)
@@ -125,6 +135,33 @@ def _definitions(
             Definition(node.start_byte, node.end_byte, text, kind, start, bases=_stated_type(node, source))
         )
     return members
+
+
+def _returned_type(node: Node, source: bytes) -> str:
+    """The class that a function states to return, as text."""
+    declared = node.child_by_field_name("return_type")
+    text = engine.text_of(declared, source).strip("\"'") if declared is not None else ""
+    return text if _SIMPLE_TYPE.match(text) and text != "None" else ""
+
+
+def _way_to(node: Node | None, source: bytes) -> tuple[bytes, bytes] | None:
+    """The first name of an expression and the way from it: `a.f(1).g` -> (`a`, `.f().g`); None for other shapes."""
+    if node is None:
+        return None
+    if node.type == "identifier":
+        return source[node.start_byte : node.end_byte], b""
+    if node.type == "call":
+        way = _way_to(node.child_by_field_name("function"), source)
+        if way is None:
+            return None
+        return (way[0], way[1] + b"()") if way[1] else (way[0] + b"()", b"")
+    if node.type == "attribute":
+        member = node.child_by_field_name("attribute")
+        way = _way_to(node.child_by_field_name("object"), source)
+        if way is None or member is None:
+            return None
+        return way[0], way[1] + b"." + source[member.start_byte : member.end_byte]
+    return None
 
 
 def _stated_type(node: Node, source: bytes) -> str:

@@ -12,3 +12,5 @@
 [(for_expression) (while_expression) (loop_expression)] @loop
 [(use_declaration) (mod_item !body)] @import
 (unsafe_block) @unsafe
+(parameter pattern: (identifier) type: (_)) @typed
+(let_declaration pattern: (identifier)) @typed
