@@ -73,6 +73,7 @@ class File(NamedTuple):
     exports: str | None
     layer: int
     cycle: int
+    origin: str  # of the purpose: docstring, header, the name of a class, derived
 
 
 MOST_USED = 30
@@ -92,7 +93,7 @@ class Keyword(NamedTuple):
     definition: int  # of what is only declared here; 0 otherwise
 
 
-_FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle"
+_FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle, origin"
 _IN = f"kind, certainty, line, count, src>>{FILE_SHIFT}"
 _OUT = f"kind, certainty, line, count, dst>>{FILE_SHIFT}"
 
@@ -349,8 +350,14 @@ class Context:
 
     @cached_property
     def outgoing_overrides(self) -> list[Use]:
-        """The methods of other classes that methods of this file override."""
-        return [use for use in self._outgoing if use.kind == OVERRIDES]
+        """The methods of other classes that methods of this file override; a method can be declared elsewhere."""
+        found = [use for use in self._outgoing if use.kind == OVERRIDES]
+        rows = self.book.db.execute(
+            f"SELECT s.twin, e.dst, e.kind, certainty, e.line, count, dst>>{FILE_SHIFT} FROM symbols s JOIN edges e "
+            f"ON e.src=s.id WHERE s.twin>=? AND s.twin<? AND e.kind={OVERRIDES} ORDER BY s.twin, e.dst",
+            self.range,
+        )
+        return found + store.records(Use, rows)
 
     @cached_property
     def references_to(self) -> dict[int, int]:

@@ -7,7 +7,8 @@ from repobook.model.schema import FILE_SHIFT
 from repobook.pages.analysis import first_sentence
 from repobook.pages.context import Book, File
 from repobook.pages.file_page import plural
-from repobook.pages.markdown import Links, cell, code, escape, link, slug
+from repobook.pages.markdown import Links, cell, code, escape, link, prose, slug
+from repobook.reading.purpose import DERIVED
 
 _SHOWN = 30
 
@@ -58,7 +59,7 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
             parts.append(
                 f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | "
                 f"{file.lines:,} | "
-                f"{escape(first_sentence(file.purpose))} | {link('keywords', links.at(file.path + '_kw.md'))} |"
+                f"{cell(prose(first_sentence(file.purpose)))} | {link('keywords', links.at(file.path + '_kw.md'))} |"
             )
         parts.append("")
     rest = [file for file in files if not book.has_page(file.id)]
@@ -130,7 +131,8 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
 def _readme(book: Book, folder: str) -> File | None:
     for file in book.in_folder(folder):
         name = file.path.rpartition("/")[2].lower()
-        if (name.startswith("readme") or name == "__init__.py") and file.purpose and book.has_page(file.id):
+        stated = file.purpose and file.origin != DERIVED
+        if (name.startswith("readme") or name == "__init__.py") and stated and book.has_page(file.id):
             return file
     return None
 

@@ -18,8 +18,9 @@ from repobook.reading.cpp_rules import RULES
 from repobook.reading.engine import Captures, Definition
 from repobook.reading.facts import HOLDS, RESULT, Binding, Facts, Finding, Import, Symbol, pack
 from repobook.reading.locks import native_exceptions, native_locks
-from repobook.reading.macros import Macros
+from repobook.reading.macros import Macros, hide_statements
 from repobook.reading.patterns import read_patterns, read_settings
+from repobook.reading.purpose import find_purpose
 
 _SELF = frozenset({b"this"})
 _NAMES = frozenset(
@@ -52,11 +53,12 @@ def _reading(language: str) -> engine.Reading:
 
 def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     source, blanked = macros.blank(original)
-    root, found, definitions = _reading(language).parse(source)
+    parsed, strings = hide_statements(source)
+    root, found, definitions = _reading(language).parse(parsed)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
-    holes = engine.spans(found.get("hole", [])) + comments
+    holes = engine.spans(found.get("hole", [])) + strings + comments
     if language == "objc":
         holes += [match.span(1) for match in _SELECTOR.finditer(source)]
     captures = Captures(
@@ -97,6 +99,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     read_bindings(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
+    find_purpose(facts, blocks, path, source)
     return facts
 
 
@@ -182,6 +185,7 @@ def _declared(node: Node, source: bytes = b"") -> _Declared:
                 "reference_declarator",
                 "parenthesized_declarator",
                 "attributed_declarator",
+                "variadic_declarator",
             ):
                 following = next(
                     (c for c in current.named_children if c.type.endswith(("declarator", "identifier"))), None
@@ -344,6 +348,8 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
             captures.locals.append((name.start_byte, name.end_byte))
             _typed(node, name, source, captures)
             continue
+        if node.parent is not None and node.parent.type == "ERROR" and not declared.function:
+            continue  # a local, most often: the parser lost the function around it
         if declared.function and declared.scope:
             continue  # `std::move(x);` reads like a declaration; one of another scope's function is none
         declaration = source[node.start_byte : node.start_byte + 6] == b"extern"

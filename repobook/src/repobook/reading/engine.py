@@ -395,7 +395,7 @@ class _Chain:
         # `::a::b` is a name of the global scope, `A<T>::b::c` one of a scope that is not known.
         known = gap != joint and gap[-3:-2] not in _CLOSED
         self.begin(name if known else b"", start, known)
-        return flag, OPAQUE if gap == joint else "", 0
+        return flag, "" if known else OPAQUE, 0
 
 
 def collect_references(

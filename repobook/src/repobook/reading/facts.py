@@ -119,6 +119,7 @@ class Facts:
     words: dict[str, tuple[int, int]] = field(default_factory=dict)  # candidate terms: (count, first line)
     exports: Iterable[str] | None = None  # __all__ and its like, where the file states it
     purpose: str = ""
+    purpose_origin: str = ""  # docstring, header, the name of the main class, derived
     lines: int = 0
     code: int = 0
     comment: int = 0

@@ -20,6 +20,7 @@ from repobook.reading.facts import RESULT, Facts, Finding, Import, Symbol
 from repobook.reading.generic_rules import RULES
 from repobook.reading.operators import define_entries, read_operators
 from repobook.reading.patterns import read_patterns, read_settings
+from repobook.reading.purpose import find_purpose
 from repobook.reading.rules import Rules
 
 LANGUAGES = frozenset(
@@ -103,10 +104,12 @@ def read(source: bytes, path: str, language: str) -> Facts:
                 scopes.at(node.start_byte),
             )
         )
-    attach_docs(read_comments(captures.comments, source, lines, scopes, facts), source, lines, facts)
+    blocks = read_comments(captures.comments, source, lines, scopes, facts)
+    attach_docs(blocks, source, lines, facts)
     if language not in _DATA:
         read_settings(source, lines, scopes, facts)
         read_patterns(facts)
+    find_purpose(facts, blocks, path, source)
     return facts
 
 

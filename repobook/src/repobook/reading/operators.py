@@ -16,6 +16,7 @@ _ENTRIES = 20_000
 _PLAIN_ENTRIES = 400
 _ENTRY = re.compile(r"^- +(?:&\w+ +)?(\w+): *([^\n]*)", re.M)
 _SCHEMA = re.compile(r"((?:\w+::)?\w+(?:\.\w+)?)\(.*?\) *->", re.S)
+_RETURNS_TENSOR = re.compile(r"-> *Tensor(?:\([^)]*\))?(?: *#.*)?$")
 _FIELD = re.compile(r"^  (\w+): *([^\n]*(?:\n {4,}[^\n]*)*)", re.M)
 _KERNEL = re.compile(r"^ {4}([\w, ]+): *([\w:]+)", re.M)
 _CALLED = re.compile(r"(?<![\w.:>])([A-Za-z_]\w*(?:::\w+)*) *\(")
@@ -47,7 +48,10 @@ def define_entries(source: bytes, captures: Captures) -> None:
         if name and len(name) <= 200:
             stop = start + len(source[start:end].rstrip())
             name = name.encode("latin-1").decode("utf-8", "replace")
-            captures.definitions.append(Definition(start, stop, name, kind, match.start(2), signature=signature))
+            made = Definition(start, stop, name, kind, match.start(2), signature=signature)
+            if _RETURNS_TENSOR.search(signature):
+                made.bases = "at::Tensor"  # the type that it returns
+            captures.definitions.append(made)
 
 
 def read_operators(source: bytes, lines: list[int], facts: Facts) -> None:

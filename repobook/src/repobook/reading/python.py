@@ -14,6 +14,7 @@ from repobook.reading.engine import CLASSES, Captures, Definition, Scopes, Span
 from repobook.reading.facts import RESULT, Facts, Import, Symbol
 from repobook.reading.locks import python_exceptions, python_locks
 from repobook.reading.patterns import read_patterns, read_settings
+from repobook.reading.purpose import find_purpose
 from repobook.reading.python_rules import RULES
 
 _SELF = frozenset({b"self", b"cls"})
@@ -52,13 +53,14 @@ def read(source: bytes, path: str) -> Facts:
         one.local = scopes.at(lines[one.line - 1])
     engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED, scoped=False)
     engine.measure(captures, scopes, facts)
-    facts.purpose = facts.symbols[0].doc = _docstring(root, source)
-    read_comments(captures.comments, source, lines, scopes, facts)
+    facts.symbols[0].doc = _docstring(root, source)
+    blocks = read_comments(captures.comments, source, lines, scopes, facts)
     python_locks(source, lines, scopes, facts)
     python_exceptions(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
     facts.exports = _exports(engine.in_order(found.get("exports", [])), source)
+    find_purpose(facts, blocks, path, source, facts.symbols[0].doc)
     return facts
 
 

@@ -37,6 +37,8 @@ def resolve_imports(
     return concerned
 
 
+# Endings of names that a build generates from tables of operators.
+_GENERATED = ("_symint", "_out", "_outf")
 # Kind, certainty, first line and count of an edge, by source and destination.
 _Edges = dict[tuple[int, int], list[int]]
 
@@ -58,7 +60,7 @@ def _add_references(db: sqlite3.Connection, names: Names, file: int, found: _Edg
     scopes = _scopes(names, file)
     native = tables.language[file] in C_FAMILY
     for name, qualifier, blob in db.execute("SELECT name, qualifier, places FROM refs WHERE file=?", (file,)):
-        if native and not tables.native(name) and not tables.exposed(name):
+        if native and not tables.native(name) and not tables.exposed(name) and not name.endswith(_GENERATED):
             continue  # defined nowhere in the tree: half of all names
         by_key: dict[int, tuple[list[int], int]] = {}
         last = -1

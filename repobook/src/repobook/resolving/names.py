@@ -136,7 +136,8 @@ class Names:
             if owner is None:
                 return None
             held = arrow or at < len(steps) - 1
-            found = self.member(owner, step.removesuffix("()"))
+            name = step.removesuffix("()")
+            found = self.own_member(owner, name) or self.generated(name, owner.qualified) or self.member(owner, name)
             if not found:
                 return None
             if not step.endswith("()"):
@@ -171,13 +172,9 @@ class Names:
 
     def member(self, owner: Sym, name: str, depth: int = 0) -> list[Sym]:
         """A member of a class or of its bases, nearest first."""
-        found = self.tables.members(owner).get(name)
+        found = self.own_member(owner, name)
         if found:
             return found
-        if self.tables.language[owner.id >> FILE_SHIFT] in C_FAMILY:
-            found = self.tables.native_by_qualified(name).get(f"{owner.qualified}::{name}")
-            if found:
-                return found
         if depth > DEPTH or not owner.bases:
             return []
         for base in self.bases(owner):
@@ -186,8 +183,15 @@ class Names:
                 return found
         return []
 
+    def own_member(self, owner: Sym, name: str) -> list[Sym]:
+        """A member that a class has itself; one of C++ can be defined outside of it."""
+        found = self.tables.members(owner).get(name)
+        if not found and self.tables.language[owner.id >> FILE_SHIFT] in C_FAMILY:
+            found = self.tables.native_by_qualified(name).get(f"{owner.qualified}::{name}")
+        return found or []
+
     def overridden(self, owner: Sym) -> list[tuple[Sym, Sym]]:
-        """(method, method of a base that it overrides) of a class."""
+        """(method as its class declares it, definition of the method of a base that it overrides) of a class."""
         found = []
         for name, members in self.tables.members(owner).items():
             if name == owner.name or name.startswith("~") or name in ("__init__", "__new__"):
@@ -196,7 +200,7 @@ class Names:
             for base in self.bases(owner) if methods else ():
                 above = [sym for sym in self.member(base, name) if sym.kind == "method"]
                 if above:
-                    found.append((self._defined(methods), self._defined(above)))
+                    found.append((methods[0], self._defined(above)))
                     break
         return found
 
@@ -281,8 +285,14 @@ class Names:
         variant = GENERATED.get(owner)
         if variant is None:
             return []
-        rows = [row for row in self.tables.exposed(name) if row.kind == "operator" and variant in row.owner]
+        rows = self._operators(name, variant)
+        for ending in ("_symint", "_outf", "_out"):
+            if not rows and name.endswith(ending):
+                rows = self._operators(name.removesuffix(ending), variant)
         return [self.tables.symbols(row.file)[row.local] for row in rows]
+
+    def _operators(self, name: str, variant: str) -> list[Exposed]:
+        return [row for row in self.tables.exposed(name) if row.kind == "operator" and variant in row.owner]
 
     def bound_target(self, file: int, target: str) -> list[Sym]:
         """The function that a row of a method table or a `.def` names."""

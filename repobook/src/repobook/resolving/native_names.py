@@ -7,6 +7,7 @@ qualifier can be a namespace, a class, a derived class or an alias of one. A mem
 receiver and in the bases of that class. A name before `::` is a namespace or a type, whatever else has its name.
 """
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, LIKELY
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 TYPES = CLASSES | {"type", "concept"}
 # Kinds that can stand before `::`; a macro can expand to one of the others.
 _BEFORE_SCOPE = TYPES | {"namespace", "macro"}
-_CALLABLE = frozenset({"function", "method"})
+_CALLABLE = frozenset({"function", "method", "operator"})
 _DEPTH = 6
+# Namespaces that trees use and never are: what they hold is outside unless the tree says so itself.
+_OUTSIDE = frozenset({"std", "pybind11", "py", "boost", "fmt", "nlohmann", "testing", "thrust", "cub", "absl", "folly"})
 # A namespace or the names it takes in from others: (namespaces, name -> its qualified name).
 _Using = tuple[list[str], dict[str, str]]
 
@@ -83,6 +86,10 @@ class NativeNames:
                 continue  # inside a class its name means the class, not the constructor
             chosen = _suitable(by_qualified.get(full, []), before_scope)
             if chosen:
+                # `using` can add overloads from another namespace to a function.
+                using = self._spaces.get(prefix)
+                if using is not None and name in using[1] and chosen[0].kind == "function":
+                    chosen = chosen + self._taken_in(([], using[1]), prefix, name, before_scope)
                 return f"{full}:" if before_scope else full, chosen
             if prefix:
                 inherited = _suitable(self._inherited(prefix, name), before_scope)
@@ -109,12 +116,14 @@ class NativeNames:
             space, _, last = full.rpartition("::")
             if space and last == name:
                 return self._taken_in(self._spaces.get(space), space, name, before_scope, depth + 1)
-        for space in spaces:
-            for outer in _scopes(prefix):
-                inner = f"{outer}::{space}" if outer else space
-                found = _suitable(by_qualified.get(f"{inner}::{name}", []), before_scope)
-                if not found and inner != prefix:
-                    found = self._taken_in(self._spaces.get(inner), inner, name, before_scope, depth + 1)
+        inner = [f"{outer}::{space}" if outer else space for space in spaces for outer in _scopes(prefix)]
+        for space in inner:
+            found = _suitable(by_qualified.get(f"{space}::{name}", []), before_scope)
+            if found:
+                return found
+        for space in inner:
+            if space != prefix:
+                found = self._taken_in(self._spaces.get(space), space, name, before_scope, depth + 1)
                 if found:
                     return found
         return []
@@ -160,6 +169,8 @@ class NativeNames:
         generated = self.names.generated(name, qualifier.removeprefix("::"))
         if generated:
             return generated, CERTAIN
+        if first in _OUTSIDE:
+            return NOTHING
         # The qualifier can be a namespace that is opened in a scope which `using` takes in from elsewhere.
         ending = f"::{qualifier}::{name}"
         found = self._endings.get(ending)
@@ -266,12 +277,10 @@ class NativeNames:
     def _member_of_class(self, owner: Sym | None, name: str) -> Answer:
         if owner is None:
             return self.names.member_of_unknown(name, "cpp")
-        found = self.names.member(owner, name)
+        found = self.names.own_member(owner, name) or self.names.generated(name, owner.qualified)
+        found = found or self.names.member(owner, name)
         if found:
             return self.names.definitions(found), CERTAIN
-        generated = self.names.generated(name, owner.qualified)
-        if generated:
-            return generated, CERTAIN
         if not owner.bases:
             return NOTHING
         answer, _ = self.names.member_of_unknown(name, "cpp")
@@ -339,7 +348,7 @@ class NativeNames:
         _, found = self._scoped(file, last, space, scope)
         if not found and space:
             owner = self.class_of(file, space, scope, depth + 1)
-            found = self.names.member(owner, last) if owner is not None else []
+            found = self.names.member(owner, last) if owner is not None else self.names.generated(last, space)
         return self.result_of(found, depth)
 
     def result_of(self, found: list[Sym], depth: int = 0, held: bool = True) -> Sym | None:
@@ -398,6 +407,7 @@ def _is_scope(text: str) -> bool:
     return text.replace("::", "").replace("_", "").isalnum()
 
 
+@cache
 def _scopes(scope: str) -> list[str]:
     """`a::b::c` -> [`a::b::c`, `a::b`, `a`, ``]"""
     found = [scope] if scope else []
