@@ -12,7 +12,8 @@ CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files(
   id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, folder TEXT NOT NULL, language TEXT NOT NULL, size INT, mtime INT,
   digest BLOB, status TEXT NOT NULL, lines INT, code INT, comment INT, errors INT, test INT, purpose TEXT, exports TEXT,
-  layer INT NOT NULL DEFAULT 0, cycle INT NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '');
+  layer INT NOT NULL DEFAULT 0, cycle INT NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '',
+  locals TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS symbols(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, line INT, end_line INT, parent INT, qualified TEXT,
   signature TEXT, doc TEXT, declaration INT, bases TEXT, complexity INT, nesting INT, twin INT,

@@ -93,7 +93,10 @@ class Keyword(NamedTuple):
     definition: int  # of what is only declared here; 0 otherwise
 
 
-_FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle, origin"
+_FILE = (
+    "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle, "
+    "origin"
+)
 _IN = f"kind, certainty, line, count, src>>{FILE_SHIFT}"
 _OUT = f"kind, certainty, line, count, dst>>{FILE_SHIFT}"
 
@@ -347,6 +350,11 @@ class Context:
     def outgoing(self) -> list[Use]:
         """What the symbols of this file use, certainly or likely."""
         return [use for use in self._outgoing if use[3] > CANDIDATE or use[2] == INHERITS]
+
+    @property
+    def all_outgoing(self) -> list[Use]:
+        """What the symbols of this file use, candidates too."""
+        return self._outgoing
 
     @cached_property
     def outgoing_overrides(self) -> list[Use]:

@@ -136,9 +136,7 @@ def original(context: Context, links: Links, source: str | None) -> str:
 
 
 def overview(context: Context, links: Links) -> str:
-    file = context.file
-    parts: list[str] = []
-    parts.append(purpose(context))
+    parts = [purpose(context)]
     parts.append("**Role**: " + _role(context, links) + "\n")
     used = context.most_used
     if used:

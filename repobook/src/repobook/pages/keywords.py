@@ -8,6 +8,7 @@ from repobook.pages.concepts import SHARED, concept_page
 from repobook.pages.context import SPACES, Context, Symbol
 from repobook.pages.file_page import MOST_USED, plural
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.used_names import used_names
 
 _ERROR = re.compile(r"ERR_|E_[A-Z]|[A-Z_]*_ERR(?:OR)?$|ERROR_|[A-Z_]*_ERROR_[A-Z_]+$|k\w*Error$")
 
@@ -60,6 +61,9 @@ def keyword_page(context: Context, links: Links) -> str:
     ]
     identifiers = _identifiers(context, links, page)
     parts += identifiers or ["No identifiers are defined in this file.\n"]
+    used = used_names(context, links)
+    if used:
+        parts += ["## Used names\n", *used]
     parts.append("## Concepts\n")
     parts.append(_concepts(context, links, page))
     parts.append("## Keyword → section map\n")

@@ -142,6 +142,9 @@ _PYO3_NAME = re.compile(rb"""\bname\s*=\s*"(\w+)\"""")
 _ACCESSOR = re.compile(rb"#\[(getter|setter)(?:\((\w+)\))?\]")
 
 
+_ATTRIBUTE_LINES = (b"#[", b"//", b"signature", b")")
+
+
 def read_pyo3(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
     """Functions, classes and methods that Rust shows to Python with the attributes of pyo3."""
     if b"#[py" not in source:
@@ -166,7 +169,7 @@ def read_pyo3(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> 
 def _attributes(source: bytes, lines: list[int], line: int) -> bytes:
     """The lines of attributes and comments right above a line."""
     first = line
-    while first > 1 and source[lines[first - 2] : lines[first - 1]].lstrip().startswith((b"#[", b"//", b"signature", b")")):
+    while first > 1 and source[lines[first - 2] : lines[first - 1]].lstrip().startswith(_ATTRIBUTE_LINES):
         first -= 1
     return source[lines[first - 1] : lines[line - 1]]
 

@@ -472,6 +472,8 @@ def collect_references(
             references[name.decode("utf-8", "replace"), ""] = places
     for (name, text), places in by_key.items():
         references[name.decode("utf-8", "replace"), text] = places
+    bound = {source[start:end] for start, end in captures.locals}
+    facts.locals = sorted(name.decode("utf-8", "replace") for name in bound if _NAME.fullmatch(name))
 
 
 def _following(after: bytes) -> int:

@@ -26,7 +26,7 @@ TYPED = ":"
 STEP = "|"
 # A receiver that is an expression (`a[0].g`, `(a + b).g`): nothing is known of it.
 OPAQUE = "?"
-# The type of a name that holds the result of a call: `auto x = a.f()` has the type "=a.f()" until the type of a is known.
+# The type of a name that holds the result of a call: `auto x = a.f()` has the type "=a.f()" until that of a is known.
 # A step or a type that ends in `()` means the type that a function returns: `f().g` has the qualifier ":f()".
 RESULT = "="
 # Between a smart pointer and the class it holds: a `shared_ptr<Node>` has the type "shared_ptr*Node".
@@ -117,6 +117,7 @@ class Facts:
     remarks: list[Remark] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     words: dict[str, tuple[int, int]] = field(default_factory=dict)  # candidate terms: (count, first line)
+    locals: list[str] = field(default_factory=list)  # names of parameters and local variables
     exports: Iterable[str] | None = None  # __all__ and its like, where the file states it
     purpose: str = ""
     purpose_origin: str = ""  # docstring, header, the name of the main class, derived

@@ -30,6 +30,8 @@ _SHARED = {"tsx": "typescript"}
 _SEPARATOR = {"rust": "::"}
 _SELF = {"rust": frozenset({b"self"}), "java": frozenset({b"this"})}
 _SELF_DEFAULT = frozenset({b"this", b"self"})
+_RESERVED = {"rust": frozenset({b"super", b"crate"})}
+_NONE: frozenset[bytes] = frozenset()
 _NOT_KINDS = frozenset({"name", "body", "scope", "command", "key"})
 _DATA = frozenset({"json", "toml", "yaml"})
 # Keys of a data file that get an entry; a file of a million keys is data, not structure.
@@ -86,7 +88,8 @@ def read(source: bytes, path: str, language: str) -> Facts:
             one.module = "self" + one.module.removeprefix("super")
     if language not in _DATA:
         rules = RULES.get(language, _NO_RULES)
-        engine.collect_references(captures, source, lines, scopes, facts, rules, _SELF.get(language, _SELF_DEFAULT))
+        own = _SELF.get(language, _SELF_DEFAULT)
+        engine.collect_references(captures, source, lines, scopes, facts, rules, own, _RESERVED.get(language, _NONE))
         engine.measure(captures, scopes, facts)
     if language == "yaml":
         read_operators(source, lines, facts)

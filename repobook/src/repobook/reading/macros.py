@@ -138,7 +138,7 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
             continue
         text = match.group()
         strings += [(start + found.start(), start + found.end()) for found in _STRING.finditer(text)]
-        hidden = b"".join(b"\n" if char == 10 else b" " for char in text[:-1]) if b"\n" in text else b" " * (len(text) - 1)
+        hidden = b"\n".join(b" " * len(line) for line in text[:-1].split(b"\n"))
         pieces += source[at:start], hidden, b" " if is_attribute else b";"
         at = end
     if not pieces:

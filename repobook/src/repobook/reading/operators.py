@@ -1,8 +1,9 @@
 """Entries of data files: lists of mappings in YAML, and among them the operators that PyTorch's build reads.
 
 `native_functions.yaml` declares each operator with its schema, the kernels of its dispatch keys and the forms that the
-build generates (function, method). `derivatives.yaml` has the formulas of its gradients. Both become entries: an operator
-is registered under its name, its kernels are bound to it, a formula refers to its operator and to the functions it calls.
+build generates (function, method). `derivatives.yaml` has the formulas of its gradients. Both become entries: an
+operator is registered under its name, its kernels are bound to it, and a formula refers to its operator and to the
+functions that it calls.
 """
 
 import re
@@ -22,7 +23,7 @@ _KERNEL = re.compile(r"^ {4}([\w, ]+): *([\w:]+)", re.M)
 _CALLED = re.compile(r"(?<![\w.:>])([A-Za-z_]\w*(?:::\w+)*) *\(")
 _NAMED = ("name", "id", "key", "op", "func", "title", "path", "repo", "uses")
 # Keys of a derivative that hold no formula.
-_NO_FORMULA = frozenset({"name", "output_differentiability", "dispatch", "variants", "tags", "python_module", "autogen"})
+_NO_FORMULA = frozenset({"name", "output_differentiability", "dispatch", "variants", "tags", "autogen"})
 
 
 def entries(source: bytes) -> list[tuple[int, int, re.Match[str]]]:

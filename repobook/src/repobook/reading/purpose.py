@@ -1,7 +1,8 @@
 """The purpose of a file: in its own words if it states one, else derived from the file's definitions.
 
-A file states its purpose in a module docstring, in a header comment or in the documentation of its main class. Any other
-comment speaks of the line below it. A derived purpose names what the file binds, registers, tests, implements or defines.
+A file states its purpose in a module docstring, in a header comment or in the documentation of its main class. Any
+other comment speaks of the line below it. A derived purpose names what the file binds, registers, tests, implements or
+defines.
 """
 
 import re
@@ -17,12 +18,14 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _ABOUT_FILE = re.compile(r"\b(?:this|the) (?:file|header|module|script|package|crate|test suite)\b|[\\@]file\b", re.I)
 # A comment that begins so speaks of one place, of work to be done or of where code came from.
 _NO_PURPOSE = re.compile(
-    r"\s*(?:NB\b|N\.B\.|NOTE\b|Note\b|TODO|FIXME|XXX|HACK|BUG|WARNING\b|WARN\b|NOLINT|See\b|Owner|@|-\*-|"
-    r"(?:This (?:file|code) (?:is|was) )?(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b|Uses code)",
+    r"\s*(?:NB\b|N\.B\.|NOTE\b|Note\b|TODO|FIXME|XXX|HACK|BUG|WARNING\b|WARN\b|NOLINT|See\b|Owner|@|-\*-|Uses code|"
+    r"(?:This (?:file|code) (?:is|was) )?(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
     re.I,
 )
 _RULE = re.compile(r"[\W_]*")
-_CODE = re.compile(r"[;{}]\s*$|^\s*#\s*(?:include|define|if|endif)|^\s*(?:import|from|return|def|class) \S+|=\s*\S+\($", re.M)
+_CODE = re.compile(
+    r"[;{}]\s*$|^\s*#\s*(?:include|define|if|endif)|^\s*(?:import|from|return|def|class) \S+$|=\s*\S+\($", re.M
+)
 _BEFORE_CODE = re.compile(
     rb"""(?:\s+|\#(?!\[)[^\n]*\n?|//[^\n]*|/\*.*?\*/|['"]use\ [a-z]+['"];?|<\?php|---)*""", re.S | re.X
 )
@@ -53,7 +56,8 @@ def _header(facts: Facts, blocks: list[Block], source: bytes) -> str:
     """The text of the comment that heads a file: above all code and not right above a definition."""
     matched = _BEFORE_CODE.match(source)
     code_line = source.count(b"\n", 0, matched.end() if matched else 0) + 1
-    heads = {symbol.start_line or symbol.line for symbol in facts.symbols[1:] if symbol.kind not in ("package", "macro")}
+    documented = [symbol for symbol in facts.symbols[1:] if symbol.kind not in ("package", "macro")]
+    heads = {symbol.start_line or symbol.line for symbol in documented}
     for block in blocks[:5]:
         if block.trailing or block.first > code_line:
             break

@@ -25,8 +25,9 @@ _SCRIPT = (
 
 
 class Modules:
-    def __init__(self, paths: dict[str, int]) -> None:
+    def __init__(self, paths: dict[str, int], root_package: str = "") -> None:
         self.paths = paths
+        self._root_package = root_package  # of Go, at the top of the tree
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._bases: dict[str, list[str]] = defaultdict(list)
         self._folders: dict[str, list[str]] = defaultdict(list)
@@ -114,7 +115,7 @@ class Modules:
     # ----- others -------------------------------------------------------------------------------------------
 
     def script(self, text: str, importer: str) -> str | None:
-        """JavaScript and TypeScript: relative paths, and packages of the same repository by the name of their folder."""
+        """JavaScript and TypeScript: relative paths, and packages of the same repository by their folders."""
         if not text.startswith("."):
             return self._workspace(text)
         path = posixpath.normpath(posixpath.join(posixpath.dirname(importer), text))
@@ -122,10 +123,11 @@ class Modules:
 
     def _workspace(self, text: str) -> str | None:
         """`@scope/name` -> the entry of a folder `name` that has a package.json."""
-        scope, _, name = text.partition("/")
-        if not scope.startswith("@") or "/" in name:
+        scope, _, name = text.partition("/") if text.startswith("@") else ("packages", "", text)
+        ending = f"/{name}/package.json" if scope != "packages" else f"packages/{name}/package.json"
+        if "/" in name:
             return None
-        found = [path for path in self._by_name.get("package.json", ()) if path.endswith(f"/{name}/package.json")]
+        found = [path for path in self._by_name.get("package.json", ()) if path.endswith(ending)]
         if len(found) != 1:
             return None
         folder = posixpath.dirname(found[0])
@@ -158,6 +160,8 @@ class Modules:
             folder = "/".join(parts[start:])
             if folder in self._folders and (start > 0 or len(parts) > 1):
                 return min(self._folders[folder])
+        if self._root_package and parts[-1] == self._root_package and "." in parts[0]:
+            return min(self._folders[""])
         return None
 
     def rust(self, text: str, importer: str) -> str | None:

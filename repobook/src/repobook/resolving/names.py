@@ -266,9 +266,9 @@ class Names:
         return list(dict.fromkeys(found))
 
     def _suits(self, row: Exposed, place: str, assigned: bool) -> bool:
-        """True if a registered name can be meant in a place. A kernel that is registered for a dispatch key is called by
-        the dispatcher, never by the name."""
-        if row.kind == "dispatch key":
+        """True if a registered name can be meant in a place. The dispatcher calls the kernel of a dispatch key; no
+        caller names it."""
+        if row.kind in ("dispatch key", "kernel"):
             return False
         if row.kind.startswith("getset table"):
             return place != MODULE and assigned == row.kind.endswith("setter")

@@ -1,10 +1,11 @@
 """Names in C-family files: namespaces, classes and their bases, `using`, aliases, overloads, macros.
 
 Note [ Lookup in C++ ]
-A plain name is looked for in the innermost scope first: the scope itself, the bases of a class, the namespaces and names
-that the scope takes in with `using`, then the scope around it. A qualified name is looked for from the same scopes; its
-qualifier can be a namespace, a class, a derived class or an alias of one. A member is looked for in the class of its
-receiver and in the bases of that class. A name before `::` is a namespace or a type, whatever else has its name.
+A plain name is looked for in the innermost scope first: the scope itself, the bases of a class, the namespaces and
+names that the scope takes in with `using`, then the scope around it. A qualified name is looked for from the same
+scopes; its qualifier can be a namespace, a class, a derived class or an alias of one. A member is looked for in the
+class of its receiver and in the bases of that class. A name before `::` is a namespace or a type, whatever else has its
+name.
 """
 
 from functools import cache
@@ -173,12 +174,11 @@ class NativeNames:
             return NOTHING
         # The qualifier can be a namespace that is opened in a scope which `using` takes in from elsewhere.
         ending = f"::{qualifier}::{name}"
-        found = self._endings.get(ending)
-        if found is None:
+        if ending not in self._endings:
             by_qualified = self.tables.native_by_qualified(name)
-            found = [sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms]
-            self._endings[ending] = found
-        answer, certainty = self._decide("*" + ending, found, file) if found else NOTHING
+            self._endings[ending] = [sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms]
+        ends_so = self._endings[ending]
+        answer, certainty = self._decide("*" + ending, ends_so, file) if ends_so else NOTHING
         answer = _suitable(answer, before_scope)
         return (answer, min(certainty, LIKELY)) if answer else NOTHING
 
@@ -399,7 +399,7 @@ def _suitable(found: list[Sym], before_scope: bool) -> list[Sym]:
 
 
 def _only(found: list[Sym]) -> Sym | None:
-    """One of several definitions of the same class, in the branches of an #if or in templates; None where they differ."""
+    """One of several definitions of the same class, in branches of an #if or in templates; None where they differ."""
     return found[0] if len({sym.qualified for sym in found}) == 1 else None
 
 

@@ -23,14 +23,14 @@ _COMMON = frozenset(
     filter find flush fmt for_each forEach from get has hash includes index indexOf insert into is_empty iter join keys
     len length lines map match max min new next ok open or_else parse pop print push put read remove replace resolve
     rev reverse run send set size skip slice sort splice split start starts_with stop sum take test then toString
-    to_string trim unwrap update values write zip
+    to_string trim unwrap update values write zip String Error Len Less Swap Read Write Close path arg args name kind
     """.split()  # noqa: SIM905
 )
 _SCRIPTS = ("javascript", "typescript", "tsx")
 _FAMILIES = {"javascript": _SCRIPTS, "typescript": _SCRIPTS, "tsx": _SCRIPTS}
 # Go has one namespace per folder, and so has Java.
 _PACKAGED = ("go", "java")
-_TYPES = CLASSES | {"type", "impl"}
+_TYPES = CLASSES | {"type"}
 _BEFORE_SCOPE = _TYPES | {"module", "namespace"}
 _MEMBERS = ("method", "field", "function", "enumerator", "constant", "property")
 
@@ -49,31 +49,43 @@ class OtherNames:
             found = [sym for sym in found if sym.kind != "field"]  # their calls never mean a field
         if flags & SCOPE:
             found = [sym for sym in found if sym.kind in _BEFORE_SCOPE]
+        if not qualifier:
+            return self._renamed(file, name) or self._plain(file, name, found)
         if not found:
             return NOTHING
         if qualifier.startswith(TYPED):
             return self._of_type(file, name, qualifier, found)
-        if not qualifier:
-            return self._plain(file, name, found)
         if qualifier == OPAQUE:
-            return _of_unknown(name, found)
+            return _of_unknown(file, name, found)
         return self._of_text(file, name, qualifier, local, found, flags)
+
+    def _renamed(self, file: int, name: str) -> Answer | None:
+        """The symbol behind `import { a as name }`; None where no import renames."""
+        for row in self.tables.imports(file):
+            if row.alias == name and row.target and row.name not in ("*", "default"):
+                origin = row.name or row.module.rpartition("::")[2]
+                reached = self._imported([row._replace(name="*")], self._named(self.tables.language[file], origin))
+                if reached:
+                    return _one_name(reached)
+        return None
 
     def _named(self, language: str, name: str) -> list[Sym]:
         family = _FAMILIES.get(language, (language,))
-        return [sym for sym in self.tables.named(name) if self.tables.language[sym.file] in family]
+        language_of = self.tables.language
+        return [sym for sym in self.tables.named(name) if language_of[sym.file] in family and sym.kind != "impl"]
 
     # ----- plain names --------------------------------------------------------------------------------------
 
     def _plain(self, file: int, name: str, found: list[Sym]) -> Answer:
         """A name without a receiver: this file, what it imports, its package."""
         language = self.tables.language[file]
-        # A member needs its receiver, except in Java and inside an enumeration.
-        if language not in ("java",):
-            found = [sym for sym in found if sym.kind not in ("method", "field", "property")] or found
+        if language != "java":
+            found = [sym for sym in found if sym.kind not in ("method", "field", "property")]  # they need a receiver
+        if not found:
+            return NOTHING
         same = [sym for sym in found if sym.file == file]
         if same:
-            return same, CERTAIN if all(sym.kind not in ("method", "field") for sym in same) else LIKELY
+            return same, CERTAIN
         imports = [row for row in self.tables.imports(file) if _binds(row, name, language)]
         if any(not row.target for row in imports):
             return NOTHING  # it comes from outside the tree
@@ -83,7 +95,6 @@ class OtherNames:
         if language in _PACKAGED:
             folder = _folder(self.tables.path[file])
             near = [sym for sym in found if _folder(self.tables.path[sym.file]) == folder]
-            near = [sym for sym in near if sym.kind not in ("method", "field")] or near
             if near:
                 return _one_name(near)
         return NOTHING
@@ -102,6 +113,8 @@ class OtherNames:
         """Of the symbols, those that imports reach, through files that export them again."""
         reached: list[Sym] = []
         for row in imports:
+            if not row.target:
+                continue
             wanted = row.name if row.name not in ("", "*", "default") else ""
             here = [sym for sym in found if not wanted or sym.name == wanted] or self._elsewhere(row, found)
             reached += self._exported(row.target, here)
@@ -140,17 +153,17 @@ class OtherNames:
                 break
             held = self._members(at, owner, step.removesuffix("()"), self._named(self.tables.language[file], step))
             if not held or not held[0].bases:
-                return _of_unknown(name, found)
+                return _of_unknown(file, name, found)
             owner, at = held[0].bases, held[0].file
         if not owner:
-            return _of_unknown(name, found)
+            return _of_unknown(file, name, found)
         exact = self._members(at, owner, name, found)
         if exact:
             return _one_name(exact)
         last = owner.replace("::", ".").rpartition(".")[2]
         if not steps and not any(sym.kind in _TYPES for sym in self._named(self.tables.language[file], last)):
             return NOTHING  # a type from outside the tree
-        return _guess(_of_unknown(name, found))
+        return _guess(_of_unknown(file, name, found))
 
     def _result(self, file: int, call: str) -> tuple[str, int]:
         """The type that a function of this file, its imports or its package returns, and the file that says so."""
@@ -188,7 +201,8 @@ class OtherNames:
         if imports and all(not row.target for row in imports):
             return NOTHING
         if flags & SCOPED and language == "rust":
-            target = self.modules.rust_module(self._outside_inline_modules(file, local, qualifier), self.tables.path[file])
+            path = self._outside_inline_modules(file, local, qualifier)
+            target = self.modules.rust_module(path, self.tables.path[file])
             inside = [sym for sym in found if self.tables.path[sym.file] == target] if target else []
             inside = [sym for sym in inside if sym.kind not in ("method", "field")]
             if inside:
@@ -204,8 +218,8 @@ class OtherNames:
             if language == "go" or any(row.name == "*" for row in imports):
                 return NOTHING  # the module has no such name
         if flags & MEMBER:
-            return _of_unknown(name, found)
-        return NOTHING if root in ("std", "core", "alloc", "fmt", "io") else _guess(_of_unknown(name, found))
+            return _of_unknown(file, name, found)
+        return NOTHING if root in ("std", "core", "alloc", "fmt", "io") else _guess(_of_unknown(file, name, found))
 
     def _outside_inline_modules(self, file: int, local: int, qualifier: str) -> str:
         """A path of Rust as the top of its file would write it: inside `mod tests {`, `super` is the file itself."""
@@ -238,9 +252,10 @@ def _one_name(found: list[Sym]) -> Answer:
     return found[:CANDIDATES], CERTAIN if len({sym.qualified for sym in found}) == 1 else CANDIDATE
 
 
-def _of_unknown(name: str, found: list[Sym]) -> Answer:
+def _of_unknown(file: int, name: str, found: list[Sym]) -> Answer:
     """A member of an unknown receiver; one that the language's own types have too is a guess."""
-    members = [sym for sym in found if sym.kind in _MEMBERS]
+    # What a module of tests inside a file defines is that file's own.
+    members = [sym for sym in found if sym.kind in _MEMBERS and (sym.file == file or "tests::" not in sym.qualified)]
     if not members or len(members) > CANDIDATES:
         return NOTHING
     sure = len({sym.qualified for sym in members}) == 1 and name not in _COMMON

@@ -1,5 +1,6 @@
 """Names in Python files: scopes, imports and their aliases, re-exports, `import *`, modules, stubs."""
 
+import builtins
 from typing import TYPE_CHECKING
 
 from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT
@@ -10,6 +11,8 @@ from repobook.resolving.tables import Sym
 
 if TYPE_CHECKING:
     from repobook.resolving.names import Names
+
+_BUILTIN_TYPES = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type))
 
 
 class PythonNames:
@@ -31,6 +34,8 @@ class PythonNames:
         if qualifier.startswith(TYPED):
             kind, *steps = qualifier[1:].split(STEP)
             owner = self._follow(self.class_of(file, kind), steps)
+            if owner is None and self._is_outside(file, kind):
+                return NOTHING
             if owner is None:
                 return self.names.member_of_unknown(name, "python", assigned)
             return self._member(owner, name, assigned)
@@ -49,6 +54,14 @@ class PythonNames:
             at = symbols[at.parent & 0xFFFFF]
         found = self.exported(file, name)
         return self._with_native(found, name, False) if found else NOTHING
+
+    def _is_outside(self, file: int, kind: str) -> bool:
+        """True for a type of the language itself, or of a module that is not in the tree."""
+        root = kind.partition(".")[0].removesuffix("()")
+        bound = self.bound(file).get(root)
+        if bound:
+            return not any(target for _, target, _ in bound)
+        return root in _BUILTIN_TYPES and root not in self.tables.top(file)
 
     def _member(self, owner: Sym, name: str, assigned: bool) -> Answer:
         """A member of a class that is known. One that neither it nor its bases have can belong to a class derived from

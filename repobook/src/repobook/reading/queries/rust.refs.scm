@@ -1,5 +1,5 @@
 [(identifier) (field_identifier) (type_identifier)] @ref
-(self) @ref
+[(self) (super) (crate)] @ref
 [(line_comment) (block_comment)] @comment
 (parameter pattern: [(identifier) @local (mut_pattern (identifier) @local)])
 (closure_parameters [(identifier) @local (parameter pattern: (identifier) @local)])
