@@ -1,6 +1,6 @@
 """Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
 
-from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS
+from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS, OVERRIDES
 from repobook.pages.context import Context, Symbol, Use
 from repobook.pages.kernels import list_kernels
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
@@ -70,6 +70,8 @@ _LISTED = (
     ("Type aliases", ("type", "concept")),
     ("Variables and constants", ("variable", "constant", "field", "property", "enumerator")),
     ("Implementations", ("impl",)),
+    ("Operators", ("operator",)),
+    ("Entries", ("entry",)),
     ("Keys", ("key", "target", "section", "rule", "label")),
 )
 
@@ -177,7 +179,7 @@ def _custom_function(context: Context, links: Links, symbol: Symbol) -> list[str
 def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
     sure = context.sure_uses.get(symbol.id)
     if not sure:
-        maybe = len(context.outside_uses.get(symbol.id, ()))
+        maybe = sum(use.kind != OVERRIDES for use in context.outside_uses.get(symbol.id, ()))
         return f" — {maybe} possible {'use' if maybe == 1 else 'uses'} elsewhere" if maybe else ""
     shown = ", ".join(f"{symbol_link(context, links, use)}" for use in sure[:3])
     more = f" and {len(sure) - 3} more" if len(sure) > 3 else ""
@@ -218,7 +220,11 @@ def _signature_language(context: Context) -> str:
 
 
 def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
-    callers = [use for use in context.by_near.get(symbol.id, ()) if use.far != symbol.id and use.kind != INHERITS]
+    callers = [
+        use
+        for use in context.by_near.get(symbol.id, ())
+        if use.far != symbol.id and use.kind not in (INHERITS, OVERRIDES)
+    ]
     found = []
     for certainty in (3, 2, 1):
         sure = [use for use in callers if use.certainty == certainty and use.kind != BINDS]
@@ -239,6 +245,7 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
             )
             + "\n"
         )
+    found += overrides(context, links, symbol)
     callees = [use for use in context.uses_of(symbol.id, CALLS) if use.far != symbol.id]
     if callees:
         # Overloads, and the branches of an #if that define one macro, are one name to a reader.
@@ -246,6 +253,21 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
         more = f" and {len(named) - 12} more" if len(named) > 12 else ""
         found.append(f"Calls {shown}{more}\n")
+    return found
+
+
+def overrides(context: Context, links: Links, symbol: Symbol) -> list[str]:
+    """The method that a method overrides, whose callers reach it, and the methods that override it."""
+    found = []
+    above = [use for use in context.outgoing_overrides if use.near == symbol.id]
+    if above:
+        shown = ", ".join(symbol_link(context, links, use) for use in above)
+        found.append(f"Overrides {shown}: calls of that method can reach this one\n")
+    below = [use for use in context.by_near.get(symbol.id, ()) if use.kind == OVERRIDES]
+    if below:
+        shown = ", ".join(symbol_link(context, links, use) for use in below[:_CALLERS])
+        more = f" and {len(below) - _CALLERS} more" if len(below) > _CALLERS else ""
+        found.append(f"Overridden by {shown}{more}\n")
     return found
 
 
@@ -323,16 +345,18 @@ def _bindings(context: Context, links: Links) -> str:
     for symbol in context.symbols[1:]:
         own.setdefault(symbol.name, []).append(symbol)
     for line, kind, exposed, target, owner, _ in context.bindings:
+        if kind == "operator":
+            continue  # its entry says so
         shown = code(target) if target else "a lambda"
         # A function of this file is linked; one from elsewhere stands as it is written.
         for symbol in own.get(target.rpartition("::")[2] if target else exposed, ()):
             if ("::" + symbol.qualified).endswith("::" + (target or exposed)):
                 shown = link(shown, "#" + slug(symbol.qualified))
                 break
-        behind.setdefault((line, kind, exposed, owner), []).append(shown)
+        behind.setdefault((line, kind.partition(",")[0], exposed, owner), []).append(shown)
     rows = [
         f"- {_line(context, links, line)}: {code(exposed)} → {', '.join(targets)} ({kind}"
         + (f" in {code(owner)})" if owner else ")")
         for (line, kind, exposed, owner), targets in behind.items()
     ]
-    return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n"
+    return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n" if rows else ""

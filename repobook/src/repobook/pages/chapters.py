@@ -54,7 +54,7 @@ def voice_of(book: Book, folder: str) -> File | None:
         rank = next((at for at, voice in enumerate(_VOICES) if name == voice or name.startswith(voice + ".")), None)
         if rank is None and file.language == "go" and file.purpose.startswith("Package ") and not file.test:
             rank = len(_VOICES)
-        speaks = rank is not None and book.has_page(file.id) and opening_sentence(file.purpose)
+        speaks = rank is not None and book.has_page(file.id) and book.states_purpose(file)
         if rank is not None and speaks and (best is None or rank < best[0]):
             best = (rank, file)
     return best[1] if best else None
@@ -290,9 +290,9 @@ def entry_points(book: Book, folder: str, links: Links) -> list[str]:
         if file in inside and not is_aside(book.files[file]):
             path = book.path(file)
             target = link(code("main"), links.page(path, slug(book.named(symbol).qualified)))
-            rows.append(f"- {link(code(path), links.page(path))}: {target}{_said(book.files[file])}")
+            rows.append(f"- {link(code(path), links.page(path))}: {target}{_said(book, book.files[file])}")
     for door in front_doors(book, folder):
-        rows.append(f"- {link(code(door.path), links.page(door.path))}: {_door(book, door)}{_said(door)}")
+        rows.append(f"- {link(code(door.path), links.page(door.path))}: {_door(book, door)}{_said(book, door)}")
     more = f"- and {len(rows) - _ENTRIES} more" if len(rows) > _ENTRIES else ""
     return [*rows[:_ENTRIES], more] if more else rows
 
@@ -302,9 +302,8 @@ def _door(book: Book, file: File) -> str:
     return "front door of its package" + (f", imported by {count_of(importers, 'file')}" if importers else "")
 
 
-def _said(file: File) -> str:
-    said = opening_sentence(file.purpose)
-    return f". {prose(said)}" if said else ""
+def _said(book: Book, file: File) -> str:
+    return f". {prose(opening_sentence(file.purpose))}" if book.states_purpose(file) else ""
 
 
 def front_doors(book: Book, folder: str) -> list[File]:
@@ -343,7 +342,7 @@ def files_to_read(book: Book, folder: str, links: Links) -> list[str]:
     chosen = list(dict.fromkeys([*first, *(file.id for file in ranked if _importance(book, file) > 0)]))[:_TO_READ]
     rows = []
     for file in (book.files[number] for number in chosen):
-        said = opening_sentence(file.purpose)
+        said = opening_sentence(file.purpose) if book.states_purpose(file) else ""
         uses = book.uses_of_file.get(file.id, 0)
         reasons = [_stopped(prose(said))] if said else []
         named = _types(book, file)
@@ -363,4 +362,4 @@ def _importance(book: Book, file: File) -> float:
     importers = len(book.importers_of(file.id))
     if not uses and not importers:
         return 0
-    return math.log2(1 + uses) + math.log2(1 + importers) + bool(file.purpose)
+    return math.log2(1 + uses) + math.log2(1 + importers) + book.states_purpose(file)

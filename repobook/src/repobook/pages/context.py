@@ -10,8 +10,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from repobook.model import store
-from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS
+from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS, OVERRIDES
+from repobook.pages.wording import opening_sentence
 from repobook.reach import Callers, Reach, tests_of
+from repobook.reading.purpose import DERIVED
 
 
 class Symbol(NamedTuple):
@@ -74,6 +76,7 @@ class File(NamedTuple):
     exports: str | None
     layer: int
     cycle: int
+    origin: str  # of the purpose: docstring, header, the name of a class, derived
 
 
 MOST_USED = 30
@@ -100,7 +103,10 @@ class Keyword(NamedTuple):
     definition: int  # of what is only declared here; 0 otherwise
 
 
-_FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle"
+_FILE = (
+    "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle, "
+    "origin"
+)
 _IN = f"kind, certainty, line, count, src>>{FILE_SHIFT}"
 _OUT = f"kind, certainty, line, count, dst>>{FILE_SHIFT}"
 
@@ -170,6 +176,10 @@ class Book:
 
     def path(self, file: int) -> str:
         return self.files[file].path
+
+    def states_purpose(self, file: File) -> bool:
+        """True if a file says in a sentence what it is for."""
+        return file.origin != DERIVED and bool(opening_sentence(file.purpose))
 
     def cycle(self, file: File) -> list[int]:
         """The files that import each other in a circle with this one."""
@@ -467,6 +477,22 @@ class Context:
     def outgoing(self) -> list[Use]:
         """What the symbols of this file use, certainly or likely."""
         return [use for use in self._outgoing if use[3] > CANDIDATE or use[2] == INHERITS]
+
+    @property
+    def all_outgoing(self) -> list[Use]:
+        """What the symbols of this file use, candidates too."""
+        return self._outgoing
+
+    @cached_property
+    def outgoing_overrides(self) -> list[Use]:
+        """The methods of other classes that methods of this file override; a method can be declared elsewhere."""
+        found = [use for use in self._outgoing if use.kind == OVERRIDES]
+        rows = self.book.db.execute(
+            f"SELECT s.twin, e.dst, e.kind, certainty, e.line, count, dst>>{FILE_SHIFT} FROM symbols s JOIN edges e "
+            f"ON e.src=s.id WHERE s.twin>=? AND s.twin<? AND e.kind={OVERRIDES} ORDER BY s.twin, e.dst",
+            self.range,
+        )
+        return found + store.records(Use, rows)
 
     @cached_property
     def references_to(self) -> dict[int, int]:

@@ -9,10 +9,12 @@ from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
 from repobook.pages.assurance import performance, safety
 from repobook.pages.context import SPACES, Context
-from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
 from repobook.pages.summary import summary
 from repobook.pages.testing import before_a_change, testing
 from repobook.pages.wording import plural
+from repobook.reading.purpose import DERIVED
+from repobook.resolving.tables import SOURCES
 
 _FENCE = {
     "cpp": "cpp",
@@ -127,12 +129,7 @@ def original(context: Context, links: Links, source: str | None) -> str:
 
 
 def overview(context: Context, links: Links) -> str:
-    file = context.file
-    parts: list[str] = []
-    if file.purpose:
-        parts.append("**Purpose**, in the file's own words:\n\n" + fenced(file.purpose, "text"))
-    else:
-        parts.append("**Purpose**: the file states none.\n")
+    parts = [purpose(context)]
     parts.append("**Role**: " + _role(context, links) + "\n")
     used = context.most_used
     if used:
@@ -143,6 +140,19 @@ def overview(context: Context, links: Links) -> str:
         ]
         parts.append("**Used most by other files**:\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def purpose(context: Context) -> str:
+    """The purpose of the file, with where it is stated; one plain line where it is not."""
+    file = context.file
+    if not file.purpose:
+        return f"**Purpose**: not stated; {escape(title_of(file.language))}, {file.lines:,} lines.\n"
+    if file.origin == DERIVED:
+        return f"**Purpose**, from its definitions: {prose(file.purpose)}\n"
+    said = {"docstring": "in the file's own words", "header": "in the file's own words"}.get(
+        file.origin, f"from the documentation of {code(file.origin)}"
+    )
+    return f"**Purpose**, {said}:\n\n" + fenced(file.purpose, "text")
 
 
 def _role(context: Context, links: Links) -> str:
@@ -164,9 +174,22 @@ def _role(context: Context, links: Links) -> str:
             f"imports {len(inside)} {plural('file', len(inside))} of this tree and {len(outside)} from outside"
         )
     importers = len(context.importers)
-    sentences.append(
-        f"is imported by {importers} {plural('file', importers)}"
-        if importers
-        else "is imported by no file of this tree"
-    )
-    return "; ".join(sentences) + "."
+    package = _package(context)
+    if importers:
+        sentences.append(f"is imported by {importers} {plural('file', importers)}")
+    elif package:
+        sentences.append(f"shares its package with {package} {plural('file', package)}")
+    elif not context.file.path.endswith(SOURCES) and not context.file.test and context.file.language in _IMPORTED:
+        sentences.append("is imported by no file of this tree")
+    return "; ".join(sentences) + "." if sentences else "defines no names of its own."
+
+
+# Languages whose files reach each other by imports alone.
+_IMPORTED = frozenset({"python", "c", "cpp", "cuda", "javascript", "typescript", "tsx", "rust"})
+
+
+def _package(context: Context) -> int:
+    """The other files of a Go package, which see the names of this file without an import."""
+    if context.file.language != "go":
+        return 0
+    return sum(file.language == "go" for file in context.book.in_folder(context.file.folder)) - 1

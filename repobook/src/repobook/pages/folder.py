@@ -7,7 +7,7 @@ from repobook.model.schema import FILE_SHIFT
 from repobook.pages import chapters
 from repobook.pages.context import Book, File
 from repobook.pages.markdown import Links, cell, code, escape, link, prose, slug
-from repobook.pages.wording import count_of, join_words, opening_sentence, plural
+from repobook.pages.wording import count_of, first_sentence, join_words, opening_sentence, plural
 
 _SHOWN = 30
 
@@ -79,11 +79,10 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
 
 def _describe(book: Book, file: File) -> str:
     """What a file says of itself, or the names that others use of it."""
-    said = opening_sentence(file.purpose)
-    if said:
-        return prose(said)
+    if book.states_purpose(file):
+        return prose(opening_sentence(file.purpose))
     names = chapters.used_names(book, file, 3)
-    return f"Defines {join_words(names)}." if names else ""
+    return f"Defines {join_words(names)}." if names else prose(first_sentence(file.purpose))
 
 
 def doc_page(book: Book, folder: str, links: Links, root: str) -> str:

@@ -9,6 +9,7 @@ from repobook.pages.context import SPACES, Context, Symbol
 from repobook.pages.file_page import MOST_USED
 from repobook.pages.markdown import Links, code, escape, link, slug
 from repobook.pages.testing import tested
+from repobook.pages.used_names import used_names
 from repobook.pages.wording import plural
 from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
@@ -39,6 +40,8 @@ KINDS = (
     "variable",
     "constant",
     "enumerator",
+    "operator",
+    "entry",
     "key",
     "target",
     "section",
@@ -61,6 +64,9 @@ def keyword_page(context: Context, links: Links) -> str:
     ]
     identifiers = _identifiers(context, links, page)
     parts += identifiers or ["No identifiers are defined in this file.\n"]
+    used = used_names(context, links)
+    if used:
+        parts += ["## Used names\n", *used]
     parts.append("## Concepts\n")
     parts.append(_concepts(context, links, page))
     parts.append("## Keyword → section map\n")

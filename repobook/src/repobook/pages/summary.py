@@ -15,6 +15,8 @@ _FUNCTIONS = ("function", "method", "binding", "registration")
 # Names that many files share; the folder tells them apart.
 _SHARED = frozenset({"__init__", "index", "mod", "lib", "main", "utils", "types", "README", "CMakeLists", "BUILD"})
 _NAMED = 3
+# Derived purposes that say more than the sentences about types, functions and tests.
+_TELLING_PURPOSES = ("Binds ", "Registers ", "Table of ")
 
 
 def summary(context: Context, links: Links) -> str:
@@ -50,23 +52,27 @@ def _symbol(symbol: Symbol) -> str:
 
 
 def _describe_unparsed(context: Context) -> str:
-    said = opening_sentence(context.file.purpose)
-    if said:
-        return prose(said) + "\n"
+    if context.book.states_purpose(context.file):
+        return prose(opening_sentence(context.file.purpose)) + "\n"
     return f"{escape(title_of(context.file.language))} file of {context.file.size:,} bytes.\n"
 
 
 def _purpose(context: Context, links: Links) -> str:
     """What the file says about itself, its header or its main type; '' if they say nothing."""
-    said = opening_sentence(context.file.purpose)
-    if said:
-        return _sentence(said)
-    if context.file.test:
+    file = context.file
+    if context.book.states_purpose(file):
+        about = next((s for s in context.symbols[1:] if s.qualified == file.origin), None)
+        home = f"Home of {_symbol(about)}: " if about is not None else ""
+        return home + _sentence(opening_sentence(file.purpose))
+    if file.purpose.startswith(_TELLING_PURPOSES):
+        return _sentence(file.purpose)
+    if file.test:
         return _describe_test(context)
     for sibling in context.book.siblings(context.file):
-        said = opening_sentence(context.book.files[sibling].purpose)
-        if said and _implements(context, sibling):
-            return f"Implements {_file(context, links, sibling)}: {_sentence(said)}"
+        header = context.book.files[sibling]
+        if context.book.states_purpose(header) and _implements(context, sibling):
+            said = _sentence(opening_sentence(header.purpose))
+            return f"Implements {_file(context, links, sibling)}: {said}"
     for symbol in top_symbols(context, _CLASSES)[:1]:
         said = opening_sentence(symbol.doc)
         if said:

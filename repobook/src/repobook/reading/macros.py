@@ -23,6 +23,25 @@ _BEFORE_NAME = re.compile(
     rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]"
 )
 _GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
+# `SOME_NAMESPACE_BEGIN(a, b)` on a line of its own, and its counterpart: they open and close namespaces.
+_OPENS = re.compile(rb"^(\w*NAMESPACE_(?:BEGIN|OPEN)\(([\w, :]+)\));?[ \t]*$", re.M)
+_CLOSES = re.compile(rb"^(\w*NAMESPACE_(?:END|CLOSE)\([\w, :]*\));?[ \t]*$", re.M)
+# `${name}` of a template that a generator fills in: alone on its line it stands for declarations, else for a name.
+_ALONE = re.compile(rb"^[ \t]*\$(?:\{\w+\}|\w+)[ \t]*;?$", re.M)
+_FILLED_IN = re.compile(rb"\$\{\w+\}")
+# `SOME_MACRO(a, b)` on lines of its own, without a semicolon: no grammar knows what it stands for.
+_STATEMENT = re.compile(
+    rb"""^[ \t]*[A-Z][A-Z0-9_]{2,}\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*"|\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*")*\))*\)"""
+    rb"""(?=[ \t]*(?://[^\n]*)?\n\s*(?:[A-Za-z_}#~/\[]|\Z))""",
+    re.M,
+)
+_STARTS = re.compile(rb"(?:[;{}):]|\*/)[ \t]*(?://[^\n]*)?\s*\Z|(?:\A|\n)[ \t]*(?:\#|//)[^\n]*\s*\Z|\A\s*\Z")
+_LOOK_BACK = 400
+# A condition of the preprocessor in the middle of an expression, which no grammar knows.
+_CONDITION = re.compile(rb"(?<=([^\s\\]))(\s*\n)([ \t]*#[ \t]*(?:if|else|elif|endif)[^\n]*)(?=\n\s*(\S.))")
+# `f(const List& x = {})`: the grammar knows no empty list as the default of a parameter.
+_EMPTY_DEFAULT = re.compile(rb"(=\s*)\{\}(?=\s*[,)])")
+_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
 
@@ -93,8 +112,53 @@ class Macros:
         if pieces:
             pieces.append(source[at:])
             source = b"".join(pieces)
+        if b"NAMESPACE_" in source:
+            source = _CLOSES.sub(lambda match: b"}".ljust(len(match.group())), _OPENS.sub(_namespace, source))
+        if b"${" in source:
+            source = _ALONE.sub(lambda match: b" " * len(match.group()), source)
+            source = _FILLED_IN.sub(lambda match: b"_" * len(match.group()), source)
         # The grammar does not know a base class that is named from the global namespace.
         return _GLOBAL_BASE.sub(rb"\1  ", source), places
+
+
+def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
+    """The source as the parser gets it: macros that stand for whole statements are empty statements of their length.
+
+    The strings inside them come back too, because no node of the tree says where they are."""
+    strings: list[tuple[int, int]] = []
+    source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(rb"\g<1>00", source))
+    pieces: list[bytes] = []
+    at = 0
+    for match in _STATEMENT.finditer(source):
+        start, end = match.span()
+        before = source[max(0, start - _LOOK_BACK) : start]
+        # Behind `template <typename T>` it is an attribute of the declaration below.
+        is_attribute = before.rstrip().endswith(b">")
+        if not is_attribute and not _STARTS.search(before):
+            continue
+        text = match.group()
+        strings += [(start + found.start(), start + found.end()) for found in _STRING.finditer(text)]
+        hidden = b"\n".join(b" " * len(line) for line in text[:-1].split(b"\n"))
+        pieces += source[at:start], hidden, b" " if is_attribute else b";"
+        at = end
+    if not pieces:
+        return source, strings
+    return b"".join([*pieces, source[at:]]), strings
+
+
+def _hide_condition(match: re.Match[bytes]) -> bytes:
+    """A condition without its line if what stands before or behind it goes on, unchanged otherwise."""
+    before, blank, line, behind = match.groups()
+    if before in b",(=&|?+" or behind[:1] in b".,);?&|+" or behind in (b"->", b"<<"):
+        return blank + b" " * len(line)
+    return match.group()
+
+
+def _namespace(match: re.Match[bytes]) -> bytes:
+    """`SOME_NAMESPACE_BEGIN(a, b)` -> `namespace a::b {`, of the same length; unchanged where it does not fit."""
+    text = b"namespace " + b"::".join(part.strip() for part in match.group(2).split(b",")) + b" {"
+    whole = match.group()
+    return text.ljust(len(whole)) if len(text) <= len(whole) else whole
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:

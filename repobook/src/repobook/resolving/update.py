@@ -161,6 +161,15 @@ def _index(path: str) -> None:
         db.close()
 
 
+def _root_package(db: sqlite3.Connection) -> str:
+    """The Go package at the top of the tree, which an import names by the last part of its path."""
+    row = db.execute(
+        "SELECT s.name FROM files f JOIN symbols s ON s.id=(f.id<<20|1) WHERE f.folder='' AND f.language='go' "
+        "AND s.kind='package' AND s.name NOT LIKE '%\\_test' ESCAPE '\\' AND s.name<>'main' ORDER BY f.path LIMIT 1"
+    ).fetchone()
+    return str(row[0]) if row else ""
+
+
 def _path(db: sqlite3.Connection) -> str:
     return str(db.execute("PRAGMA database_list").fetchone()[2])
 
@@ -173,7 +182,7 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
     for table in _ASKED:
         store.make_indexes(db, table)
     tables = Tables(db)
-    modules = Modules(tables.by_path)
+    modules = Modules(tables.by_path, _root_package(db))
     resolve_imports(db, tables, modules)
     db.execute("DELETE FROM edges")
     store.drop_indexes(db, "edges")
@@ -210,7 +219,7 @@ def resolve_changes(
     """Resolve what a change can have touched."""
     global _resolver
     tables = Tables(db)
-    modules = Modules(tables.by_path)
+    modules = Modules(tables.by_path, _root_package(db))
     touched = Touched(set(read), folders=set(read))
     moved = resolve_imports(db, tables, modules, None if paths_changed else sorted(read))
     affected = set(read)
