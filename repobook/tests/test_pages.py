@@ -91,6 +91,21 @@ def test_before_a_change_names_dependents_and_a_command(shop: Repository) -> Non
     assert "python -m pytest tests/test_till.py" in section(shop.page("tests/test_till.py_docs.md"), "Before a change")
 
 
+def test_a_use_by_name_alone_is_no_statement(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "shelf.py": "class Shelf:\n    def rearrange(self): ...\n",
+            "other.py": "def go(thing):\n    return thing.rearrange()\n",
+            "tests/test_other.py": "def test_go(thing):\n    thing.rearrange()\n",
+        }
+    )
+    repository.build()
+    page = plain(repository.page("shelf.py_docs.md"))
+    first = page.partition("\n## ")[0].splitlines()[-1]
+    assert first == "Its type is [`Shelf`]. [`test_other.py`] uses names like those that it defines."
+    assert "- [`other.py`]: 1 place, by name only (`Shelf.rearrange`)" in section(page, "Before a change")
+
+
 def test_before_a_change_names_what_changed_with_it(make_repository: Make) -> None:
     repository = make_repository({"a.py": "x = 1\n", "b.py": "y = 1\n", "c.py": "z = 1\n"})
 

@@ -595,6 +595,16 @@ class Context:
             names[name] = names.get(name, 0) + times
         return found
 
+    @cached_property
+    def certain_users(self) -> dict[int, int]:
+        """The other files that certainly use this one, with the number of places. A use by name alone is left out."""
+        found: dict[int, int] = {}
+        for uses in self.sure_uses.values():
+            for use in uses:
+                if use.certainty == CERTAIN:
+                    found[use.file] = found.get(use.file, 0) + use.times
+        return found
+
     def short_name(self, symbol: Symbol) -> str:
         """The qualified name of a symbol without the namespaces around it."""
         above = self.symbols[symbol.parent & 0xFFFFF]

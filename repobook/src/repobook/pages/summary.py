@@ -3,11 +3,11 @@
 from collections import Counter
 
 from repobook.languages import title_of
-from repobook.model.schema import FILE_SHIFT, INHERITS
+from repobook.model.schema import CERTAIN, FILE_SHIFT, INHERITS
 from repobook.pages.context import SPACES, TELLING, Context, Symbol
 from repobook.pages.kernels import kernels_of
 from repobook.pages.markdown import Links, code, escape, link, prose, slug
-from repobook.pages.testing import test_files
+from repobook.pages.testing import BY_NAME, REACHED, SAME_NAME, test_files
 from repobook.pages.wording import count_of, join_words, opening_sentence
 
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
@@ -158,6 +158,8 @@ def _main_parts(context: Context) -> str:
         return f"It defines the methods of {join_words([f'`{name}`' for name in implemented], 3)}."
     if not shown:
         return ""
+    if len(shown) == 1 and shown[0].qualified == context.file.origin:
+        return ""  # the first sentence names it
     kind = "type" if classes else "function"
     names = list(dict.fromkeys(_symbol(symbol) for symbol in shown))
     if len(names) == 1:
@@ -206,7 +208,7 @@ def _users(context: Context, links: Links) -> str:
     if context.file.test:
         return ""
     hidden = context.book.tests | set(context.book.siblings(context.file))
-    users = {file: sum(names.values()) for file, names in context.users.items() if file not in hidden}
+    users = {file: places for file, places in context.certain_users.items() if file not in hidden}
     if not users:
         importers = [file for file, _ in context.importers if file not in hidden and file != context.file.id]
         users = dict.fromkeys(importers, 1)
@@ -233,7 +235,7 @@ def _foundations(context: Context, links: Links) -> str:
     seen: set[tuple[int, str]] = set()
     for use in context.outgoing:
         named = context.book.named(use.far)
-        if use.file in hidden or use.certainty < 2 or named.kind in SPACES:
+        if use.file in hidden or use.certainty != CERTAIN or named.kind in SPACES:
             continue
         last = named.qualified.rpartition("::")[2].rpartition(".")[2]
         if (use.near, named.qualified) in seen:
@@ -265,7 +267,9 @@ def _tests(context: Context, links: Links) -> str:
     names = [_file(context, links, file.id) for file, _ in found[:2]]
     more = f" and {len(found) - 2} more" if len(found) > 2 else ""
     verb = "test" if len(found) > 1 else "tests"
-    if how == "they have its name":
+    if how == SAME_NAME:
         return f"{join_words(names)}{more} {'have' if len(found) > 1 else 'has'} its name among the tests."
-    through = " through other code" if "reach" in how else ""
-    return f"{', '.join(names) if more else join_words(names)}{more} {verb} it{through}."
+    subject = f"{', '.join(names) if more else join_words(names)}{more}"
+    if how == BY_NAME:
+        return f"{subject} {'use names' if len(found) > 1 else 'uses names'} like those that it defines."
+    return f"{subject} {verb} it{' through other code' if how == REACHED else ''}."

@@ -4,7 +4,7 @@ from collections import Counter
 
 from repobook.history import shown
 from repobook.languages import C_FAMILY
-from repobook.model.schema import BINDS, CALLS, FILE_SHIFT
+from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT
 from repobook.pages.analysis import place_link, symbol_link
 from repobook.pages.context import Context, File, Symbol, Use
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
@@ -16,6 +16,9 @@ _SHOWN = 12
 _MOST_PLACES = 20
 _MINOR = frozenset({"type", "namespace", "module", "package", "macro"})
 _TEST_FILES = 5
+# How the tests of a file were found.
+USED, BY_NAME = "they use it", "they use names like those that it defines"
+REACHED, SAME_NAME = "they reach it through other code", "they have its name"
 
 
 def list_places(context: Context, links: Links, uses: list[Use], most: int = _MOST_PLACES) -> str:
@@ -105,16 +108,16 @@ def test_files(context: Context) -> tuple[list[tuple[File, int]], str]:
     if context.file.test:
         return [], ""
     uses = tests_using(context)
+    certain = [use for use in uses if use.certainty == CERTAIN]
     if uses:
-        counts = Counter(file for file, _ in {_key(context, use) for use in uses})
-        how = "they use it"
+        counts = Counter(file for file, _ in {_key(context, use) for use in certain or uses})
+        how = USED if certain else BY_NAME
     else:
-        reach = context.reach
-        counts = Counter(test >> FILE_SHIFT for test, _ in reach.tests)
-        how = "they reach it through other code"
+        counts = Counter(test >> FILE_SHIFT for test, _ in context.reach.tests)
+        how = REACHED
     if not counts:
         counts = Counter(dict.fromkeys(book.tests_named(context.file), 0))
-        how = "they have its name"
+        how = SAME_NAME
     ordered = sorted(counts.items(), key=lambda row: (-row[1], book.rank[row[0]]))
     return [(book.files[file], count) for file, count in ordered], how
 
@@ -206,12 +209,19 @@ def _dependents(context: Context, links: Links) -> str:
     if not users and not others:
         return ""
     tests = context.book.tests
-    ordered = sorted(users.items(), key=lambda row: (row[0] in tests, -sum(row[1].values()), context.book.rank[row[0]]))
+    sure = context.certain_users
+
+    def order(row: tuple[int, dict[str, int]]) -> tuple[int, ...]:
+        file, names = row
+        return file in tests, file not in sure and file not in importers, -sum(names.values()), context.book.rank[file]
+
+    ordered = sorted(users.items(), key=order)
     rows = []
     for file, names in ordered[:_SHOWN]:
         most = [code(name) for name, _ in sorted(names.items(), key=lambda row: (-row[1], row[0])) if name]
         places = count_of(sum(names.values()), "place")
-        rows.append(f"- {_file(context, links, file)}: {places}" + (f" ({join_words(most, 4)})" if most else ""))
+        doubt = "" if file in sure or file in importers else ", by name only"
+        rows.append(f"- {_file(context, links, file)}: {places}{doubt}" + (f" ({join_words(most, 4)})" if most else ""))
     rest = len(ordered) + len(others) - len(rows)
     for file in others[: max(0, _SHOWN - len(rows))]:
         rows.append(f"- {_file(context, links, file)}: imports it")
