@@ -284,7 +284,7 @@ def _function_at(owner: int, symbols: list[Symbol]) -> int:
 def _result_type(
     declared: str, owner: int, types: dict[int, dict[bytes, str]], symbols: list[Symbol], own: dict[int, set[bytes]]
 ) -> str:
-    """The type of `auto x = a.f()` as a way from the type of a: `=a.f()` -> `A|f()`; "" where a is not known.
+    """The type of `auto x = a.f()` as a way from the type of a: `=a.f()` -> `A|f()`; "" for an unknown local.
 
     A function that is a local itself can be any."""
     root, dot, steps = declared.removeprefix(RESULT).partition(".")
@@ -295,10 +295,10 @@ def _result_type(
         known = types.get(owner, _NO_TYPES).get(name)
         if known and not called:
             return known + way
-        if name in own.get(owner, ()) or (not owner and not called):
+        if name in own.get(owner, ()):
             return ""
         if not owner:
-            return root + way
+            return root + way if called else root + dot + steps  # of a module, perhaps
         owner = _function_at(symbols[owner].parent, symbols)
 
 

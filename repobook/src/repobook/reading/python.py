@@ -125,7 +125,7 @@ def _definitions(
         if owner is not None and owner.kind == "function":
             captures.locals.append((start, name.end_byte))
             made = _way_to(node.child_by_field_name("right"), source)
-            if made is not None and made[0].endswith(b")") and node.child_by_field_name("type") is None:
+            if made is not None and (made[0] + made[1]).endswith(b")") and node.child_by_field_name("type") is None:
                 text = RESULT + (made[0] + made[1]).decode("utf-8", "replace")
                 captures.types.append((start, engine.text_of(name, source), text))
             continue
