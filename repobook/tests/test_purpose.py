@@ -15,6 +15,8 @@ def purpose(path: str, language: str, text: str) -> tuple[str, str]:
     ("path", "language", "text", "expected"),
     [
         ("a.py", "python", '"""Reads the mail."""\nimport os\n', ("Reads the mail.", "docstring")),
+        ("b.py", "python", '"""\nb\n~\n\nReads the mail.\n\n:copyright: (c) 2012 by them.\n:license: a, see LICENSE.\n"""\nx = 1\n', ("b\n~\n\nReads the mail.", "docstring")),
+        ("l.rs", "rust", "/*!\nWalks over folders in threads.\n\n# Example\n\n```\nlet a = walk();\n```\n*/\nuse std::io;\nfn f() {}\n", ("Walks over folders in threads.\n\nExample\n\nlet a = walk();", "header")),
         ("a.h", "cpp", "#pragma once\n// Converts between text and numbers here.\n\n#include <x>\nint f();\n", ("Converts between text and numbers here.", "header")),
         ("a.rs", "rust", "//! Walks over folders in parallel threads.\nuse std::io;\nfn f() {}\n", ("Walks over folders in parallel threads.", "header")),
         ("a.go", "go", "// Package a opens files of all kinds.\npackage a\nfunc F() {}\n", ("Package a opens files of all kinds.", "header")),

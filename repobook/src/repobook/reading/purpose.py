@@ -36,8 +36,8 @@ _NAMED = 4
 
 def find_purpose(facts: Facts, blocks: list[Block], path: str, source: bytes, docstring: str = "") -> None:
     """Set the purpose of a file and where it comes from."""
-    stated = docstring.strip()
-    if stated and not is_licence(stated):
+    stated = _before_licence(docstring)
+    if stated:
         facts.purpose, facts.purpose_origin = stated[:DOC_LIMIT], "docstring"
         return
     header = _header(facts, blocks, source)
@@ -64,12 +64,23 @@ def _header(facts: Facts, blocks: list[Block], source: bytes) -> str:
         text = _paragraphs(block.texts)
         if not text or is_directive(text) or is_licence(text) or len(_WORD.findall(text)) < 4:
             continue
-        if _NO_PURPOSE.match(text) or _CODE.search(text) or text.startswith("!"):
+        # A header may show examples below its first paragraph.
+        if _NO_PURPOSE.match(text) or _CODE.search(text.partition("\n\n")[0]) or text.startswith("!"):
             continue
         glued = block.last + 1 in heads and not block.inner
         if not glued or _ABOUT_FILE.search(text):
             return text
     return ""
+
+
+def _before_licence(text: str) -> str:
+    """The paragraphs of a docstring above its licence; many end with one."""
+    kept: list[str] = []
+    for paragraph in text.strip().split("\n\n"):
+        if is_licence(paragraph):
+            break
+        kept.append(paragraph)
+    return "\n\n".join(kept).strip()
 
 
 def _paragraphs(texts: list[str]) -> str:
