@@ -422,6 +422,7 @@ def collect_references(
     watched = self_names.union(rules.names)
     loop_depth = _depths(captures.loops)
     receivers = captures.receivers
+    plain_name, plain_start = b"", -1
     pieces = captures.references
     ends = accumulate(map(len, pieces))
     words = iter(pieces)
@@ -429,10 +430,13 @@ def collect_references(
     for gap, name, after, start in rows:
         flags, text, joint = 0, "", 0
         if (gap[-1] if gap else _BLANK) not in _JOINTS:
-            chain.begin(name, start)
+            plain_name, plain_start = name, start  # a chain begins here if a joint follows
             if name in skipped:
                 continue
         else:
+            if plain_start >= 0:
+                chain.begin(plain_name, plain_start)
+                plain_start = -1
             joined = chain.join(gap, name, start)
             if joined is None:
                 continue
@@ -451,8 +455,8 @@ def collect_references(
                 defined = next(defined_at)
             if start == defined:
                 continue
-        if after:
-            flags |= _following(after) if after[0] in _FOLLOWING else 0
+        if after and after[0] in _FOLLOWING:
+            flags |= CALL if after[0] == _PARENTHESIS else _following(after)
         if name in watched:
             if name in self_names:
                 continue
@@ -490,7 +494,7 @@ def _following(after: bytes) -> int:
 _NEVER = 1 << 60
 _NONE: frozenset[bytes] = frozenset()
 _NO_TYPES: dict[bytes, str] = {}
-_BLANK, _DOT, _TILDE = b" .~"
+_BLANK, _PARENTHESIS, _DOT, _TILDE = b" (.~"
 # The qualifier of a member whose receiver is still to be looked up.
 _RECEIVER = "."
 # A name before one of these is a call, a scope or the target of an assignment, perhaps.
