@@ -179,7 +179,9 @@ class NativeNames:
         ending = f"::{qualifier}::{name}"
         if ending not in self._endings:
             by_qualified = self.tables.native_by_qualified(name)
-            self._endings[ending] = [sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms]
+            self._endings[ending] = [
+                sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms
+            ]
         ends_so = self._endings[ending]
         answer, certainty = self._decide("*" + ending, ends_so, file) if ends_so else NOTHING
         answer = _suitable(answer, before_scope)
