@@ -580,3 +580,27 @@ def test_keyword_pages_list_used_names_with_their_definitions(make_repository: M
     assert "`PyLong_AsLong`, `PyObject`" in used
     assert "`edge`, `object`" in used
     assert page.index("### Functions") < page.index("## Used names")
+
+
+def test_a_variable_of_a_source_file_needs_a_declaration(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.cpp": "int hidden = 1;\nint shown = 2;\n",
+            "a.h": "extern int shown;\n",
+            "b.cpp": '#include "a.h"\nint f() { return hidden + shown; }\n#define TWICE(hidden) 2\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "hidden") == set()
+    assert users(repository, "shown", "certain") == {"b.cpp:f"}
+
+
+def test_the_name_of_a_base_means_the_class(make_repository: Make) -> None:
+    repository = make_repository(
+        {"a.cpp": "struct Base { Base(int); int go(); };\nstruct Derived : public Base { Base* next; };\n"}
+    )
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT d.kind FROM edges e JOIN symbols d ON d.id=e.dst JOIN symbols s ON s.id=e.src WHERE d.name='Base'"
+    )
+    assert {row[0] for row in rows} == {"struct"}

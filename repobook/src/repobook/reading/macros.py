@@ -37,6 +37,8 @@ _STATEMENT = re.compile(
 )
 _STARTS = re.compile(rb"(?:[;{}):]|\*/)[ \t]*(?://[^\n]*)?\s*\Z|(?:\A|\n)[ \t]*(?:\#|//)[^\n]*\s*\Z|\A\s*\Z")
 _LOOK_BACK = 400
+# `__launch_bounds__(n)` of a kernel, before its name.
+_BOUNDS = re.compile(rb"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 # A condition of the preprocessor in the middle of an expression, which no grammar knows.
 _CONDITION = re.compile(rb"\n[ \t]*#[ \t]*(?:if|else|elif|endif)[^\n]*(?=\n\s*(\S.))")
 # `f(const List& x = {})`: the grammar knows no empty list as the default of a parameter.
@@ -126,6 +128,8 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
 
     The strings inside them come back too, because no node of the tree says where they are."""
     strings: list[tuple[int, int]] = []
+    if b"__launch_bounds__" in source:
+        source = _BOUNDS.sub(_blanked, source)
     source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(b"= 00", source))
     pieces: list[bytes] = []
     at = 0
@@ -144,6 +148,11 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     if not pieces:
         return source, strings
     return b"".join([*pieces, source[at:]]), strings
+
+
+def _blanked(match: re.Match[bytes]) -> bytes:
+    """Spaces in the place of a text, with its lines."""
+    return b"\n".join(b" " * len(line) for line in match.group().split(b"\n"))
 
 
 def _hide_condition(match: re.Match[bytes]) -> bytes:

@@ -95,7 +95,11 @@ class NativeNames:
                     chosen = chosen + self._taken_in(([], using[1]), prefix, name, before_scope)
                 return f"{full}:" if before_scope else full, chosen
             if prefix:
-                inherited = _suitable(self._inherited(prefix, name), before_scope)
+                # The constructors of a base have its name; the name alone means the class.
+                members = [
+                    sym for sym in self._inherited(prefix, name) if not sym.qualified.endswith(f"{name}::{name}")
+                ]
+                inherited = _suitable(members, before_scope)
                 if inherited:
                     return f"{prefix}>{name}", inherited
             if prefix in spaces:
@@ -387,12 +391,19 @@ class NativeNames:
 
     def _decision(self, found: list[Sym]) -> tuple[Answer, dict[int, Answer]]:
         """The answer for a file that defines none of the symbols, and for each file that does."""
+        declared = {sym.qualified for sym in found if sym.declaration}
         found = self.names.definitions(found)
         by_file: dict[int, list[Sym]] = {}
         for sym in found:
             by_file.setdefault(sym[0] >> FILE_SHIFT, []).append(sym)
         own: dict[int, Answer] = {file: (same, CERTAIN) for file, same in by_file.items()}
-        found = [sym for sym in found if self.tables.seen_elsewhere(sym)]
+        # Another file sees a variable of a source file only if something declares it.
+        found = [
+            sym
+            for sym in found
+            if self.tables.seen_elsewhere(sym)
+            and (sym.kind != "variable" or sym.qualified in declared or not self.tables.is_source(sym.file))
+        ]
         if not found:
             return NOTHING, own
         files = len({sym[0] >> FILE_SHIFT for sym in found})
