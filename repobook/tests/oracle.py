@@ -96,7 +96,11 @@ def jedi_truth(root: Path, path: str) -> Truth:
         if name.get_line_code().lstrip().startswith(("import ", "from ")):
             continue  # an import is no reference of its own
         for target in name.goto(follow_imports=True):
-            if target.type != "param" and target.module_path is not None and Path(target.module_path).is_relative_to(root):
+            if (
+                target.type != "param"
+                and target.module_path is not None
+                and Path(target.module_path).is_relative_to(root)
+            ):
                 inside = str(Path(target.module_path).relative_to(root))
                 found[name.line, name.name].add((inside, "" if target.type == "module" else target.name))
     return found
@@ -155,7 +159,9 @@ def main() -> None:
     split = rest.index("--") if "--" in rest else len(rest)
     agreement = Agreement()
     for path in rest[:split]:
-        truth = jedi_truth(Path(root), path) if path.endswith(".py") else clang_truth(Path(root), path, rest[split + 1 :])
+        truth = (
+            jedi_truth(Path(root), path) if path.endswith(".py") else clang_truth(Path(root), path, rest[split + 1 :])
+        )
         compare(connect(database(Path(book)), readonly=True), path, truth, agreement)
     for title, certainty in (("certain", CERTAIN), ("likely", LIKELY)):
         judged = agreement.right[certainty] + agreement.wrong[certainty]

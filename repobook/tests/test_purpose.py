@@ -34,6 +34,7 @@ def test_a_stated_purpose_has_its_origin(path: str, language: str, text: str, ex
         "// TODO: remove this file when nothing needs it.\n\nint first() { return 1; }\nint second() { return 2; }\n",
         "// Copyright 2020 The authors. All rights reserved.\n\nint first() { return 1; }\nint second() { return 2; }\n",
         "// Adapted from the code of another library.\n\nint first() { return 1; }\nint second() { return 2; }\n",
+        "#include <x>\n// Forward-declare the classes that we need.\n\nint first() { return 1; }\nint second() { return 2; }\n",
         "int first() { return 1; }\n// A comment between two functions of a file.\n\nint second() { return 2; }\n",
     ],
 )
@@ -55,3 +56,9 @@ def test_derived_purposes_of_implementations_tests_and_registrations() -> None:
     assert purpose("t.py", "python", "def test_a(): ...\ndef test_b(): ...\n")[0] == "Tests: `test_a`, `test_b`."
     text = 'TORCH_LIBRARY_IMPL(aten, Batched, m) {\n  m.impl("randn", refuse);\n}\n'
     assert purpose("r.cpp", "cpp", text)[0] == "Registers kernels of `randn` for the dispatch key `Batched`."
+
+
+def test_files_that_only_collect_others_and_scripts_with_an_interpreter() -> None:
+    assert purpose("a.h", "cpp", "#ifndef A_H\n#define A_H\n#include <x.h>\n#endif\n")[0] == "Includes `x.h`."
+    text = "#!/usr/bin/env python3\nimport os\ndef run(): ...\n"
+    assert purpose("a.py", "python", text) == ("Defines the function `run`.", "derived")

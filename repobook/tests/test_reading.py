@@ -478,3 +478,8 @@ def test_the_purpose_of_a_change_log_is_no_list_item() -> None:
         "# Changes\n\n- One thing\n  that goes on. {issue}`1`\n- Two\n\nReleases follow the calendar, one in each quarter.\n",
     )
     assert found.purpose == "Releases follow the calendar, one in each quarter."
+
+
+def test_bounds_of_a_kernel_are_not_its_name() -> None:
+    found = facts("cuda", "__global__ void __launch_bounds__(f(256), 2) run(int n) { int i = n; }\n")
+    assert [(symbol.name, symbol.kind) for symbol in found.symbols[1:]] == [("run", "function")]

@@ -379,10 +379,7 @@ def test_attributes_of_modules_are_not_methods_and_getters_are_not_setters(make_
 def test_kernels_of_dispatch_keys_are_bound_not_called(make_repository: Make) -> None:
     repository = make_repository(
         {
-            "r.cpp": (
-                "void refuse() {}\n"
-                'TORCH_LIBRARY_IMPL(aten, Batched, m) {\n  m.impl("randn", refuse);\n}\n'
-            ),
+            "r.cpp": ('void refuse() {}\nTORCH_LIBRARY_IMPL(aten, Batched, m) {\n  m.impl("randn", refuse);\n}\n'),
             "lib/__init__.py": "",
             "a.py": "import lib\ndef f(x):\n    lib.randn(1)\n    x.randn(2)\n",
         }
@@ -524,8 +521,7 @@ def test_super_in_rust_receivers_in_go_and_namespaces_in_typescript(make_reposit
             "src/lib.rs": "pub mod deep;\npub struct Error;\n",
             "src/deep/mod.rs": "pub mod leaf;\npub struct Error;\n",
             "src/deep/leaf.rs": (
-                "pub fn f() -> super::Error { super::Error }\n"
-                "pub struct Mine;\nmod tests { fn t() { super::Mine; } }\n"
+                "pub fn f() -> super::Error { super::Error }\npub struct Mine;\nmod tests { fn t() { super::Mine; } }\n"
             ),
             "cmd/root.go": "package cmd\ntype Command struct { flags *Flags }\nfunc (c *Command) Name() {}\nfunc New() *Command { return nil }\n",
             "cmd/flags.go": "package cmd\ntype Flags struct {}\nfunc (f *Flags) Parse() {}\nfunc (c *Command) run() { c.flags.Parse(); x := New(); x.Name() }\n",
@@ -584,3 +580,27 @@ def test_keyword_pages_list_used_names_with_their_definitions(make_repository: M
     assert "`PyLong_AsLong`, `PyObject`" in used
     assert "`edge`, `object`" in used
     assert page.index("### Functions") < page.index("## Used names")
+
+
+def test_a_variable_of_a_source_file_needs_a_declaration(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.cpp": "int hidden = 1;\nint shown = 2;\n",
+            "a.h": "extern int shown;\n",
+            "b.cpp": '#include "a.h"\nint f() { return hidden + shown; }\n#define TWICE(hidden) 2\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "hidden") == set()
+    assert users(repository, "shown", "certain") == {"b.cpp:f"}
+
+
+def test_the_name_of_a_base_means_the_class(make_repository: Make) -> None:
+    repository = make_repository(
+        {"a.cpp": "struct Base { Base(int); int go(); };\nstruct Derived : public Base { Base* next; };\n"}
+    )
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT d.kind FROM edges e JOIN symbols d ON d.id=e.dst JOIN symbols s ON s.id=e.src WHERE d.name='Base'"
+    )
+    assert {row[0] for row in rows} == {"struct"}

@@ -123,8 +123,9 @@ def _bare_stem(path: str) -> str:
 
 
 def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
-    """Whether a name of a file is not yet listed; overloads are one name."""
-    key = (keyword.id >> FILE_SHIFT, keyword.qualified)
+    """True if a name of a file is not yet listed; overloads are one name, those of an operator too."""
+    name = keyword.qualified.partition(".")[0] if keyword.kind == "operator" else keyword.qualified
+    key = (keyword.id >> FILE_SHIFT, name)
     if key in seen:
         return False
     seen.add(key)

@@ -24,9 +24,7 @@ def used_names(context: Context, links: Links) -> list[str]:
     groups: dict[str, list[str]] = {}
     for name, (far, certainty, line) in sorted(chosen.items(), key=lambda row: (row[0].lower(), row[0])):
         named = context.book.named(far)
-        groups.setdefault(_TITLE.get(named.kind, _OTHERS), []).append(
-            _row(context, links, name, far, certainty, line)
-        )
+        groups.setdefault(_TITLE.get(named.kind, _OTHERS), []).append(_row(context, links, name, far, certainty, line))
     parts = []
     for title in [*(title for title, _ in _GROUPS), _OTHERS]:
         if title in groups:

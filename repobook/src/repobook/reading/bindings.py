@@ -57,8 +57,8 @@ _DEF = frozenset(
 _KERNEL = "impl"
 # `py::class_<T> name(m, "Name")`, `auto name = py::class_<T>(m, "Name")`: what is defined on `name` are methods.
 _CLASS_VARIABLE = re.compile(
-    r"""(?:class_|enum_|exception)\s*<[^;]*?>\s*(\w+)\s*[({]\s*\w+\s*,\s*"(\w+)"|"""
-    r"""\b(\w+)\s*=\s*(?:\w+::)*(?:class_|enum_)\s*<[^;]*?>\s*\(\s*\w+\s*,\s*"(\w+)\""""
+    r"""(?:class_|enum_|exception)\s*<[^;]{0,400}?>\s*(\w+)\s*[({]\s*\w+\s*,\s*"(\w+)"|"""
+    r"""\b(\w+)\s*=\s*(?:\w+::)*(?:class_|enum_)\s*<[^;]{0,400}?>\s*\(\s*\w+\s*,\s*"(\w+)\""""
 )
 _CLASS_MADE = re.compile(r"""(?:class_|enum_|exception)\b[^"]*"(\w+)\"""", re.S)
 

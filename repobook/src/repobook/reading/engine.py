@@ -302,6 +302,10 @@ def _result_type(
         owner = _function_at(symbols[owner].parent, symbols)
 
 
+# Access flag, qualifier and length of the joint of a name; the qualifier is None where the receiver decides it.
+_Joined = tuple[int, str | None, int]
+
+
 class _Walk:
     """Line, enclosing symbol and visible names at the position that a walk over a file has reached."""
 
@@ -340,6 +344,24 @@ class _Walk:
             self._enter(self._owners[self._scope])
         self._settle()
 
+    def qualifier(
+        self,
+        joined: _Joined,
+        chain: "_Chain",
+        start: int,
+        self_names: frozenset[bytes],
+        receivers: dict[int, tuple[bytes, bytes]],
+    ) -> str:
+        """The qualifier of a name that a joint precedes."""
+        flags, text, joint = joined
+        if text is None:
+            return self.receiver(chain.root, chain.source[chain.start + len(chain.root) : start - joint], self_names)
+        if text == OPAQUE and start in receivers:
+            return self.receiver(*receivers[start], self_names)
+        if flags == SCOPED and chain.first in self.bound:
+            return OPAQUE  # a member of a type parameter
+        return text
+
     def receiver(self, root: bytes, steps: bytes, self_names: frozenset[bytes]) -> str:
         """The qualifier of a member: the receiver's type if it is known, its text if it may be a module."""
         if root in self_names:
@@ -368,7 +390,7 @@ class _Chain:
         self.root = self.first = name
         self.start, self.known = start, known
 
-    def join(self, gap: bytes, name: bytes, start: int) -> tuple[int, str | None, int] | None:
+    def join(self, gap: bytes, name: bytes, start: int) -> _Joined | None:
         """(access flag, qualifier, length of the joint) of a name after `.`, `>`, `:` or `~`; None for a name to skip.
 
         The qualifier is None where the receiver decides it, which needs the scope at hand.
@@ -414,45 +436,39 @@ def collect_references(
     `scoped`: the language has `a::b` and `a->b`."""
     walk = _Walk(captures, source, lines, scopes, facts)
     chain = _Chain(source, scoped)
-    defined_at = iter([*sorted({d.name_start for d in captures.definitions}), _NEVER])
-    defined = next(defined_at)
+    defined = {definition.name_start for definition in captures.definitions}
     plain: dict[bytes, list[int]] = {}
     by_key: dict[tuple[bytes, str], list[int]] = {}
     skipped = reserved.difference(rules.names)
     watched = self_names.union(rules.names)
     loop_depth = _depths(captures.loops)
-    receivers = captures.receivers
+    plain_name, plain_start = b"", -1
     pieces = captures.references
     ends = accumulate(map(len, pieces))
     words = iter(pieces)
     rows = zip(words, words, islice(pieces, 2, None, 2), islice(ends, 0, None, 2), strict=False)
     for gap, name, after, start in rows:
-        flags, text, joint = 0, "", 0
+        flags, text, joined = 0, "", None
         if (gap[-1] if gap else _BLANK) not in _JOINTS:
-            chain.begin(name, start)
+            plain_name, plain_start = name, start  # a chain begins here if a joint follows
             if name in skipped:
                 continue
         else:
+            if plain_start >= 0:
+                chain.begin(plain_name, plain_start)
+                plain_start = -1
             joined = chain.join(gap, name, start)
             if joined is None:
                 continue
-            flags, found, joint = joined
-            text = found if found is not None else _RECEIVER
+            flags = joined[0]
         if start >= walk.end:
             walk.advance(start)
-        if text is _RECEIVER:
-            text = walk.receiver(chain.root, source[chain.start + len(chain.root) : start - joint], self_names)
-        elif text == OPAQUE and start in receivers:
-            text = walk.receiver(*receivers[start], self_names)
-        elif flags == SCOPED and chain.first in walk.bound:
-            text = OPAQUE  # a member of a type parameter
-        if start >= defined:
-            while start > defined:
-                defined = next(defined_at)
-            if start == defined:
-                continue
-        if after:
-            flags |= _following(after) if after[0] in _FOLLOWING else 0
+        if joined is not None:
+            text = walk.qualifier(joined, chain, start, self_names, captures.receivers)
+        if start in defined:
+            continue
+        if after and after[0] in _FOLLOWING:
+            flags |= CALL if after[0] == _PARENTHESIS else _following(after)
         if name in watched:
             if name in self_names:
                 continue
@@ -466,14 +482,24 @@ def collect_references(
             by_key.setdefault((name, text), []).append(occurrence)
         else:
             plain.setdefault(name, []).append(occurrence)
+    _store(facts, plain, by_key, reserved)
+    bound = {source[start:end] for start, end in captures.locals}
+    facts.locals = sorted(name.decode("utf-8", "replace") for name in bound if _NAME.fullmatch(name))
+
+
+def _store(
+    facts: Facts,
+    plain: dict[bytes, list[int]],
+    by_key: dict[tuple[bytes, str], list[int]],
+    reserved: frozenset[bytes],
+) -> None:
+    """Put the occurrences of plain and of qualified names into the facts."""
     references = facts.references
     for name, places in plain.items():
         if name not in reserved:
             references[name.decode("utf-8", "replace"), ""] = places
     for (name, text), places in by_key.items():
         references[name.decode("utf-8", "replace"), text] = places
-    bound = {source[start:end] for start, end in captures.locals}
-    facts.locals = sorted(name.decode("utf-8", "replace") for name in bound if _NAME.fullmatch(name))
 
 
 def _following(after: bytes) -> int:
@@ -490,9 +516,7 @@ def _following(after: bytes) -> int:
 _NEVER = 1 << 60
 _NONE: frozenset[bytes] = frozenset()
 _NO_TYPES: dict[bytes, str] = {}
-_BLANK, _DOT, _TILDE = b" .~"
-# The qualifier of a member whose receiver is still to be looked up.
-_RECEIVER = "."
+_BLANK, _PARENTHESIS, _DOT, _TILDE = b" (.~"
 # A name before one of these is a call, a scope or the target of an assignment, perhaps.
 _FOLLOWING = frozenset(b"( :=")
 # What can end the text before a name that is not plain; and the brackets of an expression before `::`.

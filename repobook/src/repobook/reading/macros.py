@@ -37,10 +37,12 @@ _STATEMENT = re.compile(
 )
 _STARTS = re.compile(rb"(?:[;{}):]|\*/)[ \t]*(?://[^\n]*)?\s*\Z|(?:\A|\n)[ \t]*(?:\#|//)[^\n]*\s*\Z|\A\s*\Z")
 _LOOK_BACK = 400
+# `__launch_bounds__(n)` of a kernel, before its name.
+_BOUNDS = re.compile(rb"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 # A condition of the preprocessor in the middle of an expression, which no grammar knows.
-_CONDITION = re.compile(rb"(?<=([^\s\\]))(\s*\n)([ \t]*#[ \t]*(?:if|else|elif|endif)[^\n]*)(?=\n\s*(\S.))")
+_CONDITION = re.compile(rb"\n[ \t]*#[ \t]*(?:if|else|elif|endif)[^\n]*(?=\n\s*(\S.))")
 # `f(const List& x = {})`: the grammar knows no empty list as the default of a parameter.
-_EMPTY_DEFAULT = re.compile(rb"(=\s*)\{\}(?=\s*[,)])")
+_EMPTY_DEFAULT = re.compile(rb"= \{\}(?=\s*[,)])")
 _STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
@@ -126,7 +128,9 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
 
     The strings inside them come back too, because no node of the tree says where they are."""
     strings: list[tuple[int, int]] = []
-    source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(rb"\g<1>00", source))
+    if b"__launch_bounds__" in source:
+        source = _BOUNDS.sub(_blanked, source)
+    source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(b"= 00", source))
     pieces: list[bytes] = []
     at = 0
     for match in _STATEMENT.finditer(source):
@@ -146,12 +150,18 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     return b"".join([*pieces, source[at:]]), strings
 
 
+def _blanked(match: re.Match[bytes]) -> bytes:
+    """Spaces in the place of a text, with its lines."""
+    return b"\n".join(b" " * len(line) for line in match.group().split(b"\n"))
+
+
 def _hide_condition(match: re.Match[bytes]) -> bytes:
     """A condition without its line if what stands before or behind it goes on, unchanged otherwise."""
-    before, blank, line, behind = match.groups()
-    if before in b",(=&|?+" or behind[:1] in b".,);?&|+" or behind in (b"->", b"<<"):
-        return blank + b" " * len(line)
-    return match.group()
+    text, behind = match.group(), match.group(1)
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip()[-1:]
+    if (before and before in b",(=&|?+") or behind[:1] in b".,);?&|+" or behind in (b"->", b"<<"):
+        return b"\n" + b" " * (len(text) - 1)
+    return text
 
 
 def _namespace(match: re.Match[bytes]) -> bytes:

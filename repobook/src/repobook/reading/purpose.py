@@ -29,6 +29,8 @@ _CODE = re.compile(
 _BEFORE_CODE = re.compile(
     rb"""(?:\s+|\#(?!\[)[^\n]*\n?|//[^\n]*|/\*.*?\*/|['"]use\ [a-z]+['"];?|<\?php|---)*""", re.S | re.X
 )
+_FIRST_IMPORT = re.compile(rb"^[ \t]*(?:#[ \t]*include\b|#[ \t]*import\b|import\b|from\b|use\b)", re.M)
+_GUARD = re.compile(r"(?:_H|_HPP|_CUH|_INCLUDED|_H_|_HPP_)_*$")
 _EXPOSED_TYPE = re.compile(rb'PyModule_AddObject(?:Ref)?\(\s*[\w.>-]+\s*,\s*"(\w+)"')
 _KEY = re.compile(r"TORCH_LIBRARY_IMPL\(\s*(\w+)\s*,\s*(\w+)")
 _NAMED = 4
@@ -58,10 +60,14 @@ def _header(facts: Facts, blocks: list[Block], source: bytes) -> str:
     code_line = source.count(b"\n", 0, matched.end() if matched else 0) + 1
     documented = [symbol for symbol in facts.symbols[1:] if symbol.kind not in ("package", "macro")]
     heads = {symbol.start_line or symbol.line for symbol in documented}
+    included = _FIRST_IMPORT.search(source)
+    import_line = source.count(b"\n", 0, included.start()) + 1 if included else code_line
     for block in blocks[:5]:
         if block.trailing or block.first > code_line:
             break
-        text = _paragraphs(block.texts)
+        text = _paragraphs(block.texts[1:] if block.first == 1 and source.startswith(b"#!") else block.texts)
+        if block.first > import_line and not _ABOUT_FILE.search(text):
+            continue  # behind the imports a comment speaks of the code below it
         if not text or is_directive(text) or is_licence(text) or len(_WORD.findall(text)) < 4:
             continue
         # A header may show examples below its first paragraph.
@@ -182,7 +188,8 @@ def _implements(facts: Facts, source: bytes) -> str:
         if symbol.kind == "method" and not symbol.declaration and facts.symbols[symbol.parent].kind not in CLASSES
     )
     classes.pop("", None)
-    if not classes:
+    defined = sum(symbol.kind == "function" and not symbol.declaration for symbol in facts.symbols)
+    if not classes or classes.total() * 2 < defined:
         return ""
     chosen = [name.rpartition("::")[2] for name, _ in classes.most_common()]
     functions = [
@@ -209,7 +216,7 @@ def _defines(facts: Facts, source: bytes) -> str:
     if declared and not functions:
         parts.append(f"declares the {_words('function', declared)} {_listed(declared, 3)}")
     if not parts:
-        parts = _others(tops)
+        parts = _others([symbol for symbol in tops if not _GUARD.search(symbol.name)]) or _collects(facts)
     text = " and ".join(parts)
     return text[:1].upper() + text[1:] + "." if text else ""
 
@@ -218,10 +225,18 @@ def _words(word: str, names: list[str]) -> str:
     return word if len(set(names)) == 1 else word + "s"
 
 
+def _collects(facts: Facts) -> list[str]:
+    """A file that only imports others."""
+    rows = [one for one in facts.imports if one.kind in ("include", "import", "from", "export")]
+    modules = [one.module.strip('<>"') for one in rows]
+    verb = "includes" if rows and rows[0].kind == "include" else "imports"
+    return [f"{verb} {_listed(modules)}"] if modules else []
+
+
 def _others(tops: list[Symbol]) -> list[str]:
     for kind, word in (
         ("macro", "macro"), ("type", "type"), ("variable", "variable"), ("constant", "constant"), ("target", "target"),
-        ("entry", "entry"), ("key", "key"), ("section", "section"),
+        ("entry", "entry"), ("key", "key"), ("section", "section"), ("enumerator", "enumerator"),
     ):  # fmt: skip
         names = [symbol.name for symbol in tops if symbol.kind == kind]
         if names:

@@ -91,6 +91,8 @@ _ARRAYS = frozenset(
     shape size sort split squeeze std strides sum swapaxes take tobytes tolist trace transpose unsqueeze var view
     """.split()  # noqa: SIM905
 )
+
+
 class Names:
     def __init__(self, tables: Tables, modules: Modules) -> None:
         self.tables = tables

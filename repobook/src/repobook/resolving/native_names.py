@@ -39,6 +39,7 @@ class NativeNames:
         self._by_space: dict[str, _Using] | None = None
         self._derived: dict[str, Sym | None] = {}
         self._free: dict[str, list[Sym]] = {}
+        self._classes: dict[tuple[int, str, str, bool], Sym | None] = {}
         self._own_file = 0
         self._own: dict[str, list[Sym]] = {}
         self._endings: dict[str, list[Sym]] = {}
@@ -81,6 +82,7 @@ class NativeNames:
     def _visible(self, file: int, name: str, scope: str, before_scope: bool = False) -> tuple[str, list[Sym]]:
         """What a plain name means in a scope, and the key that the answer can be kept under."""
         by_qualified = self.tables.native_by_qualified(name)
+        spaces = self._spaces
         for prefix in _scopes(scope):
             full = f"{prefix}::{name}" if prefix else name
             if full.endswith(f"::{name}::{name}") or full == f"{name}::{name}":
@@ -93,12 +95,17 @@ class NativeNames:
                     chosen = chosen + self._taken_in(([], using[1]), prefix, name, before_scope)
                 return f"{full}:" if before_scope else full, chosen
             if prefix:
-                inherited = _suitable(self._inherited(prefix, name), before_scope)
+                # The constructors of a base have its name; the name alone means the class.
+                members = [
+                    sym for sym in self._inherited(prefix, name) if not sym.qualified.endswith(f"{name}::{name}")
+                ]
+                inherited = _suitable(members, before_scope)
                 if inherited:
                     return f"{prefix}>{name}", inherited
-            taken = self._taken_in(self._spaces.get(prefix), prefix, name, before_scope)
-            if taken:
-                return f"{prefix}<{name}{':' if before_scope else ''}", taken
+            if prefix in spaces:
+                taken = self._taken_in(spaces[prefix], prefix, name, before_scope)
+                if taken:
+                    return f"{prefix}<{name}{':' if before_scope else ''}", taken
         taken = self._taken_in(self._using(file)[0], scope, name, before_scope)
         return f"{file}<{name}{':' if before_scope else ''}", taken
 
@@ -176,7 +183,9 @@ class NativeNames:
         ending = f"::{qualifier}::{name}"
         if ending not in self._endings:
             by_qualified = self.tables.native_by_qualified(name)
-            self._endings[ending] = [sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms]
+            self._endings[ending] = [
+                sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms
+            ]
         ends_so = self._endings[ending]
         answer, certainty = self._decide("*" + ending, ends_so, file) if ends_so else NOTHING
         answer = _suitable(answer, before_scope)
@@ -190,12 +199,13 @@ class NativeNames:
         qualifier = qualifier.removeprefix("::")
         if not qualifier:
             return self._visible(file, name, scope, before_scope)
+        spaces = self._spaces
         for prefix in _scopes(scope):
             space = f"{prefix}::{qualifier}" if prefix else qualifier
             found = _suitable(by_qualified.get(f"{space}::{name}", []), before_scope)
             if found:
                 return f"{space}::{name}{':' if before_scope else ''}", found
-            taken = self._taken_in(self._spaces.get(space), space, name, before_scope)
+            taken = self._taken_in(spaces[space], space, name, before_scope) if space in spaces else []
             if taken:
                 return f"{space}<{name}{':' if before_scope else ''}", taken
         first, _, rest = qualifier.partition("::")
@@ -310,6 +320,15 @@ class NativeNames:
 
     def class_of(self, file: int, text: str, scope: str, depth: int = 0, held: bool = True) -> Sym | None:
         """The class that a type names, through aliases; `held`: of a smart pointer, what it points to."""
+        key = (file, text, scope, held)
+        if key not in self._classes:
+            found = self._class_of(file, text, scope, depth, held)
+            if depth:
+                return found  # it can be cut short by the depth
+            self._classes[key] = found
+        return self._classes[key]
+
+    def _class_of(self, file: int, text: str, scope: str, depth: int, held: bool) -> Sym | None:
         pointer, mark, inner = text.partition(HOLDS)
         text = inner if mark and held and inner else pointer
         text = text.strip().removeprefix("const ").strip(" &*").partition("<")[0].strip()
@@ -372,12 +391,19 @@ class NativeNames:
 
     def _decision(self, found: list[Sym]) -> tuple[Answer, dict[int, Answer]]:
         """The answer for a file that defines none of the symbols, and for each file that does."""
+        declared = {sym.qualified for sym in found if sym.declaration}
         found = self.names.definitions(found)
         by_file: dict[int, list[Sym]] = {}
         for sym in found:
             by_file.setdefault(sym[0] >> FILE_SHIFT, []).append(sym)
         own: dict[int, Answer] = {file: (same, CERTAIN) for file, same in by_file.items()}
-        found = [sym for sym in found if self.tables.seen_elsewhere(sym)]
+        # Another file sees a variable of a source file only if something declares it.
+        found = [
+            sym
+            for sym in found
+            if self.tables.seen_elsewhere(sym)
+            and (sym.kind != "variable" or sym.qualified in declared or not self.tables.is_source(sym.file))
+        ]
         if not found:
             return NOTHING, own
         files = len({sym[0] >> FILE_SHIFT for sym in found})
@@ -395,7 +421,11 @@ class NativeNames:
 
 def _suitable(found: list[Sym], before_scope: bool) -> list[Sym]:
     """Of the symbols with a name, those that can stand before `::`, where the name does."""
-    return [sym for sym in found if sym.kind in _BEFORE_SCOPE] if before_scope and found else found
+    if not before_scope or not found:
+        return found
+    if found[0].kind == "namespace" and found[-1].kind == "namespace":
+        return found  # a namespace is opened in thousands of files, and nothing else has its qualified name
+    return [sym for sym in found if sym.kind in _BEFORE_SCOPE]
 
 
 def _only(found: list[Sym]) -> Sym | None:

@@ -125,10 +125,11 @@ class PythonNames:
                 return _unsure(self.names.member_of_unknown(name, "python", assigned))
             called = step.endswith("()")
         if at_file:
-            at_file, found = self._in_module(at_file, name)
+            module = at_file
+            at_file, found = self._in_module(module, name)
             if found:
                 return self._with_native(found, name, assigned)
-            return (self.tables.symbols(at_file)[:1], CERTAIN) if at_file else self._registered(name, MODULE)
+            return (self.tables.symbols(at_file)[:1], CERTAIN) if at_file else self._registered(module, name)
         owner = self._holder(found, called)
         if owner is not None:
             return self._member(owner, name, assigned)
@@ -174,9 +175,21 @@ class PythonNames:
                 return native, CERTAIN if len({identity(sym) for sym in native}) == 1 else CANDIDATE
         return found, CERTAIN
 
-    def _registered(self, name: str, place: str) -> Answer:
-        """A name of a module that another language fills."""
-        return self.names.weigh(self.names.registered(name, place))
+    def _registered(self, module: int, name: str) -> Answer:
+        """A name of a module that another language fills. `float` of a module is most often no function of its own.
+
+        Operators fill the modules that take in an extension (`from torch._C import *`)."""
+        found = self.names.registered(name, MODULE)
+        if not self._has_extension(module):
+            found = [sym for sym in found if sym.kind != "operator"]
+        answer = self.names.weigh(found)
+        return _unsure(answer) if hasattr(builtins, name) else answer
+
+    def _has_extension(self, module: int) -> bool:
+        """True for a module of an extension, or one that imports from it."""
+        if "/_C" in self.tables.path[module]:
+            return True
+        return any("_C" in row.module.split(".") for row in self.tables.imports(module))
 
     def bound(self, file: int) -> dict[str, list[tuple[str, int, str]]]:
         """What the imports of a Python file bind: name -> (module | symbol, file of the module, module or name)."""

@@ -133,7 +133,11 @@ class Tables:
         file = sym[0] >> FILE_SHIFT
         if sym.kind in _LINKED and (sym.signature != "static" or sym.kind not in ("function", "variable")):
             return True
-        return not self.path[file].endswith(SOURCES) or file in self.included
+        return not self.is_source(file)
+
+    def is_source(self, file: int) -> bool:
+        """True for a source file of the C family that no file includes."""
+        return self.path[file].endswith(SOURCES) and file not in self.included
 
     @cached_property
     def included(self) -> set[int]:

@@ -227,24 +227,8 @@ def resolve_changes(
         touched.files |= moved
         touched.folders |= moved
         affected |= {file for file in moved if file in tables.path}
-    for file in read | before.deleted:
-        if file in read and before.skeletons.get(file) == _skeleton(db, file):
-            continue
-        rows = db.execute("SELECT DISTINCT src FROM edges WHERE dst>=? AND dst<?", _range(file))
-        affected.update(row[0] >> FILE_SHIFT for row in rows)
-        names = before.names.get(file, set()) | _names(db, file)
-        touched.names |= names
-        for name in names:
-            affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
-            # A declaration refers to its definition without a reference.
-            rows = db.execute("SELECT id FROM symbols WHERE name=? AND declaration=1", (name,))
-            affected.update(row[0] >> FILE_SHIFT for row in rows)
     after = set().union(*(_imported(db, file) for file in read)) if read else set()
-    # A source file that is included for the first time, or no more: what others see of it differs.
-    for target in {row[1] for row in before.imported ^ after}:
-        if target in tables.path and tables.path[target].endswith(SOURCES):
-            for name in _names(db, target):
-                affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+    affected |= _affected(db, tables, read, before, before.imported ^ after, touched)
     affected -= before.deleted
     _resolver = Names(tables, modules)
     counted: set[int] = set(before.pointed)
@@ -267,6 +251,36 @@ def resolve_changes(
     touched.files -= before.deleted
     touched.folders -= before.deleted
     return touched
+
+
+def _affected(
+    db: sqlite3.Connection,
+    tables: Tables,
+    read: set[int],
+    before: Before,
+    imports: set[tuple[int, int, int]],
+    touched: Touched,
+) -> set[int]:
+    """The files whose references can mean something else, because of what the files define or include."""
+    affected: set[int] = set()
+    for file in read | before.deleted:
+        if file in read and before.skeletons.get(file) == _skeleton(db, file):
+            continue
+        rows = db.execute("SELECT DISTINCT src FROM edges WHERE dst>=? AND dst<?", _range(file))
+        affected.update(row[0] >> FILE_SHIFT for row in rows)
+        names = before.names.get(file, set()) | _names(db, file)
+        touched.names |= names
+        for name in names:
+            affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+            # A declaration refers to its definition without a reference.
+            rows = db.execute("SELECT id FROM symbols WHERE name=? AND declaration=1", (name,))
+            affected.update(row[0] >> FILE_SHIFT for row in rows)
+    # A source file that is included for the first time, or no more: what others see of it differs.
+    for target in {row[1] for row in imports}:
+        if target in tables.path and tables.path[target].endswith(SOURCES):
+            for name in _names(db, target):
+                affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+    return affected
 
 
 def _resolve_affected(

@@ -1,4 +1,4 @@
-[(string_literal) (raw_string_literal) (char_literal) (system_lib_string) (preproc_arg)] @hole
+[(string_literal) (raw_string_literal) (char_literal) (system_lib_string) (preproc_arg) (preproc_params)] @hole
 (comment) @comment
 [(parameter_declaration type: (_) declarator: (_)) (optional_parameter_declaration type: (_) declarator: (_)) (variadic_parameter_declaration type: (_) declarator: (_))] @parameter
 (for_range_loop declarator: (_) @local)
