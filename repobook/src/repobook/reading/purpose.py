@@ -70,15 +70,20 @@ def _header(facts: Facts, blocks: list[Block], source: bytes) -> str:
         text = _paragraphs(block.texts[1:] if block.first == 1 and source.startswith(b"#!") else block.texts)
         if block.first > import_line and not _ABOUT_FILE.search(text):
             continue  # behind the imports a comment speaks of the code below it
-        if not text or is_directive(text) or is_licence(text) or len(_WORD.findall(text)) < 4:
-            continue
-        if _NO_PURPOSE.match(text) or _CODE.search(text) or text.startswith("!"):
+        if not _can_state(text):
             continue
         glued = block.last + 1 in heads or (block.last + 1 == import_line and source.startswith(b"#", included_at))
         glued = glued and not block.inner
         if not glued or _ABOUT_FILE.search(text):
             return text
     return ""
+
+
+def _can_state(text: str) -> bool:
+    """True for prose of some words that is no licence, directive, remark or code."""
+    if not text or is_directive(text) or is_licence(text) or len(_WORD.findall(text)) < 4:
+        return False
+    return not (_NO_PURPOSE.match(text) or _CODE.search(text) or text.startswith("!"))
 
 
 def _paragraphs(texts: list[str]) -> str:
