@@ -35,6 +35,7 @@ def test_a_stated_purpose_has_its_origin(path: str, language: str, text: str, ex
         "// Copyright 2020 The authors. All rights reserved.\n\nint first() { return 1; }\nint second() { return 2; }\n",
         "// Adapted from the code of another library.\n\nint first() { return 1; }\nint second() { return 2; }\n",
         "#include <x>\n// Forward-declare the classes that we need.\n\nint first() { return 1; }\nint second() { return 2; }\n",
+        "// The next header must come before all others.\n#include <x>\nint first() { return 1; }\nint second() { return 2; }\n",
         "int first() { return 1; }\n// A comment between two functions of a file.\n\nint second() { return 2; }\n",
     ],
 )

@@ -604,3 +604,15 @@ def test_the_name_of_a_base_means_the_class(make_repository: Make) -> None:
         "SELECT d.kind FROM edges e JOIN symbols d ON d.id=e.dst JOIN symbols s ON s.id=e.src WHERE d.name='Base'"
     )
     assert {row[0] for row in rows} == {"struct"}
+
+
+def test_an_enumerator_is_seen_in_the_scope_of_its_enumeration(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "namespace n { enum Mode { constant, linear }; }\n",
+            "b.cpp": '#include "a.h"\nint f(int constant_);\nint g() { return constant; }\nnamespace n { int h() { return linear; } }\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "constant") == set()
+    assert users(repository, "linear", "certain") == {"b.cpp:n::h"}

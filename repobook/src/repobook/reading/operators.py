@@ -74,6 +74,8 @@ def read_operators(source: bytes, lines: list[int], facts: Facts) -> None:
 def _operator(fields: dict[str, re.Match[str]], local: int, lines: list[int], facts: Facts) -> None:
     symbol = facts.symbols[local]
     variants = fields["variants"].group(2).strip() if "variants" in fields else "function"
+    if "manual_cpp_binding" in fields:
+        variants += ", manual"
     base = symbol.name.partition(".")[0]
     facts.bindings.append(Binding(symbol.line, "operator", base, "", variants, local))
     dispatch = fields.get("dispatch")

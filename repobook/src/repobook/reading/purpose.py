@@ -18,7 +18,8 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _ABOUT_FILE = re.compile(r"\b(?:this|the) (?:file|header|module|script|package|crate|test suite)\b|[\\@]file\b", re.I)
 # A comment that begins so speaks of one place, of work to be done or of where code came from.
 _NO_PURPOSE = re.compile(
-    r"\s*(?:NB\b|N\.B\.|NOTE\b|Note\b|TODO|FIXME|XXX|HACK|BUG|WARNING\b|WARN\b|NOLINT|See\b|Owner|@|-\*-|Uses code|"
+    r"\s*(?:[=*#~-]{3,}|NS\b|NB\b|N\.B\.|NOTE\b|Note\b|TODO|FIXME|XXX|HACK|BUG|WARNING\b|WARN\b|NOLINT|"
+    r"See\b|Owner|@|-\*-|Uses code|"
     r"(?:This (?:file|code) (?:is|was) )?(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
     re.I,
 )
@@ -61,19 +62,18 @@ def _header(facts: Facts, blocks: list[Block], source: bytes) -> str:
     documented = [symbol for symbol in facts.symbols[1:] if symbol.kind not in ("package", "macro")]
     heads = {symbol.start_line or symbol.line for symbol in documented}
     included = _FIRST_IMPORT.search(source)
-    import_line = source.count(b"\n", 0, included.start()) + 1 if included else code_line
+    included_at = included.start() if included else len(source)
+    import_line = source.count(b"\n", 0, included.start()) + 1 if included else code_line + 1
     for block in blocks[:5]:
         if block.trailing or block.first > code_line:
             break
         text = _paragraphs(block.texts[1:] if block.first == 1 and source.startswith(b"#!") else block.texts)
         if block.first > import_line and not _ABOUT_FILE.search(text):
             continue  # behind the imports a comment speaks of the code below it
-        if not text or is_directive(text) or is_licence(text) or len(_WORD.findall(text)) < 4:
+        if not _can_state(text):
             continue
-        # A header may show examples below its first paragraph.
-        if _NO_PURPOSE.match(text) or _CODE.search(text.partition("\n\n")[0]) or text.startswith("!"):
-            continue
-        glued = block.last + 1 in heads and not block.inner
+        glued = block.last + 1 in heads or (block.last + 1 == import_line and source.startswith(b"#", included_at))
+        glued = glued and not block.inner
         if not glued or _ABOUT_FILE.search(text):
             return text
     return ""
@@ -87,6 +87,14 @@ def _before_licence(text: str) -> str:
             break
         kept.append(paragraph)
     return "\n\n".join(kept).strip()
+
+
+def _can_state(text: str) -> bool:
+    """True for prose of some words that is no licence, directive, remark or code."""
+    if not text or is_directive(text) or is_licence(text) or len(_WORD.findall(text)) < 4:
+        return False
+    # A header may show examples below its first paragraph.
+    return not (_NO_PURPOSE.match(text) or _CODE.search(text.partition("\n\n")[0]) or text.startswith("!"))
 
 
 def _paragraphs(texts: list[str]) -> str:
@@ -131,7 +139,7 @@ def _listed(names: list[str], most: int = _NAMED) -> str:
 
 
 def _derive(facts: Facts, path: str, source: bytes) -> str:
-    for derive in (_binds, _registers, _tests, _operators, _implements, _defines):
+    for derive in (_tests, _binds, _registers, _operators, _implements, _defines):
         text = derive(facts, source)
         if text:
             return text

@@ -294,7 +294,9 @@ class Names:
         return [self.tables.symbols(row.file)[row.local] for row in rows]
 
     def _operators(self, name: str, variant: str) -> list[Exposed]:
-        return [row for row in self.tables.exposed(name) if row.kind == "operator" and variant in row.owner]
+        """The operators of a name that have a form; the build generates no C++ for one that is bound by hand."""
+        rows = [row for row in self.tables.exposed(name) if row.kind == "operator" and variant in row.owner]
+        return [row for row in rows if "manual" not in row.owner]
 
     def bound_target(self, file: int, target: str) -> list[Sym]:
         """The function that a row of a method table or a `.def` names."""

@@ -72,12 +72,14 @@ class NativeNames:
         if same:
             # Another scope of this file has it: through `using` of a kind that is not followed, most often.
             return self.names.definitions(same), LIKELY
-        # Macros and enumerators do not stand in a scope that their use must name.
+        # Macros stand in no scope, and enumerators in that of their enumeration.
         free = self._free.get(name)
         if free is None:
             free = self._free[name] = [sym for sym in found if sym.kind in ("macro", "enumerator")]
-        free = _suitable(free, before_scope)
-        return self._decide(f"#{name}", free, file) if free else NOTHING
+        around = _scopes(scope)
+        free = [sym for sym in _suitable(free, before_scope) if sym.kind == "macro" or _enumerated_in(sym) in around]
+        key = "#" + " ".join(sorted({sym.qualified for sym in free}))
+        return self._decide(key, free, file) if free else NOTHING
 
     def _visible(self, file: int, name: str, scope: str, before_scope: bool = False) -> tuple[str, list[Sym]]:
         """What a plain name means in a scope, and the key that the answer can be kept under."""
@@ -426,6 +428,11 @@ def _suitable(found: list[Sym], before_scope: bool) -> list[Sym]:
     if found[0].kind == "namespace" and found[-1].kind == "namespace":
         return found  # a namespace is opened in thousands of files, and nothing else has its qualified name
     return [sym for sym in found if sym.kind in _BEFORE_SCOPE]
+
+
+def _enumerated_in(sym: Sym) -> str:
+    """The scope that holds the enumeration of an enumerator."""
+    return sym.qualified.rpartition("::")[0].rpartition("::")[0]
 
 
 def _only(found: list[Sym]) -> Sym | None:
