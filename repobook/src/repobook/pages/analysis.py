@@ -10,11 +10,25 @@ from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
 _FUNCTIONS = ("function", "method", "test", "registration", "binding")
+_LISTED = (
+    ("Macros", ("macro",)),
+    ("Type aliases", ("type", "concept")),
+    ("Variables and constants", ("variable", "constant", "field", "property", "enumerator")),
+    ("Implementations", ("impl",)),
+    ("Operators", ("operator",)),
+    ("Entries", ("entry",)),
+    ("Keys", ("key", "target", "section", "rule", "label")),
+)
+# Kinds that have a section or a list of their own, and kinds that are no definitions.
+_TITLED = frozenset(
+    (*_CLASSES, *_FUNCTIONS, "namespace", "module", "package", *(kind for _, kinds in _LISTED for kind in kinds))
+)
 _CALLERS = 8
 _DOC = 1500
 
 
 def detailed_analysis(context: Context, links: Links) -> str:
+    """Every definition of a file by kind, then its remarks and bindings."""
     parts: list[str] = []
     anchored: set[str] = set()
     spaces = _namespaces(context, links, anchored)
@@ -25,34 +39,31 @@ def detailed_analysis(context: Context, links: Links) -> str:
         parts.append("### Classes and types\n")
         parts += [_class(context, links, symbol, anchored) for symbol in classes]
     parts += list_kernels(context, links)
+    # The entry of a class lists its members.
     inside = {s.id for s in classes}
-    functions = [s for s in context.symbols[1:] if s.kind in _FUNCTIONS and s.parent not in inside]
+    outside = [s for s in context.symbols[1:] if s.parent not in inside]
+    functions = [s for s in outside if s.kind in _FUNCTIONS]
     if functions:
         parts.append("### Functions\n")
         parts += [_function(context, links, symbol, anchored) for symbol in functions]
-    for title, kinds in _LISTED:
-        rows_of = [s for s in context.symbols[1:] if s.kind in kinds and s.parent not in inside]
-        if rows_of:
-            parts.append(f"### {title}\n\n" + "\n".join(_entry(context, links, s, anchored) for s in rows_of) + "\n")
-    known = {
-        *_CLASSES,
-        *_FUNCTIONS,
-        "namespace",
-        "module",
-        "package",
-        *(kind for _, kinds in _LISTED for kind in kinds),
-    }
-    others = [s for s in context.symbols[1:] if s.kind not in known and s.parent not in inside]
-    if others:
-        parts.append(
-            "### Other definitions\n\n" + "\n".join(_entry(context, links, s, anchored) for s in others) + "\n"
-        )
+    parts += _lists(context, links, outside, anchored)
     parts += _remarks(context, links)
     if context.bindings:
         parts.append(_bindings(context, links))
     if not parts:
         return "No definitions, notes or headings were found in this file.\n"
     return "\n".join(parts)
+
+
+def _lists(context: Context, links: Links, symbols: list[Symbol], anchored: set[str]) -> list[str]:
+    """A list per kind of the definitions that need no section of their own, and one list of the rest."""
+    titled = [(title, [s for s in symbols if s.kind in kinds]) for title, kinds in _LISTED]
+    titled.append(("Other definitions", [s for s in symbols if s.kind not in _TITLED]))
+    return [
+        f"### {title}\n\n" + "\n".join(_entry(context, links, s, anchored) for s in listed) + "\n"
+        for title, listed in titled
+        if listed
+    ]
 
 
 def _namespaces(context: Context, links: Links, anchored: set[str]) -> list[str]:
@@ -63,17 +74,6 @@ def _namespaces(context: Context, links: Links, anchored: set[str]) -> list[str]
         f"- {_anchor(symbol, anchored)}{code(symbol.qualified)} ({_line(context, links, symbol.line)})"
         for symbol in sorted(first.values(), key=lambda symbol: (symbol.line, symbol.qualified))
     ]
-
-
-_LISTED = (
-    ("Macros", ("macro",)),
-    ("Type aliases", ("type", "concept")),
-    ("Variables and constants", ("variable", "constant", "field", "property", "enumerator")),
-    ("Implementations", ("impl",)),
-    ("Operators", ("operator",)),
-    ("Entries", ("entry",)),
-    ("Keys", ("key", "target", "section", "rule", "label")),
-)
 
 
 def _anchor(symbol: Symbol, anchored: set[str]) -> str:
