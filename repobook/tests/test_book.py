@@ -426,3 +426,26 @@ def test_a_build_from_nothing_that_ends_early_forgets_no_page(
     repository.build()
     assert "pkg/native.cpp_docs.md" not in repository.pages()
     assert list(check.dead_links(repository.output)) == []
+
+
+def test_a_type_of_two_headers_is_listed_once_among_the_most_used(make_repository: Make) -> None:
+    uses = "".join(f"int f{n}(Object* x);\n" for n in range(4))
+    repository = make_repository(
+        {"a/a.h": "typedef struct _o Object;\n", "a/b.h": "typedef struct _o Object;\n", "b/c.cpp": uses}
+    )
+    repository.build()
+    used = repository.page("doc.md").partition("## Used most")[2].partition("\n## ")[0]
+    assert used.count("[`Object`]") == 1
+
+
+def test_a_use_of_a_module_names_its_file(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "lib/__init__.py": "",
+            "lib/core.py": "def f(): ...\n",
+            "test_lib.py": "import lib.core\n\ndef test_it():\n    print(lib.core)\n",
+        }
+    )
+    repository.build()
+    page = repository.page("lib/core.py_docs.md")
+    assert "→ `core.py`" in page and "→ ` `" not in page

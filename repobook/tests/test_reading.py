@@ -483,3 +483,34 @@ def test_the_purpose_of_a_change_log_is_no_list_item() -> None:
 def test_bounds_of_a_kernel_are_not_its_name() -> None:
     found = facts("cuda", "__global__ void __launch_bounds__(f(256), 2) run(int n) { int i = n; }\n")
     assert [(symbol.name, symbol.kind) for symbol in found.symbols[1:]] == [("run", "function")]
+
+
+def test_a_macro_behind_the_name_of_a_class_is_no_function() -> None:
+    source = "struct First GEN_FINAL : private Base {\n  int x;\n};\nstruct Second GEN_FINAL : private Base {};\n"
+    macros = Macros(attribute_macros(definitions(source.encode())))
+    found = facts("cpp", source, macros)
+    assert {("struct", "First"), ("struct", "Second"), ("field", "First::x")} <= defined(found)
+    assert not any(kind == "function" for kind, _ in defined(found))
+
+
+def test_keywords_of_metal_name_nothing() -> None:
+    source = "#include <metal_stdlib>\nkernel void copy(device float* to, constant int& n) {\n  thread float x = 0;\n}\n"
+    found = facts("cpp", source)
+    assert ("function", "copy") in defined(found)
+    assert not {name for name, _ in found.references} & {"device", "constant", "thread", "kernel"}
+    # A file of another language calls a function of that name.
+    other = facts("cpp", "int f() { return device (3) + g(device); }\n")
+    assert "device" in {name for name, _ in other.references}
+
+
+def test_a_macro_call_with_types_ends_at_its_semicolon() -> None:
+    source = (
+        "class A : public ::n::Store {\n public:\n  bool has() const override {\n"
+        '    OVERRIDE_NAME(\n        bool, ::n::Store, "has", has);\n  }\n};\n'
+        "class B : public ::n::Request {\n  const std::string& body() const override {\n"
+        "    OVERRIDE_PURE(const std::string&, ::n::Request, body);\n  }\n};\n"
+        "int after() { return 1; }\n"
+    )
+    assert {("method", "A::has"), ("class", "B"), ("method", "B::body"), ("function", "after")} <= defined(
+        facts("cpp", source)
+    )

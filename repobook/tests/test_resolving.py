@@ -616,3 +616,43 @@ def test_an_enumerator_is_seen_in_the_scope_of_its_enumeration(make_repository: 
     repository.build()
     assert users(repository, "constant") == set()
     assert users(repository, "linear", "certain") == {"b.cpp:n::h"}
+
+
+def test_a_macro_of_two_headers_is_certain_in_neither(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "#define LIMIT 1\n",
+            "b.h": "#define LIMIT 2\n",
+            "c.h": "#define ONLY 2\n",
+            "u.cpp": "int f() { return LIMIT + ONLY; }\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "LIMIT", "certain") == set()
+    assert users(repository, "LIMIT", "candidate") == {"u.cpp:f"}
+    assert users(repository, "ONLY", "certain") == {"u.cpp:f"}
+
+
+def test_kernels_and_calls_of_an_operator_keep_its_overloads_apart(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "native_functions.yaml": (
+                "- func: most(Tensor self) -> Tensor\n\n"
+                "- func: most.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)\n"
+            ),
+            "k.cpp": "namespace at::native { int most(int x) { return x; }\nint most_out(int x, int y) { return y; } }\n",
+            "k.cu": "namespace at::native { inline int most(int x, int y) { return x; } }\n",
+            "c.cpp": "int plain(int x) { return at::most(x); }\nint writing(int x) { return at::most_out(x, x); }\n",
+        }
+    )
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT s.name, f.path, d.name FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+        "JOIN files f ON f.id=d.id>>20 WHERE s.kind='operator' AND d.kind='function'"
+    )
+    assert set(rows) == {("most", "k.cpp", "most"), ("most.out", "k.cpp", "most_out")}
+    rows = repository.db.execute(
+        "SELECT s.name, d.name FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+        "WHERE d.kind='operator' AND e.certainty>1"
+    )
+    assert set(rows) == {("plain", "most"), ("writing", "most.out")}

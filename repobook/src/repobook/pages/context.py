@@ -122,14 +122,14 @@ def _bare_stem(path: str) -> str:
     return stem.removeprefix("test_").removesuffix("_test").removesuffix("_tests").removesuffix("-test")
 
 
-def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
-    """True if a name of a file is not yet listed; overloads are one name, those of an operator too."""
+def _new(keyword: Keyword, seen: set[tuple[int, str, str]]) -> bool:
+    """True if a name of a file is not yet listed. Overloads are one name, those of an operator too. So are the
+    definitions of a type in several files, which every reference to the type counts for."""
     name = keyword.qualified.partition(".")[0] if keyword.kind == "operator" else keyword.qualified
-    key = (keyword.id >> FILE_SHIFT, name)
-    if key in seen:
-        return False
-    seen.add(key)
-    return True
+    keys = {(keyword.id >> FILE_SHIFT, name, ""), (-keyword.uses, name, keyword.kind)}
+    is_new = seen.isdisjoint(keys)
+    seen |= keys
+    return is_new
 
 
 # A test by its name: `test_x` and `testX` in most languages, `TestX` and its like for functions of Go.
@@ -384,7 +384,7 @@ class Book:
             ]
             # Overloads are one name: of the names that come first, a few more than are shown suffice.
             least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
-            seen: set[tuple[int, str]] = set()
+            seen: set[tuple[int, str, str]] = set()
             rows = sorted([row for row in rows if row.uses >= least], key=self.by_uses)
             found = self._most_used[folder] = [row for row in rows if _new(row, seen)][:MOST_USED]
         return found

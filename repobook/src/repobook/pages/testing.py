@@ -27,8 +27,9 @@ def list_places(context: Context, links: Links, uses: list[Use], most: int = _MO
     rows = []
     for use in _chosen(context, best, most):
         near = context.symbols[use.near & 0xFFFFF]
+        used = near.qualified or context.file.path.rpartition("/")[2]
         rows.append(
-            f"- {_user(context, links, use)} ({place_link(context, links, use)}) → {code(near.qualified)}"
+            f"- {_user(context, links, use)} ({place_link(context, links, use)}) → {code(used)}"
             + (" (by name only)" if use.certainty == 2 else "")
         )
     more = f"\n- and {len(best) - len(rows)} more" if len(best) > len(rows) else ""

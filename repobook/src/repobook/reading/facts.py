@@ -34,6 +34,8 @@ HOLDS = "*"
 
 # Qualifiers of names in data and build files: an operator by its schema name, a target, a source file of a target.
 OPERATOR, TARGET, SOURCE = "@operator", "@target", "@source"
+# Among the forms of an operator: its overload writes the result into an argument of the caller.
+OUT = "out"
 
 
 def pack(line: int, local: int, flags: int) -> int:

@@ -22,6 +22,13 @@ _ATTRIBUTE = re.compile(
 _BEFORE_NAME = re.compile(
     rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]"
 )
+# `class Name SOME_FINAL : public Base`: no variable has bases, so the second word is a macro.
+_AFTER_NAME = re.compile(
+    rb"\b(?:class|struct)[ \t\n]+\w+[ \t\n]+([A-Z][A-Z0-9]*_[A-Z0-9_]+)[ \t\n]*:[ \t\n]*"
+    rb"(?:public|private|protected|virtual)\b"
+)
+# Keywords of Metal before a type: they say in which memory a value lies, or that a function is a kernel.
+_METAL = re.compile(rb"(?<![\w.:>])(?:device|constant|threadgroup|thread|kernel)(?=\s+[A-Za-z_])")
 _GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
 # `SOME_NAMESPACE_BEGIN(a, b)` on a line of its own, and its counterpart: they open and close namespaces.
 _OPENS = re.compile(rb"^(\w*NAMESPACE_(?:BEGIN|OPEN)\(([\w, :]+)\));?[ \t]*$", re.M)
@@ -33,6 +40,12 @@ _FILLED_IN = re.compile(rb"\$\{\w+\}")
 _STATEMENT = re.compile(
     rb"""^[ \t]*[A-Z][A-Z0-9_]{2,}\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*"|\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*")*\))*\)"""
     rb"""(?=[ \t]*(?://[^\n]*)?\n\s*(?:[A-Za-z_}#~/\[]|\Z))""",
+    re.M,
+)
+# `SOME_MACRO(const T&, name);`: an argument that is a type makes no expression.
+_TYPE_FIRST = re.compile(
+    rb"""^[ \t]*[A-Z][A-Z0-9_]{2,}\(\s*(?:const\b[^;{}()"',]*|void|bool|int|float|double|size_t|[\w:<>]+[&*])\s*,"""
+    rb"""(?:[^;{}()"]|"(?:[^"\\\n]|\\.)*"|\([^;{}()"]*\))*\)(?=[ \t]*;)""",
     re.M,
 )
 _STARTS = re.compile(rb"(?:[;{}):]|\*/)[ \t]*(?://[^\n]*)?\s*\Z|(?:\A|\n)[ \t]*(?:\#|//)[^\n]*\s*\Z|\A\s*\Z")
@@ -81,7 +94,8 @@ DEFINERS = {
 def definitions(source: bytes) -> list[tuple[bytes, bytes | None, bytes]]:
     """(name, parameters or None, body) of each `#define`."""
     found = [(m.group(1), m.group(2), _COMMENT.sub(b" ", m.group(3)).strip()) for m in _DEFINE.finditer(source)]
-    found += [(m.group(1), None, b"__declspec()") for m in _BEFORE_NAME.finditer(source)]
+    for pattern in (_BEFORE_NAME, _AFTER_NAME):
+        found += [(m.group(1), None, b"__declspec()") for m in pattern.finditer(source)]
     return found
 
 
@@ -114,6 +128,8 @@ class Macros:
         if pieces:
             pieces.append(source[at:])
             source = b"".join(pieces)
+        if b"<metal_" in source:
+            source = _METAL.sub(_blanked, source)
         if b"NAMESPACE_" in source:
             source = _CLOSES.sub(lambda match: b"}".ljust(len(match.group())), _OPENS.sub(_namespace, source))
         if b"${" in source:
@@ -133,8 +149,11 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(b"= 00", source))
     pieces: list[bytes] = []
     at = 0
-    for match in _STATEMENT.finditer(source):
+    statements = [*_STATEMENT.finditer(source), *_TYPE_FIRST.finditer(source)]
+    for match in sorted(statements, key=lambda match: match.start()):
         start, end = match.span()
+        if start < at:
+            continue
         before = source[max(0, start - _LOOK_BACK) : start]
         # Behind `template <typename T>` it is an attribute of the declaration below.
         is_attribute = before.rstrip().endswith(b">")

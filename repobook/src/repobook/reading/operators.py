@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 
 from repobook.reading.engine import Captures, Definition
-from repobook.reading.facts import CALL, OPERATOR, Binding, Facts, pack
+from repobook.reading.facts import CALL, OPERATOR, OUT, Binding, Facts, pack
 
 # Entries of one file; a longer list is data, not structure.
 _ENTRIES = 20_000
@@ -18,6 +18,8 @@ _PLAIN_ENTRIES = 400
 _ENTRY = re.compile(r"^- +(?:&\w+ +)?(\w+): *([^\n]*)", re.M)
 _SCHEMA = re.compile(r"((?:\w+::)?\w+(?:\.\w+)?)\(.*?\) *->", re.S)
 _RETURNS_TENSOR = re.compile(r"-> *Tensor(?:\([^)]*\))?(?: *#.*)?$")
+# A result that the caller hands over: `*, Tensor(a!) out`.
+_WRITES = re.compile(r"\*,.*\(\w!\).*->", re.S)
 _FIELD = re.compile(r"^  (\w+): *([^\n]*(?:\n {4,}[^\n]*)*)", re.M)
 _KERNEL = re.compile(r"^ {4}([\w, ]+): *([\w:]+)", re.M)
 _CALLED = re.compile(r"(?<![\w.:>])([A-Za-z_]\w*(?:::\w+)*) *\(")
@@ -76,6 +78,9 @@ def _operator(fields: dict[str, re.Match[str]], local: int, lines: list[int], fa
     variants = fields["variants"].group(2).strip() if "variants" in fields else "function"
     if "manual_cpp_binding" in fields:
         variants += ", manual"
+    writes = bool(_WRITES.search(symbol.signature))
+    if writes:
+        variants += f", {OUT}"
     base = symbol.name.partition(".")[0]
     facts.bindings.append(Binding(symbol.line, "operator", base, "", variants, local))
     dispatch = fields.get("dispatch")
@@ -86,7 +91,8 @@ def _operator(fields: dict[str, re.Match[str]], local: int, lines: list[int], fa
             facts.bindings.append(Binding(line, "kernel", symbol.name, target, kernel.group(1).strip(), local))
     elif "structured_delegate" not in fields:
         # Without a kernel of its own an operator is implemented by the function of its name.
-        facts.bindings.append(Binding(symbol.line, "kernel", symbol.name, f"at::native::{base}", "", local))
+        target = f"at::native::{base}_{OUT}" if writes else f"at::native::{base}"
+        facts.bindings.append(Binding(symbol.line, "kernel", symbol.name, target, "", local))
     for key in ("structured_delegate", "autogen"):
         if key in fields:
             for name in fields[key].group(2).split(","):

@@ -5,6 +5,7 @@ Where the rules of scope do not decide, all candidates are given; see `answer`, 
 
 from repobook.languages import C_FAMILY
 from repobook.model.schema import CANDIDATE, FILE_SHIFT, LIKELY
+from repobook.reading.facts import OUT
 from repobook.resolving.answer import (
     CANDIDATES,
     DEPTH,
@@ -287,10 +288,14 @@ class Names:
         variant = GENERATED.get(owner)
         if variant is None:
             return []
-        rows = self._operators(name, variant)
+        # In C++ an overload that writes its result into an argument has an ending of its own.
+        rows = [row for row in self._operators(name, variant) if OUT not in row.owner]
         for ending in ("_symint", "_outf", "_out"):
             if not rows and name.endswith(ending):
-                rows = self._operators(name.removesuffix(ending), variant)
+                overloads = self._operators(name.removesuffix(ending), variant)
+                writes = ending != "_symint"
+                # The build generates some of these overloads from the operator itself.
+                rows = [row for row in overloads if (OUT in row.owner) == writes] or overloads
         return [self.tables.symbols(row.file)[row.local] for row in rows]
 
     def _operators(self, name: str, variant: str) -> list[Exposed]:
@@ -311,7 +316,9 @@ class Names:
             ]
             same = [sym for sym in found if sym.file == file]
             found = same or found
-        return self.definitions(found)[:CANDIDATES]
+        # Of the functions of other files, a table can only mean those that have a linkage.
+        linked = [sym for sym in found if sym.file == file or sym.signature != "static"]
+        return self.definitions(linked or found)[:CANDIDATES]
 
     def definitions(self, found: list[Sym]) -> list[Sym]:
         """Definitions instead of the declarations that they complete."""

@@ -414,7 +414,8 @@ class NativeNames:
         if distinct == 1 and files == 1:
             answer = found, CERTAIN
         elif distinct == 1 and files <= CANDIDATES:
-            sure = all(sym.kind != "function" or sym.declaration for sym in found)
+            # Functions of two source files are two functions, and each file sees the macro of the headers it includes.
+            sure = all(sym.kind != "macro" and (sym.kind != "function" or sym.declaration) for sym in found)
             answer = found, CERTAIN if sure else CANDIDATE
         elif distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:
             answer = found, CANDIDATE

@@ -51,7 +51,7 @@ class Exposed(NamedTuple):
 # The signature matters where it names the type behind an alias, or says that a name is the file's own.
 _COLUMNS = (
     "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature "
-    "WHEN signature LIKE 'static %' OR signature LIKE 'inline static %' THEN 'static' ELSE '' END"
+    "WHEN signature LIKE 'static %' OR signature LIKE 'inline %' THEN 'static' ELSE '' END"
 )
 # What another file sees of a source file that nobody includes: what the linker joins.
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".m", ".mm")
@@ -128,8 +128,8 @@ class Tables:
         return found
 
     def seen_elsewhere(self, sym: Sym) -> bool:
-        """Whether C-family code in other files can mean a symbol: a type or macro of a source file that no file
-        includes, or a static function of it, is that file's own."""
+        """True if C-family code in other files can mean a symbol. A type or macro of a source file that no file
+        includes is that file's own, and so is a static or inline function of it."""
         file = sym[0] >> FILE_SHIFT
         if sym.kind in _LINKED and (sym.signature != "static" or sym.kind not in ("function", "variable")):
             return True
