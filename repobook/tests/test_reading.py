@@ -514,3 +514,20 @@ def test_a_macro_call_with_types_ends_at_its_semicolon() -> None:
     assert {("method", "A::has"), ("class", "B"), ("method", "B::body"), ("function", "after")} <= defined(
         facts("cpp", source)
     )
+
+
+def test_the_name_of_a_test_refers_to_nothing() -> None:
+    found = facts("cpp", "TEST(Suite, Int) { use(1); }\nTEST_F(\n    Fixture,\n    Long) { use(Int); }\n")
+    assert {("test", "Suite.Int"), ("test", "Fixture.Long")} <= defined(found)
+    names = {name for name, _ in found.references}
+    assert {"Fixture", "use", "Int"} <= names and not names & {"Suite", "Long"}
+    assert [unpack(place)[0] for place in found.references["Int", ""]] == [4]
+
+
+def test_a_guarded_field_keeps_its_name() -> None:
+    found = facts("cpp", "class A {\n  std::mutex lock_;\n  Time at_ MY_GUARDED_BY(lock_) =\n      Time(0);\n  bool b_ GUARDED_BY(lock_);\n};\n")
+    assert {kind_name for kind_name in defined(found) if kind_name[0] == "field"} == {
+        ("field", "A::lock_"),
+        ("field", "A::at_"),
+        ("field", "A::b_"),
+    }

@@ -34,7 +34,7 @@ _INVARIANT = re.compile(
 _INVARIANT_WORDS = re.compile("must |thread|null|invariant|condition|guaranteed|owns the|ownership|requires that")
 _DIRECTIVE = re.compile(
     r"\s*(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-(?:format|tidy)|@?nolint|@?lint-|isort|usort|flake8|eslint|pragma|"
-    r"codespell|cppcheck-suppress|IWYU|(?:end )?(?:anonymous )?namespace(?: [\w:]+)?\s*$)",
+    r"codespell|shellcheck|yamllint|hadolint|cppcheck-suppress|IWYU|(?:end )?(?:anonymous )?namespace(?: [\w:]+)?\s*$)",
     re.I,
 )
 _LINTER = re.compile(r"\s*(?:NOLINT\w*|clang-(?:format|tidy)\b|eslint-|cppcheck-suppress|IWYU pragma)")

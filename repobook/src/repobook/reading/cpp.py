@@ -59,7 +59,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
-    holes = engine.spans(found.get("hole", [])) + strings + comments
+    holes = engine.spans(found.get("hole", [])) + strings + comments + macros.test_names(source)
     if language == "objc":
         holes += [match.span(1) for match in _SELECTOR.finditer(source)]
     captures = Captures(

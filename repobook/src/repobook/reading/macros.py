@@ -29,6 +29,8 @@ _AFTER_NAME = re.compile(
 )
 # Keywords of Metal before a type: they say in which memory a value lies, or that a function is a kernel.
 _METAL = re.compile(rb"(?<![\w.:>])(?:device|constant|threadgroup|thread|kernel)(?=\s+[A-Za-z_])")
+# `int count_ GUARDED_BY(lock_) = 0;`: an attribute between the name of a field and its value.
+_GUARDED = re.compile(rb"\b[A-Z_]*GUARDED_BY\((?:[^()\n]|\([^()\n]*\))*\)(?=\s*[;={])")
 _GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
 # `SOME_NAMESPACE_BEGIN(a, b)` on a line of its own, and its counterpart: they open and close namespaces.
 _OPENS = re.compile(rb"^(\w*NAMESPACE_(?:BEGIN|OPEN)\(([\w, :]+)\));?[ \t]*$", re.M)
@@ -107,6 +109,19 @@ class Macros:
     # Macros that define something by their arguments: name -> kind of what they define.
     definers: dict[str, str] = field(default_factory=lambda: dict(DEFINERS))
     _pattern: re.Pattern[bytes] | None = None
+    _tests: re.Pattern[bytes] | None = None
+
+    def test_names(self, source: bytes) -> list[tuple[int, int]]:
+        """Where the arguments of macros only name a test: the second one, and for a plain `TEST` the suite too."""
+        if b"TEST" not in source and b"BENCHMARK" not in source:
+            return []
+        if self._tests is None:
+            named = [re.escape(name) for name, kind in self.definers.items() if kind == "test" and name != "TEST"]
+            others = "|".join(named) or "(?!)"
+            self._tests = re.compile(
+                rf"\b(?:TEST\(\s*(\w+\s*,\s*\w+)|(?:{others})\(\s*\w+\s*,\s*(\w+))\s*\)".encode()
+            )
+        return [match.span(match.lastindex or 0) for match in self._tests.finditer(source)]
 
     def blank(self, source: bytes) -> tuple[bytes, list[tuple[str, int]]]:
         """The source with the blanked macros as spaces, and where each stood."""
@@ -128,6 +143,8 @@ class Macros:
         if pieces:
             pieces.append(source[at:])
             source = b"".join(pieces)
+        if b"GUARDED_BY(" in source:
+            source = _GUARDED.sub(_blanked, source)
         if b"<metal_" in source:
             source = _METAL.sub(_blanked, source)
         if b"NAMESPACE_" in source:

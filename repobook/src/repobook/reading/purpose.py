@@ -20,6 +20,8 @@ _ABOUT_FILE = re.compile(r"\b(?:this|the) (?:file|header|module|script|package|c
 _NO_PURPOSE = re.compile(
     r"\s*(?:[=*#~-]{3,}|NS\b|NB\b|N\.B\.|NOTE\b|Note\b|TODO|FIXME|XXX|HACK|BUG|WARNING\b|WARN\b|NOLINT|"
     r"See\b|Owner|@|-\*-|Uses code|"
+    r"(?:this (?:file|code) (?:is|was) )?(?:auto(?:matically)?[- ]?)?generated (?:by|from|with)\b|"
+    r"do not (?:edit|modify)\b|"
     r"(?:This (?:file|code) (?:is|was) )?(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
     re.I,
 )
