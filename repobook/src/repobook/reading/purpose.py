@@ -22,7 +22,8 @@ _NO_PURPOSE = re.compile(
     r"See\b|Owner|@|-\*-|Uses code|"
     r"(?:this (?:file|code) (?:is|was) )?(?:auto(?:matically)?[- ]?)?generated (?:by|from|with)\b|"
     r"do not (?:edit|modify)\b|"
-    r"(?:This (?:file|code) (?:is|was) |Tests? )?(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
+    r"(?:This (?:file|code) (?:is|was) |Tests? )?"
+    r"(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
     re.I,
 )
 _RULE = re.compile(r"[\W_]*")
