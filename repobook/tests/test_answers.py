@@ -49,11 +49,22 @@ def test_the_mcp_server_answers_over_stdio(make_repository: Make) -> None:
     arguments = ["-m", "repobook", "mcp", "--path", str(repository.root)]
 
     async def talk() -> tuple[set[str], str]:
-        parameters = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+        parameters = mcp.StdioServerParameters(
+            command=sys.executable,
+            args=arguments,
+            env=dict(os.environ, GIT_CEILING_DIRECTORIES=str(repository.root.parent)),
+        )
         async with stdio_client(parameters) as (read, write), mcp.ClientSession(read, write) as session:
             await session.initialize()
             tools = {tool.name for tool in (await session.list_tools()).tools}
             answer = await session.call_tool("callers", {"name": "base"})
+            impact = await session.call_tool("impact", {"revision": "HEAD", "budget": -1})
+            assert "cannot compare" in impact.content[0].text
+            empty = await session.call_tool("definition", {"name": ""})
+            assert empty.content[0].text == "no definition of '' in this tree"
+            (repository.output / ".repobook/model.sqlite").write_bytes(b"x" * 4096)
+            damaged = await session.call_tool("definition", {"name": "base"})
+            assert "`repobook build` makes it anew" in damaged.content[0].text
             return tools, answer.content[0].text
 
     tools, text = asyncio.run(asyncio.wait_for(talk(), 60))

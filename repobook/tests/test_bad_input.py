@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from conftest import Files, Repository
+from test_site import build_site
 
-from repobook import ask, check
+from repobook import answers, ask, check, cli
 from repobook.config import Config, ConfigError
 from repobook.discover import discover
+from repobook.naming import page_name
 from repobook.pages.markdown import code, escape, fenced, prose
 from repobook.reading import worker
+from repobook.site import links
 
 Make = Callable[[Files], Repository]
 
@@ -199,3 +202,108 @@ def test_more_symbols_than_an_id_can_tell_apart(make_repository: Make, monkeypat
 def test_the_git_file_of_a_work_tree_is_no_file_of_the_tree(make_repository: Make) -> None:
     repository = make_repository({".git": "gitdir: elsewhere\n", "a.py": "x = 1\n"})
     assert [entry.path for entry in discover(repository.root, Config(), None).entries] == ["a.py"]
+
+
+def test_names_as_long_as_a_file_system_allows(make_repository: Make) -> None:
+    names = ["a" * 240 + ".py", "b" * 252 + ".py", "ü" * 120 + ".py", "pkg/" + "c" * 248 + ".py", "c" * 248 + ".py"]
+    repository = make_repository({name: f"def f{at}(): ...\n" for at, name in enumerate(names)})
+    build_site(repository)
+    assert list(check.dead_links(repository.output)) == []
+    assert list(check.stale(repository.db, repository.root, repository.output, repository.config)) == []
+    assert list(links.dead_links(repository.output / "html")) == []
+    for at, name in enumerate(names):
+        page = (repository.output / page_name(name)).read_text()
+        assert f"`f{at}`" in page and name in page
+    assert len({page_name(name) for name in names}) == len(names)
+    assert page_name(names[0]) == names[0] + "_docs.md", "a name that leaves room stays as it is"
+    assert cli.main(["page", names[1], "--path", str(repository.root)]) == 0
+
+
+BAD_COMMANDS = [
+    ["find", ""],
+    ["uses", " "],
+    ["search", ""],
+    ["find", "f", "--limit", "-1"],
+    ["search", "f", "--limit", "0"],
+    ["build", "-j", "-2"],
+    ["build", "-j", "two"],
+    ["serve", "--port", "-1"],
+    ["diff", ""],
+    ["unknown"],
+    [],
+]
+
+
+@pytest.mark.parametrize("command", BAD_COMMANDS, ids=" ".join)
+def test_a_bad_command_is_one_line_and_exit_code_2(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(command)
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1 and said.err.startswith("repobook")
+
+
+def test_a_bad_place_is_one_line_and_nothing_is_lost(
+    make_repository: Make, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    repository = make_repository({"a.py": "x = 1\n", "docs/index.md": "# mine\n"})
+    root = repository.root
+    (tmp_path / "file").write_text("precious")
+    for output in (tmp_path / "file", tmp_path / "file" / "below", root, tmp_path, root / "docs"):
+        assert cli.main(["build", str(root), "-q", "-j", "1", "-o", str(output)]) == 2, output
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1 and said.err.startswith("repobook: "), said.err
+    assert (tmp_path / "file").read_text() == "precious"
+    assert (root / "docs/index.md").read_text() == "# mine\n"
+    assert sorted(path.name for path in root.iterdir()) == ["a.py", "docs"]
+
+
+def test_a_comparison_without_git_is_one_line(
+    make_repository: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = make_repository({"a.py": "x = 1\n"})
+    repository.build()
+    command = ["diff", "HEAD", "--path", str(repository.root)]
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(repository.root.parent))
+    assert cli.main(command) == 2
+    assert "ot a git repository" in capsys.readouterr().err
+    assert "ot a git repository" in answers.diff(repository.db, repository.root, "HEAD")
+    monkeypatch.setenv("PATH", str(repository.root))
+    assert cli.main(command) == 2
+    said = capsys.readouterr().err
+    assert "git cannot be run" in said and said.count("\n") == 1
+
+
+def test_a_question_to_a_damaged_or_missing_book_is_one_line(
+    make_repository: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository = make_repository({"a.py": "x = 1\n"})
+    command = ["find", "x", "--path", str(repository.root)]
+    assert cli.main(command) == 2
+    repository.build()
+    (repository.output / ".repobook/model.sqlite").write_bytes(b"not a database" * 1000)
+    assert cli.main(command) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and "no book at" in said[0] and "`repobook build` makes it anew" in said[1]
+
+
+def test_a_reader_that_fails_on_a_file_does_not_end_the_build(
+    make_repository: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = worker.read
+
+    def fail(source: bytes, path: str, *others: object) -> object:
+        if path == "bad.py":
+            raise KeyError("unexpected node")
+        return original(source, path, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(worker, "read", fail)
+    repository = make_repository({"bad.py": "def f(): ...\n", "good.py": "def g(): ...\n"})
+    assert repository.build().problems == ["bad.py: described, not parsed: KeyError: 'unexpected node'"]
+    assert "its reader failed" in repository.page("bad.py_docs.md")
+    assert "`g`" in repository.page("good.py_docs.md")
+
+
+def test_negative_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'history' in .* must be 0 or more, not -1"):
+        Config.from_table({"history": -1}, "repobook.toml")

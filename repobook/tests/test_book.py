@@ -22,7 +22,7 @@ TREE: Files = {
     "tests/test_core.py": "from pkg import Engine\n\n\ndef test_run():\n    assert Engine().run() is None\n",
 }
 SECTIONS = [
-    "File metadata", "Original source", "High-level overview", "Detailed analysis", "Architecture & design", "Dependencies",
+    "File metadata", "Original source", "High-level overview", "Before a change", "Detailed analysis", "Architecture & design", "Dependencies",
     "Performance considerations", "Security & safety", "Testing & usage", "Related files",
 ]  # fmt: skip
 
@@ -126,6 +126,10 @@ CHANGES: list[tuple[str, Callable[[Path], object]]] = [
     ("deleted folder", lambda root: [(root / "tests/test_core.py").unlink(), (root / "tests").rmdir()]),
     ("new macro", lambda root: (root / "pkg/api.h").write_text("#define PKG_API __attribute__((visibility(\"default\")))\nclass PKG_API Thing { int x; };\n")),
     ("import cycle", lambda root: (root / "pkg/core.py").write_text("import pkg\nclass Engine:\n    def run(self): ...\n")),
+    ("header comment", lambda root: (root / "pkg/native.h").write_text("// The native part speaks C++ to the machine.\nint native_one();\n")),
+    ("test of that name", lambda root: (root / "tests/test_native.py").write_text("def test_nothing():\n    pass\n")),
+    ("readme", lambda root: (root / "README.md").write_text("# Thing\n\nAnother thing that is much better than the first one was.\n")),
+    ("test runner", lambda root: (root / "vitest.config.ts").write_text("export default {}\n")),
     ("note moved", lambda root: (root / "pkg/core.py").write_text("# Note [ Order ]\n# Two before one.\nclass Engine:\n    def run(self): ...\n")),
 ]  # fmt: skip
 
@@ -134,7 +138,11 @@ CHANGES: list[tuple[str, Callable[[Path], object]]] = [
 def test_a_change_leaves_the_book_that_a_full_build_would_make(
     make_repository: Make, change: Callable[[Path], object]
 ) -> None:
-    repository = make_repository({**TREE, "pkg/use.h": "class PKG_API Used { int y; };\n"})
+    more: Files = {
+        "pkg/use.h": "class PKG_API Used { int y; };\n", "pkg/native.h": "// The native part.\nint native_one();\n",
+        "web/a.ts": "export function go() {}\n", "web/a.spec.ts": "import { go } from './a'\ngo()\n",
+    }  # fmt: skip
+    repository = make_repository(TREE | more)
     repository.build()
     change(repository.root)
     repository.build()
@@ -182,12 +190,12 @@ def test_an_interrupted_build_leaves_the_book_whole_and_goes_on(
     written = 0
     original = writer.write_atomically
 
-    def stop(path: str, data: bytes) -> None:
+    def stop(path: str, data: bytes, spare: str) -> None:
         nonlocal written
         written += 1
         if written > 2:
             raise KeyboardInterrupt
-        original(path, data)
+        original(path, data, spare)
 
     monkeypatch.setattr(writer, "write_atomically", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -418,3 +426,26 @@ def test_a_build_from_nothing_that_ends_early_forgets_no_page(
     repository.build()
     assert "pkg/native.cpp_docs.md" not in repository.pages()
     assert list(check.dead_links(repository.output)) == []
+
+
+def test_a_type_of_two_headers_is_listed_once_among_the_most_used(make_repository: Make) -> None:
+    uses = "".join(f"int f{n}(Object* x);\n" for n in range(4))
+    repository = make_repository(
+        {"a/a.h": "typedef struct _o Object;\n", "a/b.h": "typedef struct _o Object;\n", "b/c.cpp": uses}
+    )
+    repository.build()
+    used = repository.page("doc.md").partition("## Used most")[2].partition("\n## ")[0]
+    assert used.count("[`Object`]") == 1
+
+
+def test_a_use_of_a_module_names_its_file(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "lib/__init__.py": "",
+            "lib/core.py": "def f(): ...\n",
+            "test_lib.py": "import lib.core\n\ndef test_it():\n    print(lib.core)\n",
+        }
+    )
+    repository.build()
+    page = repository.page("lib/core.py_docs.md")
+    assert "→ `core.py`" in page and "→ ` `" not in page

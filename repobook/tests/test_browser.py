@@ -81,6 +81,37 @@ def test_search_with_the_keyboard_alone(browser: Browser, site: Path) -> None:
     assert [line for line in browser.log() if "favicon" not in line] == []
 
 
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("enigne", "Engine"),
+        ("backwrad", "Engine.run_backward"),
+        ("bacward", "Engine.run_backward"),
+        ("ngine", "Engine"),
+    ],
+)
+def test_misspelled_names_are_found(browser: Browser, site: Path, typed: str, first: str) -> None:
+    browser.go((site / "index.html").as_uri())
+    rows = browser.run("return (await repobook.search(a[0])).map(row => [row.name, row.misspelled]);", typed)
+    assert rows[0] == [first, True]
+    assert browser.run("return (await repobook.search('qqzzqq')).length;") == 0
+    assert browser.run("return (await repobook.search('Engine'))[0].misspelled;") is False
+    browser.type("/")
+    browser.type(typed)
+    browser.wait(f"document.getElementById('found').dataset.text === {typed!r}")
+    assert browser.run("return document.querySelector('#found p').textContent;").endswith("Names like it:")
+
+
+@pytest.mark.parametrize("width", [900, 1400])
+def test_table_headers_stay_on_one_line(browser: Browser, site: Path, width: int) -> None:
+    browser.screen(width, 900)
+    browser.go((site / "pkg/index.html").as_uri())
+    heights = browser.run(
+        "return [...document.querySelectorAll('th')].map(cell => cell.getBoundingClientRect().height);"
+    )
+    assert heights and max(heights) < 45
+
+
 def test_escape_closes_and_tab_reaches_the_skip_link_first(browser: Browser, site: Path) -> None:
     browser.go((site / "pkg/core.py_docs.html").as_uri())
     browser.type(KEYS["tab"])

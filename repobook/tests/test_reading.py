@@ -54,7 +54,7 @@ def test_words_of_comments_and_strings_are_no_references() -> None:
 def test_a_name_of_the_global_scope_keeps_its_scopes() -> None:
     found = facts("cpp", "int f() { return ::c10::detail::g() + A<int>::b() + 1.f + (x?y:z); }\n")
     scoped = {key for key in found.references if key[0] in ("c10", "detail", "g", "b", "y")}
-    assert scoped == {("c10", ""), ("detail", "c10"), ("g", "c10::detail"), ("b", ""), ("y", "")}
+    assert scoped == {("c10", ""), ("detail", "c10"), ("g", "c10::detail"), ("b", "?"), ("y", "")}
 
 
 def test_code_in_strings_is_read_and_slices_are_no_scopes() -> None:
@@ -72,7 +72,7 @@ def test_receivers_of_known_type_are_named() -> None:
     assert {key for key in found.references if key[0] in "nkzy"} == {
         ("n", ":A"),
         ("k", ":B"),
-        ("z", "?"),
+        ("z", ":unknown()"),
         ("y", ":A|x"),
     }
 
@@ -172,7 +172,8 @@ def test_method_tables_and_pybind_register_names() -> None:
     )
     rows = {(b.kind, b.exposed, b.target) for b in found.bindings}
     assert rows == {
-        ("method table", "run", "THP_run"), ("getset table", "grad", "THP_get"), ("getset table", "grad", "THP_set"),
+        ("method table", "run", "THP_run"), ("getset table", "grad", "THP_get"),
+        ("getset table, setter", "grad", "THP_set"),
         ("pybind11", "add", "ns::add"), ("pybind11", "sub", ""),
     }  # fmt: skip
     sub = next(index for index, s in enumerate(found.symbols) if s.name == "sub")
@@ -477,3 +478,56 @@ def test_the_purpose_of_a_change_log_is_no_list_item() -> None:
         "# Changes\n\n- One thing\n  that goes on. {issue}`1`\n- Two\n\nReleases follow the calendar, one in each quarter.\n",
     )
     assert found.purpose == "Releases follow the calendar, one in each quarter."
+
+
+def test_bounds_of_a_kernel_are_not_its_name() -> None:
+    found = facts("cuda", "__global__ void __launch_bounds__(f(256), 2) run(int n) { int i = n; }\n")
+    assert [(symbol.name, symbol.kind) for symbol in found.symbols[1:]] == [("run", "function")]
+
+
+def test_a_macro_behind_the_name_of_a_class_is_no_function() -> None:
+    source = "struct First GEN_FINAL : private Base {\n  int x;\n};\nstruct Second GEN_FINAL : private Base {};\n"
+    macros = Macros(attribute_macros(definitions(source.encode())))
+    found = facts("cpp", source, macros)
+    assert {("struct", "First"), ("struct", "Second"), ("field", "First::x")} <= defined(found)
+    assert not any(kind == "function" for kind, _ in defined(found))
+
+
+def test_keywords_of_metal_name_nothing() -> None:
+    source = "#include <metal_stdlib>\nkernel void copy(device float* to, constant int& n) {\n  thread float x = 0;\n}\n"
+    found = facts("cpp", source)
+    assert ("function", "copy") in defined(found)
+    assert not {name for name, _ in found.references} & {"device", "constant", "thread", "kernel"}
+    # A file of another language calls a function of that name.
+    other = facts("cpp", "int f() { return device (3) + g(device); }\n")
+    assert "device" in {name for name, _ in other.references}
+
+
+def test_a_macro_call_with_types_ends_at_its_semicolon() -> None:
+    source = (
+        "class A : public ::n::Store {\n public:\n  bool has() const override {\n"
+        '    OVERRIDE_NAME(\n        bool, ::n::Store, "has", has);\n  }\n};\n'
+        "class B : public ::n::Request {\n  const std::string& body() const override {\n"
+        "    OVERRIDE_PURE(const std::string&, ::n::Request, body);\n  }\n};\n"
+        "int after() { return 1; }\n"
+    )
+    assert {("method", "A::has"), ("class", "B"), ("method", "B::body"), ("function", "after")} <= defined(
+        facts("cpp", source)
+    )
+
+
+def test_the_name_of_a_test_refers_to_nothing() -> None:
+    found = facts("cpp", "TEST(Suite, Int) { use(1); }\nTEST_F(\n    Fixture,\n    Long) { use(Int); }\n")
+    assert {("test", "Suite.Int"), ("test", "Fixture.Long")} <= defined(found)
+    names = {name for name, _ in found.references}
+    assert {"Fixture", "use", "Int"} <= names and not names & {"Suite", "Long"}
+    assert [unpack(place)[0] for place in found.references["Int", ""]] == [4]
+
+
+def test_a_guarded_field_keeps_its_name() -> None:
+    found = facts("cpp", "class A {\n  std::mutex lock_;\n  Time at_ MY_GUARDED_BY(lock_) =\n      Time(0);\n  bool b_ GUARDED_BY(lock_);\n};\n")
+    assert {kind_name for kind_name in defined(found) if kind_name[0] == "field"} == {
+        ("field", "A::lock_"),
+        ("field", "A::at_"),
+        ("field", "A::b_"),
+    }

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from conftest import Files, Repository
 
 from repobook import ask
+from repobook.model.schema import EDGE_NAMES
 from repobook.resolving.modules import Modules
 
 Make = Callable[[Files], Repository]
@@ -323,3 +324,335 @@ def test_rust_paths_of_either_edition() -> None:
     assert modules.rust("crate::util::f", "src/cmd/sort.rs") == "src/util.rs"
     assert modules.rust("super::sort", "src/cmd/sort.rs") == "src/cmd/sort.rs"
     assert modules.rust("std::cmp", "src/cmd/sort.rs") is None
+
+
+def edges(repository: Repository, kind: str) -> set[tuple[str, str]]:
+    number = {name: value for value, name in EDGE_NAMES.items()}[kind]
+    rows = repository.db.execute(
+        "SELECT s.qualified, d.qualified FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+        "WHERE e.kind=?",
+        (number,),
+    )
+    return set(rows)
+
+
+def test_a_name_before_a_scope_is_a_namespace_or_a_type(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.cpp": (
+                "namespace at { namespace native { int std(int x) { return x; }\n"
+                "int f(int x) { std::move(x); return std(x); }\n"
+                "template <class T> int g() { return Limits<T>::std() + T::std(); } } }\n"
+            ),
+        }
+    )
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT s.name, e.count FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+        "WHERE d.name='std' AND e.certainty>1"
+    ).fetchall()
+    assert rows == [("f", 1)]
+
+
+def test_attributes_of_modules_are_not_methods_and_getters_are_not_setters(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "ext/var.cpp": (
+                "PyObject* Var_half(PyObject* self) { return self; }\n"
+                "PyObject* Var_get_grad(PyObject* self, void*) { return self; }\n"
+                "int Var_set_grad(PyObject* self, PyObject* value, void*) { return 0; }\n"
+                'static PyMethodDef var_methods[] = {{"half", Var_half, METH_NOARGS, nullptr}, {nullptr}};\n'
+                'static PyGetSetDef var_props[] = {{"grad", (getter)Var_get_grad, (setter)Var_set_grad, nullptr}};\n'
+                "PyTypeObject VarType = {var_methods, var_props};\n"
+            ),
+            "lib/__init__.py": "from lib._C import *\n",
+            "lib/_C.pyi": "class Var:\n    grad: int\n",
+            "use.py": "import lib\ndef read(x):\n    lib.half\n    return x.grad\ndef write(x):\n    x.grad = x.half()\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "Var_half", "likely") == {"use.py:write"}
+    assert users(repository, "Var_get_grad", "likely") == {"use.py:read"}
+    assert users(repository, "Var_set_grad", "likely") == {"use.py:write"}
+
+
+def test_kernels_of_dispatch_keys_are_bound_not_called(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "r.cpp": ('void refuse() {}\nTORCH_LIBRARY_IMPL(aten, Batched, m) {\n  m.impl("randn", refuse);\n}\n'),
+            "lib/__init__.py": "",
+            "a.py": "import lib\ndef f(x):\n    lib.randn(1)\n    x.randn(2)\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "refuse") == {"r.cpp:TORCH_LIBRARY_IMPL(aten, Batched, m)"}
+    assert edges(repository, "binds") == {("TORCH_LIBRARY_IMPL(aten, Batched, m)", "refuse")}
+
+
+def test_types_from_auto_results_and_factories(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "engine.h": (
+                "#include <memory>\nnamespace n {\n"
+                "struct Engine { static Engine& get(); virtual void execute(int); std::shared_ptr<Engine> next(); };\n"
+                "struct Other { void execute(int); };\n"
+                "struct Special : Engine { void execute(int) override; };\n}\n"
+            ),
+            "engine.cpp": '#include "engine.h"\nnamespace n {\nvoid Engine::execute(int) {}\nvoid Special::execute(int) {}\nvoid Other::execute(int) {}\n}\n',
+            "use.cpp": (
+                '#include "engine.h"\nnamespace n {\n'
+                "void a() { auto& e = Engine::get(); e.execute(1); }\n"
+                "void b() { Engine::get().execute(2); }\n"
+                "void c() { auto o = std::make_shared<Other>(); o->execute(3); }\n"
+                "void d(Engine& e) { auto x = e.next(); x->execute(4); }\n"
+                "void h(Engine& e) { e.next()->next()->execute(5); }\n}\n"
+            ),
+        }
+    )
+    repository.build()
+    assert users(repository, "n::Engine::execute", "certain") == {f"use.cpp:n::{name}" for name in "abdh"}
+    assert users(repository, "n::Other::execute", "certain") == {"use.cpp:n::c"}
+    assert ("n::Special::execute", "n::Engine::execute") in edges(repository, "overrides")
+    page = repository.page("engine.cpp_docs.md")
+    assert "Overrides [`n::Engine::execute`]" in page
+    assert "Overridden by [`n::Special::execute`]" in page
+
+
+def test_a_smart_pointer_has_members_of_its_own(make_repository: Make) -> None:
+    text = (
+        "#include <memory>\nstruct Part { void reset(); void go(); };\n"
+        "void f(std::unique_ptr<Part> p) { p.reset(); p->reset(); p->go(); }\n"
+    )
+    repository = make_repository({"a.cpp": text})
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT e.count FROM edges e JOIN symbols d ON d.id=e.dst WHERE d.name='reset' AND e.certainty>1"
+    ).fetchall()
+    assert rows == [(1,)]
+
+
+def test_using_brings_names_of_headers_into_namespaces(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "at.h": "namespace at { struct Tensor { int dim(); }; }\n",
+            "stable.h": "HIDDEN_NAMESPACE_BEGIN(torch, stable)\nstruct Tensor { int dim(); };\nHIDDEN_NAMESPACE_END(torch, stable)\n",
+            "types.h": '#include "at.h"\nnamespace torch { using namespace at; }\n',
+            "use.cpp": '#include "types.h"\nnamespace torch { namespace nn { int f(Tensor t) { return t.dim(); } } }\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "at::Tensor", "certain") >= {"use.cpp:torch::nn::f"}
+    assert users(repository, "torch::stable::Tensor") == set()
+    assert users(repository, "at::Tensor::dim", "certain") == {"use.cpp:torch::nn::f"}
+
+
+def test_operators_lead_from_python_to_kernels_and_formulas(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "native_functions.yaml": (
+                "- func: twice(Tensor self) -> Tensor\n  variants: function, method\n  dispatch:\n    CPU: twice_cpu\n    CUDA: twice_cuda\n\n"
+                "- func: twice.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)\n  structured_delegate: twice\n"
+            ),
+            "derivatives.yaml": "- name: twice(Tensor self) -> Tensor\n  self: twice_backward(grad)\n",
+            "k.cpp": "namespace at { namespace native { int twice_cpu(int x) { return x; } } }\n",
+            "f.cpp": "namespace torch { namespace autograd { int twice_backward(int g) { return g; } } }\n",
+            "c.cpp": "int user(int x) { return at::twice(x) + at::twice_out(x); }\n",
+            "lib/__init__.py": "from lib._C import *\n",
+            "test_lib.py": "import lib\ndef test_twice():\n    lib.twice(1)\n",
+        }
+    )
+    repository.build()
+    assert ("twice", "at::native::twice_cpu") in edges(repository, "binds")
+    assert users(repository, "twice_backward", "certain") == {"derivatives.yaml:twice"}
+    operator = repository.db.execute("SELECT id FROM symbols WHERE kind='operator' AND qualified='twice'").fetchall()
+    assert len(operator) == 2
+    sources = {
+        row[0]
+        for row in repository.db.execute(
+            "SELECT s.qualified FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+            "WHERE d.name='twice' AND d.kind='operator' AND e.certainty>1"
+        )
+    }
+    assert sources == {"twice", "twice.out", "user", "test_twice"}
+    assert "test_twice" in repository.page("k.cpp_docs.md"), "a test reaches the kernel through the operator"
+
+
+def test_targets_of_cmake_have_sources_and_dependencies(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "CMakeLists.txt": (
+                "set(SRCS a.cpp ${CMAKE_CURRENT_SOURCE_DIR}/sub/b.cpp)\nadd_library(core STATIC ${SRCS})\n"
+                "add_executable(app main.cpp)\ntarget_link_libraries(app PRIVATE core pthread)\n"
+            ),
+            "a.cpp": "int a();\n",
+            "sub/b.cpp": "int b();\n",
+            "main.cpp": "int main() { return 0; }\n",
+        }
+    )
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT s.name, f.path, d.kind, d.name FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+        "JOIN files f ON f.id=d.id>>20 WHERE s.kind='target'"
+    )
+    found = {(source, name if kind == "target" else path) for source, path, kind, name in rows if kind != "variable"}
+    assert found == {("core", "a.cpp"), ("core", "sub/b.cpp"), ("app", "main.cpp"), ("app", "core")}
+
+
+def test_pyo3_items_are_seen_by_python(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "src/lib.rs": (
+                "#[pyfunction]\nfn concat_all(x: u8) -> u8 { x }\n"
+                "#[pyclass]\npub struct PyFrame { x: u8 }\n"
+                '#[pymethods]\nimpl PyFrame {\n    #[pyo3(name = "height_of")]\n    fn height(&self) -> u8 { self.x }\n}\n'
+            ),
+            "lib/__init__.py": "",
+            "use.py": "def f(frame, native):\n    frame.height_of()\n    native.concat_all(1)\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "PyFrame::height", "likely") == {"use.py:f"}
+    assert users(repository, "concat_all", "likely") == {"use.py:f"}
+
+
+def test_super_in_rust_receivers_in_go_and_namespaces_in_typescript(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "src/lib.rs": "pub mod deep;\npub struct Error;\n",
+            "src/deep/mod.rs": "pub mod leaf;\npub struct Error;\n",
+            "src/deep/leaf.rs": (
+                "pub fn f() -> super::Error { super::Error }\npub struct Mine;\nmod tests { fn t() { super::Mine; } }\n"
+            ),
+            "cmd/root.go": "package cmd\ntype Command struct { flags *Flags }\nfunc (c *Command) Name() {}\nfunc New() *Command { return nil }\n",
+            "cmd/flags.go": "package cmd\ntype Flags struct {}\nfunc (f *Flags) Parse() {}\nfunc (c *Command) run() { c.flags.Parse(); x := New(); x.Name() }\n",
+            "cmd/other.go": "package cmd\ntype Other struct {}\nfunc (o *Other) Name() {}\nfunc (o *Other) Parse() {}\n",
+            "web/util.ts": "export function show() {}\nexport function hide() {}\n",
+            "web/index.ts": "export * from './util'\nexport { hide as cover } from './util'\n",
+            "web/main.ts": "import * as util from './util'\nimport { show as display } from './index'\nfunction main() { util.hide(); display(); }\n",
+        }
+    )
+    repository.build()
+    targets = {
+        (use.inside, use.path): repository.db.execute(
+            "SELECT f.path FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst JOIN files f ON "
+            "f.id=d.id>>20 WHERE s.qualified='f' AND d.name='Error'"
+        ).fetchall()
+        for use in ask.uses(repository.db, "Error")
+    }
+    assert targets[("f", "src/deep/leaf.rs")] == [("src/deep/mod.rs",)]
+    assert users(repository, "Mine", "certain") == {"src/deep/leaf.rs:tests::t"}
+    assert users(repository, "Flags.Parse", "certain") == {"cmd/flags.go:Command.run"}
+    assert users(repository, "Command.Name", "certain") == {"cmd/flags.go:Command.run"}
+    assert users(repository, "Other.Name") == set()
+    assert users(repository, "hide", "certain") == {"web/main.ts:main"}
+    assert users(repository, "show", "certain") == {"web/main.ts:main"}
+
+
+def test_macros_that_stand_for_statements_hide_no_definition(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": (
+                'DECLARE_DISPATCH(copy_fn, copy_stub)\nstruct A {\n  template <typename T>\n  OLD_MESSAGE("use b()")\n  int a();\n'
+                '  int b(const List& x = {});\n};\nint f() {\n  CHECK_IT(1, "not a name")\n  auto m = g()\n#ifdef X\n      .h()\n#endif\n      .k();\n  return m;\n}\n'
+            ),
+        }
+    )
+    repository.build()
+    rows = repository.db.execute("SELECT qualified, kind FROM symbols WHERE kind<>'file' ORDER BY id").fetchall()
+    assert rows == [("A", "struct"), ("A::a", "method"), ("A::b", "method"), ("f", "function")]
+    names = {row[0] for row in repository.db.execute("SELECT name FROM refs")}
+    assert {"DECLARE_DISPATCH", "copy_stub", "CHECK_IT"} <= names
+    assert "name" not in names
+
+
+def test_keyword_pages_list_used_names_with_their_definitions(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "edge.h": "struct Edge { int number; };\n",
+            "use.cpp": '#include "edge.h"\nint f(Edge edge, PyObject* object) { return edge.number + PyLong_AsLong(object); }\n',
+        }
+    )
+    repository.build()
+    page = repository.page("use.cpp_kw.md")
+    used = page.partition("## Used names")[2].partition("## Concepts")[0]
+    assert "- `Edge` → [`Edge`](edge.h_docs.md#" in used
+    assert "- `number` → [`Edge::number`](edge.h_docs.md#" in used
+    assert "`PyLong_AsLong`, `PyObject`" in used
+    assert "`edge`, `object`" in used
+    assert page.index("### Functions") < page.index("## Used names")
+
+
+def test_a_variable_of_a_source_file_needs_a_declaration(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.cpp": "int hidden = 1;\nint shown = 2;\n",
+            "a.h": "extern int shown;\n",
+            "b.cpp": '#include "a.h"\nint f() { return hidden + shown; }\n#define TWICE(hidden) 2\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "hidden") == set()
+    assert users(repository, "shown", "certain") == {"b.cpp:f"}
+
+
+def test_the_name_of_a_base_means_the_class(make_repository: Make) -> None:
+    repository = make_repository(
+        {"a.cpp": "struct Base { Base(int); int go(); };\nstruct Derived : public Base { Base* next; };\n"}
+    )
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT d.kind FROM edges e JOIN symbols d ON d.id=e.dst JOIN symbols s ON s.id=e.src WHERE d.name='Base'"
+    )
+    assert {row[0] for row in rows} == {"struct"}
+
+
+def test_an_enumerator_is_seen_in_the_scope_of_its_enumeration(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "namespace n { enum Mode { constant, linear }; }\n",
+            "b.cpp": '#include "a.h"\nint f(int constant_);\nint g() { return constant; }\nnamespace n { int h() { return linear; } }\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "constant") == set()
+    assert users(repository, "linear", "certain") == {"b.cpp:n::h"}
+
+
+def test_a_macro_of_two_headers_is_certain_in_neither(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "#define LIMIT 1\n",
+            "b.h": "#define LIMIT 2\n",
+            "c.h": "#define ONLY 2\n",
+            "u.cpp": "int f() { return LIMIT + ONLY; }\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "LIMIT", "certain") == set()
+    assert users(repository, "LIMIT", "candidate") == {"u.cpp:f"}
+    assert users(repository, "ONLY", "certain") == {"u.cpp:f"}
+
+
+def test_kernels_and_calls_of_an_operator_keep_its_overloads_apart(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "native_functions.yaml": (
+                "- func: most(Tensor self) -> Tensor\n\n"
+                "- func: most.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)\n"
+            ),
+            "k.cpp": "namespace at::native { int most(int x) { return x; }\nint most_out(int x, int y) { return y; } }\n",
+            "k.cu": "namespace at::native { inline int most(int x, int y) { return x; } }\n",
+            "c.cpp": "int plain(int x) { return at::most(x); }\nint writing(int x) { return at::most_out(x, x); }\n",
+        }
+    )
+    repository.build()
+    rows = repository.db.execute(
+        "SELECT s.name, f.path, d.name FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+        "JOIN files f ON f.id=d.id>>20 WHERE s.kind='operator' AND d.kind='function'"
+    )
+    assert set(rows) == {("most", "k.cpp", "most"), ("most.out", "k.cpp", "most_out")}
+    rows = repository.db.execute(
+        "SELECT s.name, d.name FROM edges e JOIN symbols s ON s.id=e.src JOIN symbols d ON d.id=e.dst "
+        "WHERE d.kind='operator' AND e.certainty>1"
+    )
+    assert set(rows) == {("plain", "most"), ("writing", "most.out")}

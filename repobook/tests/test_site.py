@@ -30,8 +30,8 @@ TREE: Files = {
 }
 # The elements that our own code writes.
 KNOWN = set(
-    "html head meta title link script body header nav main a div p span button input kbd ol ul li h1 h2 h3 h4 code pre "
-    "i strong table thead tbody tr th td details summary".split()
+    "html head meta title link script body header nav main a div p span button input kbd ol ul li h1 h2 h3 h4 h5 code pre "
+    "svg path rect text i strong table thead tbody tr th td details summary".split()
 )
 
 

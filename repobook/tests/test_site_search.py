@@ -143,7 +143,16 @@ def test_ranking() -> None:
         ]
     )
     found = ask(
-        scripts, "unpack", "Unpack", "SavedVariable::unpack", "saved unpack", "hook", "runun", "npack", "UNPACK_H"
+        scripts,
+        "unpack",
+        "Unpack",
+        "SavedVariable::unpack",
+        "saved unpack",
+        "hook",
+        "runun",
+        "npack",
+        "zzzzz",
+        "UNPACK_H",
     )
     # The very name, best kind and most used first; then but for case; then beginnings; then words inside; tests last.
     assert names(found["unpack"]) == [
@@ -154,7 +163,10 @@ def test_ranking() -> None:
     assert names(found["saved unpack"]) == ["SavedVariable::unpack"]
     assert names(found["hook"]) == ["unpack_hook"]
     assert names(found["runun"]) == ["run_unpack"]
-    assert found["npack"] == []
+    assert found["npack"] and all(row["misspelled"] for row in found["npack"]), (
+        "no word begins so, but some are like it"
+    )
+    assert found["zzzzz"] == []
     assert names(found["UNPACK_H"]) == ["unpack_hook"]
     assert found["hook"][0]["href"] == "pkg/file1.py_docs.html#d-unpack_hook"
 

@@ -1,24 +1,32 @@
-"""Answers in plain text for assistants: each within a budget of tokens, each saying what is uncertain or left off."""
+"""Answers in plain text for assistants: each within a budget of tokens, each naming what is uncertain or left off."""
 
 import sqlite3
 from pathlib import Path
 
 from repobook import ask, impact
+from repobook.config import ConfigError
 from repobook.model.schema import FILE_SHIFT
+from repobook.naming import page_name
 
 # Characters per token, on the safe side for code.
 _PER_TOKEN = 3
-DEFAULT_BUDGET = 2000
+DEFAULT_BUDGET = 2000  # tokens
+_LEAST = 80  # tokens: below this, not even the line about the budget fits
+_LAST_LINE = 170  # characters of that line
 
 
 def fit(lines: list[str], budget: int, rest: str = "lines") -> str:
-    """As many lines as the budget allows; what is left off is counted."""
-    room = max(budget, 50) * _PER_TOKEN
+    """As many lines as the budget allows, and the number of lines that it leaves off."""
+    budget = max(budget, _LEAST)
+    room = budget * _PER_TOKEN
     shown: list[str] = []
     for at, line in enumerate(lines):
         room -= len(line) + 1
-        if room < 60 and at < len(lines) - 1:
-            shown.append(f"… {len(lines) - at} more {rest} left off; ask for less or with a larger budget")
+        if room < _LAST_LINE and at < len(lines) - 1:
+            shown.append(
+                f"… {len(lines) - at} more {rest} left off: the budget of {budget} tokens (about "
+                f"{budget * _PER_TOKEN} characters) is spent; ask for less, or with a larger budget"
+            )
             break
         shown.append(line)
     return "\n".join(shown)
@@ -31,10 +39,15 @@ def search(db: sqlite3.Connection, words: str, budget: int = DEFAULT_BUDGET) -> 
     return fit([f"{row.path}:{row.line}: {row.kind} {row.qualified}" for row in found], budget, "matches")
 
 
+def _unknown(db: sqlite3.Connection, name: str) -> str:
+    similar = ask.suggest(db, name)
+    return f"no definition of {name!r} in this tree" + (f"; similar names: {', '.join(similar)}" if similar else "")
+
+
 def definition(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> str:
     found = ask.find(db, name, 30)
     if not found:
-        return f"no definition of {name!r} in this tree"
+        return _unknown(db, name)
     lines = []
     if len({row.qualified for row in found}) > 1:
         lines.append(
@@ -65,7 +78,7 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, budget: in
     if not found:
         places = ask.occurrences(db, name.rpartition("::")[2].rpartition(".")[2], 200)
         if not places:
-            return f"no use of {name!r} in this tree"
+            return f"no use of {name!r} in this tree" if ask.find(db, name, 1) else _unknown(db, name)
         lines = [f"no use of {name!r} could be resolved; the name occurs at:"]
         lines += [f"{path}:{line}" for path, line in places]
     return fit(lines, budget, "uses")
@@ -75,7 +88,7 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
     """What a change of a symbol can touch: its users, theirs, and the tests among them."""
     found = ask.find(db, name, 50)
     if not found:
-        return f"no definition of {name!r} in this tree"
+        return _unknown(db, name)
     level = {row.id for row in found}
     seen = set(level)
     lines: list[str] = []
@@ -109,12 +122,16 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
 
 
 def diff(db: sqlite3.Connection, root: Path, revision: str, budget: int = DEFAULT_BUDGET) -> str:
-    return fit(impact.of_revision(db, root, revision).text(), budget)
+    """What the changes since a revision touch; a comparison that git cannot make is an answer too."""
+    try:
+        return fit(impact.of_revision(db, root, revision).text(), budget)
+    except ConfigError as error:
+        return str(error).removeprefix("repobook: ")
 
 
 def page(output: Path, path: str, section: str = "", budget: int = DEFAULT_BUDGET) -> str:
     """The page of a file, or one section of it, without the embedded source."""
-    target = (output / f"{path}_docs.md").resolve()
+    target = (output / page_name(path)).resolve()
     if not target.is_relative_to(output.resolve()) or not target.is_file():
         return f"no page for {path!r}; paths are relative to the repository"
     text = target.read_text(encoding="utf-8")

@@ -10,6 +10,8 @@ from repobook.reading.facts import unpack
 
 # Of a plain name with more definitions than this (`__init__`), the most used count.
 _DEFINITIONS = 500
+# Words that may stand in for a misspelled one.
+_NEAR = 4
 
 
 @dataclass(slots=True)
@@ -108,16 +110,87 @@ def occurrences(db: sqlite3.Connection, name: str, limit: int = 200) -> list[tup
 
 
 def search(db: sqlite3.Connection, words: str, limit: int = 20) -> list[Definition]:
-    """Names and parts of names (`saved var` finds SavedVariable), and words of documentation, best first."""
+    """Names and parts of names (`saved var` finds SavedVariable), and words of documentation, best first.
+
+    Words that occur nowhere are taken for misspelled: the nearest words of the tree stand in for them.
+    """
     parts = re.findall(r"\w+", words.lower())
     if not parts:
         return []
-    query = " ".join(f'"{part}"*' for part in parts)
+    found = _match(db, [[part] for part in parts], limit)
+    return found or _match(db, [_correct(db, part) for part in parts], limit)
+
+
+def _match(db: sqlite3.Connection, choices: list[list[str]], limit: int) -> list[Definition]:
+    """Symbols with one word of each choice; the first word of a choice is the best."""
+    if not all(choices):
+        return []
+    query = " AND ".join("(" + " OR ".join(f'"{word}"*' for word in words) + ")" for words in choices)
     rows = db.execute(
         "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM search "
         f"JOIN symbols s ON s.id=search.rowid JOIN files f ON f.id=s.id>>{FILE_SHIFT} WHERE search MATCH ? "
         "ORDER BY bm25(search, 10.0, 4.0, 1.0) - MIN(s.uses, 1000) / 500.0 - (LOWER(s.name)=?) * 20, f.test, "
         "LENGTH(s.name), f.path LIMIT ?",
-        (query, "".join(parts), limit),
+        (query, "".join(words[0] for words in choices), limit),
     )
     return [Definition(*row) for row in rows]
+
+
+def allowed_errors(length: int) -> int:
+    """Letters of a word that may be wrong."""
+    if length < 4:
+        return 0
+    return 1 if length < 8 else 2
+
+
+def count_errors(one: str, two: str, most: int) -> int:
+    """Letters that differ, are missing, are too many or are exchanged with their neighbour; `most + 1` stands for more.
+
+    This is the optimal string alignment distance.
+    """
+    if abs(len(one) - len(two)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(two) + 1))
+    for at, letter in enumerate(one, 1):
+        above, before, row = before, row, [at]
+        for place, other in enumerate(two, 1):
+            cost = min(before[place] + 1, row[-1] + 1, before[place - 1] + (letter != other))
+            if at > 1 and place > 1 and letter == two[place - 2] and one[at - 2] == other:
+                cost = min(cost, above[place - 2] + 1)
+            row.append(cost)
+        if min(row) > most:
+            return most + 1
+    return min(row[-1], most + 1)
+
+
+def _correct(db: sqlite3.Connection, word: str) -> list[str]:
+    """The word itself if it occurs, or else the nearest words of names and documentation; [] if none is near."""
+    if db.execute("SELECT 1 FROM search WHERE search MATCH ? LIMIT 1", (f'"{word}"*',)).fetchone():
+        return [word]
+    most = allowed_errors(len(word))
+    if not most:
+        return []
+    rows = _vocabulary(db).execute(
+        "SELECT term, doc FROM temp.vocabulary WHERE LENGTH(term) BETWEEN ? AND ?", (len(word) - most, len(word) + most)
+    )
+    near = []
+    for term, count in rows:
+        errors = count_errors(word, term, most)
+        if errors <= most:
+            near.append((errors, term[:1] != word[:1], -count, term))
+    return [term for _, _, _, term in sorted(near)[:_NEAR]]
+
+
+def _vocabulary(db: sqlite3.Connection) -> sqlite3.Connection:
+    """The words of the search index as a table. It is temporary: nothing is written to the model."""
+    db.execute("PRAGMA query_only=0")
+    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'search', 'row')")
+    return db
+
+
+def suggest(db: sqlite3.Connection, name: str, most: int = 5) -> list[str]:
+    """Qualified names like one that the tree does not define."""
+    last = name.rpartition("::")[2].rpartition(".")[2]
+    found = [row for row in search(db, last, 40) if row.kind != "file"]
+    return list(dict.fromkeys(row.qualified for row in found))[:most]

@@ -1,7 +1,7 @@
-"""Building the book: what changed is read, resolved and written; the rest is left alone.
+"""Building the model: read and resolve the files that changed; the rest stays as it is.
 
-The model is one transaction, and the pages to write are listed in it: a build that is interrupted leaves the old
-pages whole, and the next build writes what was left.
+An update is one transaction, and it lists the pages to write. A model that begins from nothing is built beside the old
+one and replaces it when it is whole. So an interrupted build leaves a whole book, and the next build writes the rest.
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repobook import history, workers
-from repobook.config import Config
+from repobook.config import Config, ConfigError
 from repobook.discover import MARK, Entry, discover
 from repobook.languages import C_FAMILY, language_of
 from repobook.model import store
@@ -19,7 +19,10 @@ from repobook.model.schema import VERSION
 from repobook.naming import group_of
 from repobook.reading.macros import DEFINERS, Macros, attribute_macros
 from repobook.reading.worker import Setting, Task, content_digest, macros_task, read_task, start
-from repobook.resolving.update import Before, resolve_all, resolve_changes
+from repobook.resolving.update import UNFINISHED, Before, resolve_all, resolve_changes
+
+# Files whose presence decides how tests are run, as patterns of GLOB.
+RUNNERS = ("Cargo.toml", "package.json", "vitest.*", "jest.config*", "pom.xml", "build.gradle*")
 
 Progress = Callable[[str, int, int], None]
 
@@ -44,81 +47,222 @@ def database(output: Path) -> Path:
     return output / MARK / "model.sqlite"
 
 
+def open_model(output: Path) -> sqlite3.Connection:
+    """The model of a book for reading; a book that is missing or not whole is bad input."""
+    if not database(output).exists():
+        raise ConfigError(f"repobook: no book at {output}; run `repobook build` first, or name its folder with -o")
+    db = store.connect(database(output), readonly=True)
+    if store.get_meta(db, "stamp") in ("", UNFINISHED):
+        db.close()
+        raise ConfigError(
+            f"repobook: the book at {output} is not whole: a build is running or was interrupted; "
+            "`repobook build` completes it"
+        )
+    return db
+
+
 def silent(stage: str, done: int, total: int) -> None:
-    """A progress that nobody watches."""
+    """No progress report."""
+
+
+def check_places(root: Path, output: Path) -> None:
+    """Refuse a folder for the book where building it would damage other files."""
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"repobook: {output} is a file; -o names the folder of the book")
+    book, tree = os.path.realpath(output), os.path.realpath(root)
+    if (tree + os.sep).startswith(book.rstrip(os.sep) + os.sep):
+        raise ConfigError(
+            f"repobook: {output} holds the repository; name a folder of its own for the book, such as {root / 'book'}"
+        )
+    if output.is_dir() and not (output / MARK).is_dir() and any(output.iterdir()):
+        raise ConfigError(
+            f"repobook: {output} is not empty and is no book of repobook; name a new folder with -o, "
+            "so that no file is overwritten"
+        )
 
 
 def build_model(
     root: Path, output: Path, config: Config, jobs: int = 1, progress: Progress = silent
 ) -> tuple[sqlite3.Connection, Outcome]:
-    """Bring the model up to date with the tree; pages are written by `repobook.pages.writer`."""
+    """Bring the model up to date with the tree; `repobook.pages.writer` writes the pages.
+
+    The caller holds the lock of the book.
+    """
+    check_places(root, output)
     outcome = Outcome()
     stamp = VERSION + repr(config)
-    db, fresh = _open(output, stamp)
+    db = _open_current(output, stamp)
     listing = discover(root, config, output)
     outcome.problems += listing.problems
     outcome.files = len(listing.entries)
-    tasks, deleted = changes(db, listing.entries, root)
-    if not tasks and not deleted and not fresh:
-        outcome.changed = history.update(db, root, config.history)
-        return db, outcome
-    cold = fresh or len(tasks) > outcome.files // 2
-    if cold and not fresh:
-        # So much changed that starting from nothing is quicker.
+    tasks, deleted = changes(db, listing.entries, root) if db is not None else ([], [])
+    if db is not None and len(tasks) > outcome.files // 2:
+        # Starting from nothing is quicker after so many changes.
         db.close()
-        db, _ = _open(output, "")
-        tasks, deleted = changes(db, listing.entries, root)
-    setting = Setting(str(root), config, Macros())
+        db = None
+    to_source = way_to_source(root, output)
+    if db is None:
+        db = _open_new(output)
+        tasks, _ = changes(db, listing.entries, root)
+        _read_anew(db, tasks, Setting(str(root), config, Macros()), jobs, outcome, progress)
+        outcome.changed |= history.update(db, root, config.history)
+        _set_facts(db, stamp=stamp, root=str(root.resolve()), to_source=to_source, unwritten="all")
+        store.set_meta(db, "runners", _test_runners(db))
+        return _publish(db, output), outcome
+    if tasks or deleted:
+        _read_changes(db, tasks, deleted, Setting(str(root), config, Macros()), jobs, outcome, progress)
+    outcome.changed |= history.update(db, root, config.history)
+    runners = _test_runners(db)
+    if (
+        store.get_meta(db, "unwritten")
+        or store.get_meta(db, "to_source") != to_source
+        or store.get_meta(db, "runners") != runners
+    ):
+        # The pages of the last full build were not all written, the book was moved, or tests are run otherwise.
+        outcome.everything = True
+        outcome.changed = {row[0] for row in db.execute("SELECT id FROM files")}
+    _set_facts(db, stamp=stamp, root=str(root.resolve()), to_source=to_source, runners=runners)
+    return db, outcome
+
+
+def _test_runners(db: sqlite3.Connection) -> str:
+    """The build files that decide how tests are run; the pages of all files name the command."""
+    names = " OR ".join(f"path GLOB '*{name}'" for name in RUNNERS)
+    return "\n".join(row[0] for row in db.execute(f"SELECT path FROM files WHERE {names} ORDER BY path"))
+
+
+def way_to_source(root: Path, output: Path) -> str:
+    """The relative path from the book to the tree, through no symbolic link."""
+    return os.path.relpath(os.path.realpath(root), os.path.realpath(output))
+
+
+def _set_facts(db: sqlite3.Connection, **facts: str) -> None:
+    for key, value in facts.items():
+        if store.get_meta(db, key) != value:
+            store.set_meta(db, key, value)
+
+
+def _read_anew(
+    db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int, outcome: Outcome, progress: Progress
+) -> None:
+    """Read and resolve the whole tree into an empty model."""
+    tasks = _with_macros(db, tasks, setting, jobs)
+    store.drop_indexes(db)
+    store.journal(db, False)
+    _read(db, tasks, setting, jobs, True, outcome, progress)
+    outcome.read = len(tasks)
+    progress("indexing", 0, 1)
+    store.journal(db, True)
+    outcome.changed = resolve_all(db, jobs, progress)
+    outcome.everything = True
+
+
+def _read_changes(
+    db: sqlite3.Connection,
+    tasks: list[Task],
+    deleted: list[int],
+    setting: Setting,
+    jobs: int,
+    outcome: Outcome,
+    progress: Progress,
+) -> None:
+    """Read the files that changed, and resolve the references that the change can touch."""
     tasks = _with_macros(db, tasks, setting, jobs)
     known = {row[0] for row in db.execute("SELECT id FROM files")}
     new_files = [task for task in tasks if task.file not in known]
     outcome.folders = {"", *(task.path.rpartition("/")[0] for task in new_files)}
     for file in deleted:
         outcome.folders.add(str(db.execute("SELECT folder FROM files WHERE id=?", (file,)).fetchone()[0]))
-    before = Before() if cold else Before.of(db, [task.file for task in tasks], deleted)
+    before = Before.of(db, [task.file for task in tasks], deleted)
     for file in deleted:
         store.remove(db, file, with_file=True)
-    if cold:
-        store.drop_indexes(db)
-        store.journal(db, False)
-    read = _read(db, tasks, setting, jobs, cold, outcome, progress)
+    read = _read(db, tasks, setting, jobs, False, outcome, progress)
     outcome.read, outcome.deleted = len(tasks), len(deleted)
-    if cold:
-        progress("indexing", 0, 1)
-        store.journal(db, True)
-        outcome.changed = resolve_all(db, jobs, progress)
-        outcome.everything = True
-    else:
-        touched = resolve_changes(db, read, before, bool(deleted or new_files), jobs, progress)
-        outcome.changed = touched.files
-        outcome.groups = {group_of(name) for name in touched.names}
-        for file in touched.folders:
-            row = db.execute("SELECT folder FROM files WHERE id=?", (file,)).fetchone()
-            outcome.folders.update(row or ())
-    outcome.changed |= history.update(db, root, config.history)
-    store.set_meta(db, "stamp", stamp)
-    store.set_meta(db, "root", str(root.resolve()))
-    return db, outcome
+    touched = resolve_changes(db, read, before, bool(deleted or new_files), jobs, progress)
+    outcome.changed = touched.files
+    outcome.groups = {group_of(name) for name in touched.names}
+    for file in touched.folders:
+        row = db.execute("SELECT folder FROM files WHERE id=?", (file,)).fetchone()
+        outcome.folders.update(row or ())
 
 
-def _open(output: Path, stamp: str) -> tuple[sqlite3.Connection, bool]:
-    """The model of a book, and whether it starts from nothing."""
-    (output / MARK).mkdir(parents=True, exist_ok=True)
-    path = database(output)
+# Files that SQLite keeps beside a database.
+_SIDES = ("-wal", "-shm", "-journal")
+
+
+def _open_current(output: Path, stamp: str) -> sqlite3.Connection | None:
+    """The model of a book, or None if this build cannot go on from it."""
+    if not database(output).exists():
+        return None
     try:
-        db = store.connect(path)
+        db = store.connect(database(output))
         if store.get_meta(db, "stamp") == stamp:
-            return db, False
-        # What the old book wrote is still known, so that pages of files that are gone can go.
-        pages = db.execute("SELECT path, file, digest FROM pages").fetchall()
+            return db
         db.close()
     except sqlite3.DatabaseError:
-        pages = []
-    for ending in ("", "-wal", "-shm"):
-        Path(str(path) + ending).unlink(missing_ok=True)
+        pass
+    return None
+
+
+def _open_new(output: Path) -> sqlite3.Connection:
+    """An empty model beside the one of the book, which stays as it is until the new one is whole."""
+    path = _new_database(output)
+    remove_model(path)
     db = store.connect(path)
-    db.executemany("INSERT INTO pages VALUES(?,?,?)", pages)
-    return db, True
+    # The pages of the old book are still known, so that those of deleted files can be removed.
+    db.executemany("INSERT INTO pages VALUES(?,?,?)", _known_pages(database(output)))
+    return db
+
+
+def _known_pages(path: Path) -> list[tuple[object, ...]]:
+    if not path.exists():
+        return []
+    try:
+        db = store.connect(path)
+        try:
+            return db.execute("SELECT path, file, digest FROM pages").fetchall()
+        finally:
+            db.close()
+    except sqlite3.DatabaseError:
+        return []
+
+
+def _new_database(output: Path) -> Path:
+    return database(output).with_name("model.new.sqlite")
+
+
+def remove_model(path: Path) -> None:
+    for ending in ("", *_SIDES):
+        Path(str(path) + ending).unlink(missing_ok=True)
+
+
+def forget_model(output: Path) -> None:
+    """Remove a model that is damaged; keep the list of pages if it can still be read."""
+    pages = _known_pages(database(output))
+    remove_model(database(output))
+    db = store.connect(database(output))
+    with db:
+        db.executemany("INSERT INTO pages VALUES(?,?,?)", pages)
+    db.close()
+
+
+def _publish(db: sqlite3.Connection, output: Path) -> sqlite3.Connection:
+    """Put a new model in the place of the old one, in one step for those who read it."""
+    db.commit()
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    path = database(output)
+    try:
+        old = store.connect(path)
+        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        old.close()
+    except sqlite3.DatabaseError:
+        pass
+    # A log of the old model must not be taken for one of the new.
+    for ending in _SIDES:
+        Path(str(path) + ending).unlink(missing_ok=True)
+    os.replace(_new_database(output), path)
+    return store.connect(path)
 
 
 def changes(db: sqlite3.Connection, entries: list[Entry], root: Path) -> tuple[list[Task], list[int]]:

@@ -7,32 +7,74 @@ import os
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from repobook import __version__, ask
 from repobook.config import Config, ConfigError
+from repobook.naming import page_name
+from repobook.workers import WorkerError
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    """Run a command. Exit codes: 0 done, 1 nothing found or a failed check, 2 bad input, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
     except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
+        return _say(str(error), 2)
+    except WorkerError as error:
+        return _say(str(error), 1)
+    except sqlite3.Error as error:
+        return _say(f"repobook: the model of the book cannot be used: {error}; `repobook build` makes it anew", 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _say(f"repobook: {place}{error.strerror or error}", 2)
     except KeyboardInterrupt:
-        print(
-            "\nrepobook: interrupted; the book on disk is whole, and the next build goes on from here", file=sys.stderr
-        )
-        return 130
+        return _say("\nrepobook: interrupted; the book on disk is whole, and the next build writes the rest", 130)
+
+
+def _say(line: str, status: int) -> int:
+    print(line, file=sys.stderr)
+    return status
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help explains\n")
+
+
+def _count(least: int, most: int | None = None) -> Callable[[str], int]:
+    """The type of an option: a whole number in a range."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least or (most is not None and number > most):
+            limits = f"of {least} or more" if most is None else f"from {least} to {most}"
+            raise argparse.ArgumentTypeError(f"expected a whole number {limits}, not {text!r}")
+        return number
+
+    return read
+
+
+def _text(text: str) -> str:
+    """The type of an argument that may not be empty."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a name, not an empty text")
+    return text
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("repobook", description="A book of any repository.")
+    parser = _Parser("repobook", description="A book of any repository.")
     parser.add_argument("--version", action="version", version=f"repobook {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -44,10 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     build = command("build", _build, "build or update the book of a repository")
     build.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
     build.add_argument(
-        "-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes (default: all cores)"
+        "-j", "--jobs", type=_count(1), default=os.cpu_count() or 1, help="worker processes (default: all cores)"
     )
     build.add_argument("--html", action="store_true", help="write the static HTML site too, in html/ of the book")
     build.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    build.add_argument("--no-wait", action="store_true", help="fail if another process is writing this book")
     _output(build)
     for name, run, text in (
         ("find", _find, "where a name is defined"),
@@ -55,9 +98,9 @@ def _parser() -> argparse.ArgumentParser:
         ("callers", _uses, "who calls a function"),
     ):
         query = command(name, run, text)
-        query.add_argument("name")
+        query.add_argument("name", type=_text)
         query.add_argument("--path", default=".", help="the repository (default: this folder)")
-        query.add_argument("--limit", type=int, default=50)
+        query.add_argument("--limit", type=_count(1), default=50)
         query.set_defaults(calls=name == "callers")
         _output(query)
     check = command("check", _check, "fail on stale pages, dead links or, if asked, undocumented public names")
@@ -71,22 +114,22 @@ def _parser() -> argparse.ArgumentParser:
     hook.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
     _output(hook)
     page = command("page", _page, "print the page of a file")
-    page.add_argument("file", help="path of the file in the repository")
+    page.add_argument("file", type=_text, help="path of the file in the repository")
     page.add_argument("--keywords", action="store_true", help="the keyword page instead")
     page.add_argument("--path", default=".", help="the repository (default: this folder)")
     _output(page)
     diff = command("diff", _diff, "which pages, symbols and tests the changes since a revision touch")
-    diff.add_argument("revision")
+    diff.add_argument("revision", type=_text)
     diff.add_argument("--path", default=".", help="the repository (default: this folder)")
     _output(diff)
     search = command("search", _search, "names, notes and documentation that match words")
-    search.add_argument("words", nargs="+")
+    search.add_argument("words", nargs="+", type=_text)
     search.add_argument("--path", default=".", help="the repository (default: this folder)")
-    search.add_argument("--limit", type=int, default=20)
+    search.add_argument("--limit", type=_count(1), default=20)
     _output(search)
     serve = command("serve", _serve, "show the site on this machine, with live search")
     serve.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
-    serve.add_argument("--port", type=int, default=8765)
+    serve.add_argument("--port", type=_count(0, 65535), default=8765)
     _output(serve)
     mcp = command("mcp", _mcp, "answer an assistant over stdio (Model Context Protocol)")
     mcp.add_argument("--path", default=".", help="the repository (default: this folder)")
@@ -111,13 +154,9 @@ def _places(arguments: argparse.Namespace) -> tuple[Path, Path, Config]:
 
 
 def open_model(arguments: argparse.Namespace) -> sqlite3.Connection:
-    from repobook.build import database
-    from repobook.model import store
+    from repobook import build
 
-    _, output, _ = _places(arguments)
-    if not database(output).exists():
-        raise ConfigError(f"repobook: no book at {output}; run `repobook build` first, or name its folder with -o")
-    return store.connect(database(output), readonly=True)
+    return build.open_model(_places(arguments)[1])
 
 
 class _Bar:
@@ -146,23 +185,26 @@ class _Bar:
             print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
 
 
+def _warn(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def _build(arguments: argparse.Namespace) -> int:
-    from repobook.build import build_model
-    from repobook.pages.writer import write_pages
+    from repobook.book import update_book
+    from repobook.site.build import site_of, write_site
 
     root, output, config = _places(arguments)
     gc.disable()  # a build makes millions of rows that stay until it ends, and no cycles worth looking for
     bar = _Bar(arguments.quiet)
     start = time.monotonic()
-    db, outcome = build_model(root, output, config, arguments.jobs, bar)
-    write_pages(db, root, output, config, arguments.jobs, outcome, bar)
-    site = ""
-    if arguments.html:
-        from repobook.site.build import site_of, write_site
+    title = config.title or root.resolve().name
 
-        write_site(db, root, output, config.title or root.resolve().name, arguments.jobs, bar)
-        site = f" and {site_of(output)}"
-    db.close()
+    def write(db: sqlite3.Connection) -> None:
+        write_site(db, root, output, title, arguments.jobs, bar)
+
+    then = write if arguments.html else None
+    outcome = update_book(root, output, config, arguments.jobs, bar, then, not arguments.no_wait, _warn)
+    site = f" and {site_of(output)}" if arguments.html else ""
     bar.end()
     took = time.monotonic() - start
     for problem in outcome.problems:
@@ -189,7 +231,10 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _find(arguments: argparse.Namespace) -> int:
-    found = ask.find(open_model(arguments), arguments.name, arguments.limit)
+    db = open_model(arguments)
+    found = ask.find(db, arguments.name, arguments.limit)
+    if not found:
+        _suggest(db, arguments.name)
     if arguments.json:
         print(json.dumps([row.row() for row in found]))
     else:
@@ -198,8 +243,17 @@ def _find(arguments: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
+def _suggest(db: sqlite3.Connection, name: str) -> None:
+    """Say that a name is not defined, and which names are like it."""
+    similar = ask.suggest(db, name)
+    _warn(f"repobook: no definition of {name!r}" + (f"; similar names: {', '.join(similar)}" if similar else ""))
+
+
 def _uses(arguments: argparse.Namespace) -> int:
-    found = ask.uses(open_model(arguments), arguments.name, arguments.calls, arguments.limit)
+    db = open_model(arguments)
+    found = ask.uses(db, arguments.name, arguments.calls, arguments.limit)
+    if not found and not ask.find(db, arguments.name, 1):
+        _suggest(db, arguments.name)
     if arguments.json:
         print(json.dumps([row.row() for row in found]))
     else:
@@ -241,7 +295,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     _, output, _ = _places(arguments)
-    name = Path(arguments.file).as_posix() + ("_kw.md" if arguments.keywords else "_docs.md")
+    name = page_name(Path(arguments.file).as_posix(), "_kw.md" if arguments.keywords else "_docs.md")
     page = output / name
     if ".." in Path(arguments.file).parts or not page.is_file():
         raise ConfigError(
@@ -286,14 +340,16 @@ def _mcp(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    from repobook.lock import lock_book
     from repobook.serve import make_server
     from repobook.site.build import open_database, write_site
 
     root, output, config = _places(arguments)
     open_model(arguments).close()
-    db = open_database(output)
-    write_site(db, root, output, config.title or root.resolve().name, os.cpu_count() or 1, _Bar(False))
-    db.close()
+    with lock_book(output, tell=_warn):
+        db = open_database(output)
+        write_site(db, root, output, config.title or root.resolve().name, os.cpu_count() or 1, _Bar(False))
+        db.close()
     server = make_server(output, arguments.port)
     print(f"http://127.0.0.1:{server.server_address[1]}/index.html (Ctrl-C ends it)", flush=True)
     try:
@@ -308,5 +364,5 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _hook(arguments: argparse.Namespace) -> int:
     """Build quietly, then check: a commit leaves a book that is whole."""
     shared = argparse.Namespace(path=arguments.path, output=arguments.output, json=arguments.json)
-    _build(argparse.Namespace(**vars(shared), jobs=os.cpu_count() or 1, quiet=True, html=False))
+    _build(argparse.Namespace(**vars(shared), jobs=os.cpu_count() or 1, quiet=True, html=False, no_wait=False))
     return _check(argparse.Namespace(**vars(shared), undocumented=None, no_links=False))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class ConfigError(ValueError):
-    pass
+    """Bad input. The message is one line for the user."""
 
 
 @dataclass(slots=True)
@@ -56,6 +56,8 @@ class Config:
                 raise ConfigError(
                     f"repobook: setting {key!r} in {where} must be a {type(current).__name__}, not {value!r}"
                 )
+            if isinstance(value, int) and value < 0:
+                raise ConfigError(f"repobook: setting {key!r} in {where} must be 0 or more, not {value}")
             setattr(config, name, value)
         for row in config.definers:
             name, mark, kind = row.partition("=")

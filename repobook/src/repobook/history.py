@@ -28,7 +28,18 @@ class _Record:
 
 
 def git(root: Path, *arguments: str) -> str | None:
-    """The output of a git command that reads, or None where there is no git or no repository."""
+    """The output of a git command that reads; None if git is not installed or fails."""
+    try:
+        return run_git(root, *arguments)
+    except GitError:
+        return None
+
+
+class GitError(RuntimeError):
+    """Git is not installed, or it failed; the message is git's own."""
+
+
+def run_git(root: Path, *arguments: str) -> str:
     command = [
         "git",
         "--no-pager",
@@ -44,9 +55,12 @@ def git(root: Path, *arguments: str) -> str | None:
         done = subprocess.run(
             command, capture_output=True, check=False, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         )
-    except OSError:
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    except OSError as error:
+        raise GitError(f"git cannot be run: {error.strerror}") from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise GitError(next((line for line in said if line.startswith("fatal:")), said[0] if said else "git failed"))
+    return done.stdout.decode("utf-8", "replace")
 
 
 def update(db: sqlite3.Connection, root: Path, limit: int) -> set[int]:

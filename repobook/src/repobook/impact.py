@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from repobook.config import ConfigError
-from repobook.history import git
+from repobook.history import GitError, run_git
 from repobook.model.schema import FILE_SHIFT
+from repobook.naming import page_name
 
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 
@@ -41,22 +42,14 @@ class Impact:
 
 
 def of_revision(db: sqlite3.Connection, root: Path, revision: str) -> Impact:
-    if revision.startswith("-"):
+    if revision.startswith("-") or not revision.strip():
         raise ConfigError(f"repobook: {revision!r} is not a revision")
-    text = git(
-        root,
-        "diff",
-        "--no-color",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-renames",
-        "--relative",
-        "-U0",
-        revision,
-        "--",
-    )
-    if text is None:
-        raise ConfigError(f"repobook: git cannot compare {root} with {revision!r}: no git here, or no such revision")
+    options = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative", "-U0")
+    try:
+        text = run_git(root, "diff", *options, revision, "--")
+    except GitError as error:
+        reason = str(error).removeprefix("fatal: ").removeprefix("warning: ")
+        raise ConfigError(f"repobook: cannot compare {root} with {revision!r}: {reason}") from None
     return of_lines(db, changed_lines(text))
 
 
@@ -87,7 +80,7 @@ def of_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) 
         row = db.execute("SELECT id FROM files WHERE path=?", (path,)).fetchone()
         if row is None:
             continue
-        pages.update((path + "_docs.md", path + "_kw.md"))
+        pages.update((page_name(path), page_name(path, "_kw.md")))
         for symbol, kind, qualified, line in _touched(db, row[0], spans):
             impact.symbols.append(f"{path}:{line}: {kind} {qualified}")
             rows = db.execute(
@@ -103,7 +96,7 @@ def of_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) 
                     users.setdefault(src, (user_path, at, user, test))
     for user_path, at, user, test in sorted(users.values()):
         (impact.tests if test else impact.users).append(f"{user_path}:{at}: {user}")
-        pages.update((user_path + "_docs.md",))
+        pages.add(page_name(user_path))
     impact.pages = sorted(pages)
     return impact
 

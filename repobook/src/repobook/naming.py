@@ -1,5 +1,6 @@
 """Names as pages group them and as a search splits them."""
 
+import hashlib
 import re
 from functools import lru_cache
 
@@ -33,3 +34,23 @@ def group_of(name: str) -> str:
     if bare.lower().startswith("test_") and len(bare) > 5:
         return "test-" + shard_of(bare[5:])
     return shard_of(bare)
+
+
+# File systems allow 255 bytes in a name, and `_source.html` is the longest ending of a page.
+_LONGEST = 255 - len("_source.html")
+
+
+@lru_cache(1 << 16)
+def page_base(path: str) -> str:
+    """The path of a file as its pages have it: a name that leaves no room for an ending is shortened, with a digest."""
+    folder, slash, name = path.rpartition("/")
+    if len(name) * 4 <= _LONGEST or len(name.encode("utf-8", "replace")) <= _LONGEST:
+        return path
+    digest = hashlib.blake2b(path.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    short = name.encode("utf-8", "replace")[: _LONGEST - len(digest) - 1].decode("utf-8", "ignore")
+    return f"{folder}{slash}{short}~{digest}"
+
+
+def page_name(path: str, ending: str = "_docs.md") -> str:
+    """The page of a file in the book or in the site."""
+    return page_base(path) + ending

@@ -9,8 +9,6 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from repobook.model.schema import FILE_SHIFT
-
 _LEVELS = 6
 # Beyond this many symbols on the way, a path says little about what is tested.
 _VISITS = 600
@@ -55,7 +53,9 @@ class Callers:
         return found
 
 
-def tests_of(symbols: list[int], callers: Callers, tests: set[int], place: Callable[[int], tuple[int, int]]) -> Reach:
+def tests_of(
+    symbols: list[int], callers: Callers, is_test: Callable[[int], bool], place: Callable[[int], tuple[int, int]]
+) -> Reach:
     """The nearest tests that reach any of the symbols; `place` orders symbols."""
     seen = set(symbols)
     level = sorted(symbols, key=place)
@@ -67,7 +67,7 @@ def tests_of(symbols: list[int], callers: Callers, tests: set[int], place: Calla
                 if user in seen:
                     continue
                 seen.add(user)
-                if user >> FILE_SHIFT in tests:
+                if is_test(user):
                     found[user] = symbol
                 elif user & 0xFFFFF:
                     following[user] = symbol

@@ -17,6 +17,7 @@ from repobook import ask
 from repobook.build import database
 from repobook.config import ConfigError
 from repobook.model import store
+from repobook.naming import page_base
 
 HOST = "127.0.0.1"
 _NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -74,7 +75,7 @@ class Handler(SimpleHTTPRequestHandler):
         try:
             db: sqlite3.Connection = store.connect(database(self.book), readonly=True)
             try:
-                rows = [row.row() for row in ask.search(db, words, _LIMIT)]
+                rows = [row.row() | {"page": page_base(row.path)} for row in ask.search(db, words, _LIMIT)]
             finally:
                 db.close()
         except sqlite3.Error as error:

@@ -16,6 +16,7 @@ documentation tells about and the page and anchor where it does:
 
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from docutils import nodes
 from sphinx.util.nodes import split_explicit_title
 
 from repobook import __version__, ask
-from repobook.build import build_model, database, silent
+from repobook.book import update_book
+from repobook.build import database, silent
 from repobook.config import Config
 from repobook.model import store
+from repobook.naming import page_name
 from repobook.pages.markdown import slug, url
-from repobook.pages.writer import write_pages
 from repobook.site.build import FOLDER, Documentation, write_site
 
 
@@ -39,16 +41,17 @@ def _paths(app: Any) -> tuple[Path, Path]:
 def _build(app: Any) -> None:
     root, output = _paths(app)
     config = Config.load(root)
-    db, outcome = build_model(root, output, config)
-    write_pages(db, root, output, config, os.cpu_count() or 1, outcome, silent)
     documented = app.config.repobook_documented or (lambda path: ())
-    places = {
-        path: tuple((name, f"../{address}") for name, address in documented(path))
-        for (path,) in db.execute("SELECT path FROM files")
-    }
-    around = Documentation(f"../{app.config.root_doc}.html", places)
-    write_site(db, root, output, config.title or root.name, os.cpu_count() or 1, silent, around)
-    db.close()
+
+    def write(db: sqlite3.Connection) -> None:
+        places = {
+            path: tuple((name, f"../{address}") for name, address in documented(path))
+            for (path,) in db.execute("SELECT path FROM files")
+        }
+        around = Documentation(f"../{app.config.root_doc}.html", places)
+        write_site(db, root, output, config.title or root.name, os.cpu_count() or 1, silent, around)
+
+    update_book(root, output, config, os.cpu_count() or 1, then=write)
 
 
 def _copy(app: Any, exception: Exception | None) -> None:
@@ -71,11 +74,11 @@ def target_of(output: Path, text: str) -> str | None:
     db = store.connect(database(output), readonly=True)
     try:
         if db.execute("SELECT 1 FROM files WHERE path=?", (text,)).fetchone():
-            return url(f"{text}_docs.html")
+            return url(page_name(text, "_docs.html"))
         found = ask.find(db, text, 1)
     finally:
         db.close()
-    return f"{url(found[0].path)}_docs.html#{slug(found[0].qualified)}" if found else None
+    return f"{url(page_name(found[0].path, '_docs.html'))}#{slug(found[0].qualified)}" if found else None
 
 
 def _role(name: str, rawtext: str, text: str, line: int, inliner: Any, options: Any = None, content: Any = None) -> Any:

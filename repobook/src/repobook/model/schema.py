@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "17"
+VERSION = "22"
 FILE_SHIFT = 20
 
 TABLES = """
@@ -12,7 +12,8 @@ CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files(
   id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, folder TEXT NOT NULL, language TEXT NOT NULL, size INT, mtime INT,
   digest BLOB, status TEXT NOT NULL, lines INT, code INT, comment INT, errors INT, test INT, purpose TEXT, exports TEXT,
-  layer INT NOT NULL DEFAULT 0, cycle INT NOT NULL DEFAULT 0);
+  layer INT NOT NULL DEFAULT 0, cycle INT NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '',
+  locals TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS symbols(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, line INT, end_line INT, parent INT, qualified TEXT,
   signature TEXT, doc TEXT, declaration INT, bases TEXT, complexity INT, nesting INT, twin INT,
@@ -60,10 +61,12 @@ CREATE INDEX IF NOT EXISTS edges_dst ON edges(dst, certainty, kind, src, line, c
 """
 
 # Kinds of edges.
-CALLS, USES, INHERITS, BINDS = 1, 2, 3, 4
-EDGE_NAMES = {CALLS: "calls", USES: "uses", INHERITS: "inherits", BINDS: "binds"}
+CALLS, USES, INHERITS, BINDS, OVERRIDES = 1, 2, 3, 4, 5
+EDGE_NAMES = {CALLS: "calls", USES: "uses", INHERITS: "inherits", BINDS: "binds", OVERRIDES: "overrides"}
 
 # Certainty: one definition follows from the scopes and imports; the only definition of that name in the tree;
 # one of several that could be meant.
 CERTAIN, LIKELY, CANDIDATE = 3, 2, 1
+# Certainty of an edge that is no reference: a method overrides another.
+NO_USE = 0
 CERTAINTY_NAMES = {CERTAIN: "certain", LIKELY: "likely", CANDIDATE: "candidate"}

@@ -87,11 +87,11 @@ def file_row(
 ) -> Row:
     folder = path.rpartition("/")[0]
     if facts is None:
-        return (file, path, folder, language, size, mtime, digest, status, 0, 0, 0, 0, int(test), "", None)
+        return (file, path, folder, language, size, mtime, digest, status, 0, 0, 0, 0, int(test), "", None, "", "")
     exports = json.dumps(list(facts.exports)) if facts.exports is not None else None
     return (
         file, path, folder, language, size, mtime, digest, status, facts.lines, facts.code, facts.comment, facts.errors,
-        int(test), facts.purpose, exports,
+        int(test), facts.purpose, exports, facts.purpose_origin, " ".join(facts.locals),
     )  # fmt: skip
 
 
@@ -115,11 +115,11 @@ def index_words(db: sqlite3.Connection, file: int | None = None) -> None:
 def insert_file(db: sqlite3.Connection, row: Row) -> None:
     # Layer and cycle come from the graph of imports, not from reading: a file that is read again keeps them.
     db.execute(
-        "INSERT INTO files VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0) ON CONFLICT(id) DO UPDATE SET "
+        "INSERT INTO files VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,?,?) ON CONFLICT(id) DO UPDATE SET "
         "language=excluded.language, size=excluded.size, mtime=excluded.mtime, digest=excluded.digest, "
         "status=excluded.status, lines=excluded.lines, "
         "code=excluded.code, comment=excluded.comment, errors=excluded.errors, test=excluded.test, "
-        "purpose=excluded.purpose, exports=excluded.exports",
+        "purpose=excluded.purpose, exports=excluded.exports, origin=excluded.origin, locals=excluded.locals",
         row,
     )
 

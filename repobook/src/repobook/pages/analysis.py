@@ -1,60 +1,52 @@
 """Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
 
-import re
-
-from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS
+from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS, OVERRIDES
 from repobook.pages.context import Context, Symbol, Use
+from repobook.pages.kernels import list_kernels
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.pages.wording import first_sentence
 from repobook.reading.comments import NOTE_LIMIT
+from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
 _FUNCTIONS = ("function", "method", "test", "registration", "binding")
+_LISTED = (
+    ("Macros", ("macro",)),
+    ("Type aliases", ("type", "concept")),
+    ("Variables and constants", ("variable", "constant", "field", "property", "enumerator")),
+    ("Implementations", ("impl",)),
+    ("Operators", ("operator",)),
+    ("Entries", ("entry",)),
+    ("Keys", ("key", "target", "section", "rule", "label")),
+)
+# Kinds that have a section or a list of their own, and kinds that are no definitions.
+_TITLED = frozenset(
+    (*_CLASSES, *_FUNCTIONS, "namespace", "module", "package", *(kind for _, kinds in _LISTED for kind in kinds))
+)
 _CALLERS = 8
-# `1. ` numbers a list, `e.g. ` goes on.
-_SENTENCE_END = re.compile(r"(?<!\d)(?<!e\.g)(?<!i\.e)\. ")
 _DOC = 1500
 
 
 def detailed_analysis(context: Context, links: Links) -> str:
+    """Every definition of a file by kind, then its remarks and bindings."""
     parts: list[str] = []
     anchored: set[str] = set()
-    spaces = [s for s in context.symbols[1:] if s.kind in ("namespace", "module", "package")]
+    spaces = _namespaces(context, links, anchored)
     if spaces:
-        rows = {s.qualified: s for s in reversed(spaces)}
-        parts.append(
-            "### Namespaces\n\n"
-            + "\n".join(
-                f"- {_anchor(s, anchored)}{code(s.qualified)} ({_line(context, links, s.line)})"
-                for s in sorted(rows.values(), key=lambda s: (s.line, s.qualified))
-            )
-            + "\n"
-        )
+        parts.append("### Namespaces\n\n" + "\n".join(spaces) + "\n")
     classes = [s for s in context.symbols[1:] if s.kind in _CLASSES]
     if classes:
         parts.append("### Classes and types\n")
         parts += [_class(context, links, symbol, anchored) for symbol in classes]
+    parts += list_kernels(context, links)
+    # The entry of a class lists its members.
     inside = {s.id for s in classes}
-    functions = [s for s in context.symbols[1:] if s.kind in _FUNCTIONS and s.parent not in inside]
+    outside = [s for s in context.symbols[1:] if s.parent not in inside]
+    functions = [s for s in outside if s.kind in _FUNCTIONS]
     if functions:
         parts.append("### Functions\n")
         parts += [_function(context, links, symbol, anchored) for symbol in functions]
-    for title, kinds in _LISTED:
-        rows_of = [s for s in context.symbols[1:] if s.kind in kinds and s.parent not in inside]
-        if rows_of:
-            parts.append(f"### {title}\n\n" + "\n".join(_entry(context, links, s, anchored) for s in rows_of) + "\n")
-    known = {
-        *_CLASSES,
-        *_FUNCTIONS,
-        "namespace",
-        "module",
-        "package",
-        *(kind for _, kinds in _LISTED for kind in kinds),
-    }
-    others = [s for s in context.symbols[1:] if s.kind not in known and s.parent not in inside]
-    if others:
-        parts.append(
-            "### Other definitions\n\n" + "\n".join(_entry(context, links, s, anchored) for s in others) + "\n"
-        )
+    parts += _lists(context, links, outside, anchored)
     parts += _remarks(context, links)
     if context.bindings:
         parts.append(_bindings(context, links))
@@ -63,13 +55,25 @@ def detailed_analysis(context: Context, links: Links) -> str:
     return "\n".join(parts)
 
 
-_LISTED = (
-    ("Macros", ("macro",)),
-    ("Type aliases", ("type", "concept")),
-    ("Variables and constants", ("variable", "constant", "field", "property", "enumerator")),
-    ("Implementations", ("impl",)),
-    ("Keys", ("key", "target", "section", "rule", "label")),
-)
+def _lists(context: Context, links: Links, symbols: list[Symbol], anchored: set[str]) -> list[str]:
+    """A list per kind of the definitions that need no section of their own, and one list of the rest."""
+    titled = [(title, [s for s in symbols if s.kind in kinds]) for title, kinds in _LISTED]
+    titled.append(("Other definitions", [s for s in symbols if s.kind not in _TITLED]))
+    return [
+        f"### {title}\n\n" + "\n".join(_entry(context, links, s, anchored) for s in listed) + "\n"
+        for title, listed in titled
+        if listed
+    ]
+
+
+def _namespaces(context: Context, links: Links, anchored: set[str]) -> list[str]:
+    """The namespaces, modules and packages of a file, each once with its first line."""
+    spaces = [symbol for symbol in context.symbols[1:] if symbol.kind in ("namespace", "module", "package")]
+    first = {symbol.qualified: symbol for symbol in reversed(spaces)}
+    return [
+        f"- {_anchor(symbol, anchored)}{code(symbol.qualified)} ({_line(context, links, symbol.line)})"
+        for symbol in sorted(first.values(), key=lambda symbol: (symbol.line, symbol.qualified))
+    ]
 
 
 def _anchor(symbol: Symbol, anchored: set[str]) -> str:
@@ -111,13 +115,6 @@ def _doc(text: str, most: int = _DOC) -> str:
     return fenced(text, "text") + "\n"
 
 
-def first_sentence(text: str) -> str:
-    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
-    end = _SENTENCE_END.search(paragraph)
-    sentence = paragraph[: end.start() + 1] if end is not None and end.start() < 200 else paragraph
-    return sentence if len(sentence) <= 200 else sentence[:200] + " …"
-
-
 def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
     head = (
         f"#### {_anchor(symbol, anchored)}{symbol.kind} "
@@ -137,42 +134,59 @@ def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
     parts[0] += "\n"
     if symbol.doc:
         parts.append(_doc(symbol.doc))
-    members = context.children.get(symbol.id, [])
-    rows = []
-    for member in members:
-        if member.kind in _CLASSES:
-            continue
-        text = code(member.signature or member.name)
-        note = first_sentence(member.doc) if member.doc else ""
-        defined = ""
-        if member.twin:
-            path = context.book.path(member.twin >> FILE_SHIFT)
-            defined = (
-                f" → {link('definition', links.page(path, slug(member.qualified)))}"
-                if path != context.file.path
-                else ""
-            )
-        rows.append(
-            f"- {_anchor(member, anchored)}{member.kind} {text} ({_line(context, links, member.line)}){defined}"
-            + (f": {prose(note)}" if note else "")
-            + _callers_inline(context, links, member)
-        )
-    if rows:
-        parts.append("\n".join(rows) + "\n")
+    parts += _custom_function(context, links, symbol)
+    parts += _edges(context, links, symbol)
+    members = [member for member in context.children.get(symbol.id, []) if member.kind not in _CLASSES]
+    listed = [member for member in members if member.kind not in _FUNCTIONS or member.declaration]
+    if listed:
+        parts.append("\n".join(_member(context, links, member, anchored) for member in listed) + "\n")
+    parts += [_function(context, links, member, anchored, 5) for member in members if member not in listed]
     return "\n".join(parts)
+
+
+def _member(context: Context, links: Links, member: Symbol, anchored: set[str]) -> str:
+    """A field or a declared method, in one line."""
+    note = first_sentence(member.doc) if member.doc else ""
+    defined = ""
+    if member.twin:
+        path = context.book.path(member.twin >> FILE_SHIFT)
+        if path != context.file.path:
+            defined = f" → {link('definition', links.page(path, slug(member.qualified)))}"
+    return (
+        f"- {_anchor(member, anchored)}{member.kind} {code(member.signature or member.name)} "
+        f"({_line(context, links, member.line)}){defined}"
+        + (f": {prose(note)}" if note else "")
+        + _callers_inline(context, links, member)
+    )
+
+
+def _custom_function(context: Context, links: Links, symbol: Symbol) -> list[str]:
+    """The `ctx` of a custom autograd function: what its forward keeps, and where its backward reads it."""
+    rows = [
+        f"- {_line(context, links, line)}: {prose(detail)}"
+        for line, section, rule, detail, local in context.findings
+        if section == "pattern" and rule == CUSTOM_FUNCTION and local == symbol.local
+    ]
+    if not rows:
+        return []
+    return [
+        f"**Custom autograd function**: callers use {code(symbol.name + '.apply')}; `forward` and `backward` share "
+        "`ctx`.\n",
+        "\n".join(rows) + "\n",
+    ]
 
 
 def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
     sure = context.sure_uses.get(symbol.id)
     if not sure:
-        maybe = len(context.outside_uses.get(symbol.id, ()))
+        maybe = sum(use.kind != OVERRIDES for use in context.outside_uses.get(symbol.id, ()))
         return f" — {maybe} possible {'use' if maybe == 1 else 'uses'} elsewhere" if maybe else ""
     shown = ", ".join(f"{symbol_link(context, links, use)}" for use in sure[:3])
     more = f" and {len(sure) - 3} more" if len(sure) > 3 else ""
     return f" — used by {shown}{more}"
 
 
-def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
+def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str], level: int = 4) -> str:
     end = f"–{symbol.end_line}" if symbol.end_line > symbol.line else ""
     facts = [
         link(
@@ -191,7 +205,7 @@ def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str]
     elif symbol.complexity > 1:
         facts.append(f"complexity {symbol.complexity}, nesting {symbol.nesting}")
     parts = [
-        f"#### {_anchor(symbol, anchored)}{code(symbol.qualified)}\n",
+        f"{'#' * level} {_anchor(symbol, anchored)}{code(symbol.qualified)}\n",
         " · ".join(facts) + "\n",
         fenced(symbol.signature or symbol.name, _signature_language(context)),
     ]
@@ -206,7 +220,11 @@ def _signature_language(context: Context) -> str:
 
 
 def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
-    callers = [use for use in context.by_near.get(symbol.id, ()) if use.far != symbol.id]
+    callers = [
+        use
+        for use in context.by_near.get(symbol.id, ())
+        if use.far != symbol.id and use.kind not in (INHERITS, OVERRIDES)
+    ]
     found = []
     for certainty in (3, 2, 1):
         sure = [use for use in callers if use.certainty == certainty and use.kind != BINDS]
@@ -227,6 +245,7 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
             )
             + "\n"
         )
+    found += overrides(context, links, symbol)
     callees = [use for use in context.uses_of(symbol.id, CALLS) if use.far != symbol.id]
     if callees:
         # Overloads, and the branches of an #if that define one macro, are one name to a reader.
@@ -234,6 +253,21 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
         more = f" and {len(named) - 12} more" if len(named) > 12 else ""
         found.append(f"Calls {shown}{more}\n")
+    return found
+
+
+def overrides(context: Context, links: Links, symbol: Symbol) -> list[str]:
+    """The method that a method overrides, whose callers reach it, and the methods that override it."""
+    found = []
+    above = [use for use in context.outgoing_overrides if use.near == symbol.id]
+    if above:
+        shown = ", ".join(symbol_link(context, links, use) for use in above)
+        found.append(f"Overrides {shown}: calls of that method can reach this one\n")
+    below = [use for use in context.by_near.get(symbol.id, ()) if use.kind == OVERRIDES]
+    if below:
+        shown = ", ".join(symbol_link(context, links, use) for use in below[:_CALLERS])
+        more = f" and {len(below) - _CALLERS} more" if len(below) > _CALLERS else ""
+        found.append(f"Overridden by {shown}{more}\n")
     return found
 
 
@@ -311,16 +345,18 @@ def _bindings(context: Context, links: Links) -> str:
     for symbol in context.symbols[1:]:
         own.setdefault(symbol.name, []).append(symbol)
     for line, kind, exposed, target, owner, _ in context.bindings:
+        if kind == "operator":
+            continue  # its entry says so
         shown = code(target) if target else "a lambda"
         # A function of this file is linked; one from elsewhere stands as it is written.
         for symbol in own.get(target.rpartition("::")[2] if target else exposed, ()):
             if ("::" + symbol.qualified).endswith("::" + (target or exposed)):
                 shown = link(shown, "#" + slug(symbol.qualified))
                 break
-        behind.setdefault((line, kind, exposed, owner), []).append(shown)
+        behind.setdefault((line, kind.partition(",")[0], exposed, owner), []).append(shown)
     rows = [
         f"- {_line(context, links, line)}: {code(exposed)} → {', '.join(targets)} ({kind}"
         + (f" in {code(owner)})" if owner else ")")
         for (line, kind, exposed, owner), targets in behind.items()
     ]
-    return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n"
+    return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n" if rows else ""

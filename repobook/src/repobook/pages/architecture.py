@@ -3,6 +3,7 @@
 from repobook.model.schema import INHERITS
 from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, link
+from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
 _SHOWN = 40
 # Imports that can lead out of the tree; `using` and aliases name what others brought in.
@@ -24,7 +25,7 @@ def architecture(context: Context, links: Links) -> str:
     diagram = _class_diagram(context)
     if diagram:
         parts.append("**Classes**:\n\n" + diagram)
-    patterns = [row for row in context.findings if row[1] == "pattern"]
+    patterns = [row for row in context.findings if row[1] == "pattern" and row[2] != CUSTOM_FUNCTION]
     if patterns:
         rows = []
         for rule in dict.fromkeys(row[2] for row in patterns):

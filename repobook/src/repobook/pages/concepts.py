@@ -41,7 +41,7 @@ def concept_pages(book: Book, links: Links) -> dict[str, str]:
     pages: dict[str, list[str]] = {}
     for term, count in files.items():
         shown = ", ".join(
-            link(escape(book.path(file)), links.at(book.path(file) + "_kw.md") + "#concepts")
+            link(escape(book.path(file)), links.keywords(book.path(file)) + "#concepts")
             + f" ({link(f'line {line}', links.source(book.path(file), line))})"
             for _, _, file, line in nsmallest(_NAMED, places[term])
         )

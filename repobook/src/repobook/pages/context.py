@@ -1,6 +1,7 @@
 """Everything that the pages of one file say, read from the model once."""
 
 import math
+import re
 import sqlite3
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,8 +10,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from repobook.model import store
-from repobook.model.schema import CANDIDATE, FILE_SHIFT, INHERITS
-from repobook.reach import Callers
+from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS, OVERRIDES
+from repobook.pages.wording import opening_sentence
+from repobook.reach import Callers, Reach, tests_of
+from repobook.reading.purpose import DERIVED
 
 
 class Symbol(NamedTuple):
@@ -73,6 +76,7 @@ class File(NamedTuple):
     exports: str | None
     layer: int
     cycle: int
+    origin: str  # of the purpose: docstring, header, the name of a class, derived
 
 
 MOST_USED = 30
@@ -84,6 +88,13 @@ MOST_SORTED = 20 * MOST_USED
 SPACES = ("file", "namespace", "module", "package")
 
 
+# Kinds whose names tell a reader what a file is about; members and constants need their owner for that.
+TELLING = frozenset({
+    "class", "struct", "union", "interface", "trait", "enum", "object", "function", "macro", "type", "concept",
+    "binding",
+})  # fmt: skip
+
+
 class Keyword(NamedTuple):
     id: int
     qualified: str
@@ -92,7 +103,10 @@ class Keyword(NamedTuple):
     definition: int  # of what is only declared here; 0 otherwise
 
 
-_FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle"
+_FILE = (
+    "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle, "
+    "origin"
+)
 _IN = f"kind, certainty, line, count, src>>{FILE_SHIFT}"
 _OUT = f"kind, certainty, line, count, dst>>{FILE_SHIFT}"
 
@@ -102,13 +116,30 @@ def stem_of(path: str) -> str:
     return path.rpartition("/")[2].partition(".")[0]
 
 
-def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
-    """Whether a name of a file is not yet listed; overloads are one name."""
-    key = (keyword.id >> FILE_SHIFT, keyword.qualified)
-    if key in seen:
-        return False
-    seen.add(key)
-    return True
+def _bare_stem(path: str) -> str:
+    """`tests/test_b.py` -> `b`"""
+    stem = stem_of(path).lower()
+    return stem.removeprefix("test_").removesuffix("_test").removesuffix("_tests").removesuffix("-test")
+
+
+def _new(keyword: Keyword, seen: set[tuple[int, str, str]]) -> bool:
+    """True if a name of a file is not yet listed. Overloads are one name, those of an operator too. So are the
+    definitions of a type in several files, which every reference to the type counts for."""
+    name = keyword.qualified.partition(".")[0] if keyword.kind == "operator" else keyword.qualified
+    keys = {(keyword.id >> FILE_SHIFT, name, ""), (-keyword.uses, name, keyword.kind)}
+    is_new = seen.isdisjoint(keys)
+    seen |= keys
+    return is_new
+
+
+# A test by its name: `test_x` and `testX` in most languages, `TestX` and its like for functions of Go.
+_TEST_PART = re.compile(r"_*test(?:_|[A-Z0-9]|$)")
+_GO_TEST = re.compile(r"(?:Test|Example|Fuzz|Benchmark)(?:[A-Z0-9_]|$)")
+_STEPS = re.compile(r"(::|\.)")
+# In these languages tests are calls at the top of a file, or functions that only an attribute marks.
+_ANONYMOUS = frozenset({"javascript", "typescript", "tsx", "bash", "rust"})
+# In these languages tests are methods of classes in test files, marked by an annotation.
+_ANNOTATED = frozenset({"java", "kotlin", "csharp", "swift"})
 
 
 class Book:
@@ -133,6 +164,7 @@ class Book:
                 self._cycles.setdefault(file.cycle, []).append(file.id)
         self._most_used: dict[str, list[Keyword]] = {}
         self._named: dict[int, Named] = {}
+        self._test_of: dict[int, str] = {}
         self.rank = {file: at for at, file in enumerate(self.files)}  # by path
         self.callers = Callers(db)
         self._folders: dict[str, list[File]] = {}
@@ -145,6 +177,10 @@ class Book:
 
     def path(self, file: int) -> str:
         return self.files[file].path
+
+    def states_purpose(self, file: File) -> bool:
+        """True if a file says in a sentence what it is for."""
+        return file.origin != DERIVED and bool(opening_sentence(file.purpose))
 
     def cycle(self, file: File) -> list[int]:
         """The files that import each other in a circle with this one."""
@@ -167,6 +203,57 @@ class Book:
     def qualified(self, symbol: int) -> str:
         """The qualified name of a symbol; the path for a file."""
         return self.named(symbol).qualified if symbol & 0xFFFFF else self.path(symbol >> FILE_SHIFT)
+
+    def test_of(self, symbol: int) -> str:
+        """The test that a symbol is or belongs to, by its qualified name; '' if it belongs to none.
+
+        Fixtures and helper classes of a test file are no tests.
+        """
+        found = self._test_of.get(symbol)
+        if found is None:
+            found = self._test_of[symbol] = self._find_test(symbol)
+        return found
+
+    def _find_test(self, symbol: int) -> str:
+        file = self.files[symbol >> FILE_SHIFT]
+        if not file.test:
+            return ""
+        if not symbol & 0xFFFFF:
+            return file.path if file.language in _ANONYMOUS else ""
+        named = self.named(symbol)
+        if named.kind == "test" or file.language in _ANONYMOUS:
+            return named.qualified
+        if file.language in _ANNOTATED:
+            return named.qualified if named.kind == "method" else ""
+        pattern = _GO_TEST if file.language == "go" else _TEST_PART
+        pieces = _STEPS.split(named.qualified)
+        for at in range(0, len(pieces), 2):
+            if pattern.match(pieces[at]) and (at or named.kind not in SPACES):
+                return "".join(pieces[: at + 1])
+        return ""
+
+    def is_test(self, symbol: int) -> bool:
+        return symbol >> FILE_SHIFT in self.tests and bool(self.test_of(symbol))
+
+    def named_like(self, test: File) -> list[int]:
+        """The files that have the name of a test file."""
+        bare = _bare_stem(test.path)
+        return [file.id for file in self.files.values() if not file.test and stem_of(file.path).lower() == bare]
+
+    def tests_named(self, file: File) -> list[int]:
+        """The test files that have the name of a file: `test_x.py`, `x_test.go`, `x.spec.ts`."""
+        stem = stem_of(file.path).lower()
+        if stem in ("__init__", "index", "mod", "lib", "main", ""):
+            return []
+        return self._tests_by_stem.get(stem, [])
+
+    @cached_property
+    def _tests_by_stem(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for file in self.files.values():
+            if file.test and self.has_page(file.id):
+                found.setdefault(_bare_stem(file.path), []).append(file.id)
+        return found
 
     def in_folder(self, folder: str) -> list[File]:
         return self._folders.get(folder, [])
@@ -203,6 +290,18 @@ class Book:
                 inward.setdefault(target, []).append(source)
         return outward, inward
 
+    @cached_property
+    def reference_pairs(self) -> dict[int, dict[int, int]]:
+        """file -> file -> places where symbols of the one certainly refer to symbols of the other."""
+        found: dict[int, dict[int, int]] = {}
+        for source, target, count in self.db.execute(
+            f"SELECT src>>{FILE_SHIFT} AS one, dst>>{FILE_SHIFT} AS two, SUM(count) FROM edges "
+            f"WHERE certainty={CERTAIN} GROUP BY one, two"
+        ):
+            if source != target:
+                found.setdefault(source, {})[target] = count
+        return found
+
     def imports_of(self, file: int) -> list[int]:
         return self._import_pairs[0].get(file, [])
 
@@ -237,6 +336,39 @@ class Book:
                 known.append(row)
         return found
 
+    def used_in(self, file: int) -> list[Keyword]:
+        """The types and functions of a file that other files use, most used first."""
+        return sorted([row for row in self._used.get(file, ()) if row.kind in TELLING], key=self.by_uses)
+
+    @cached_property
+    def uses_of_file(self) -> dict[int, int]:
+        """How many references from other files lead to each file."""
+        return {file: sum(row.uses for row in rows) for file, rows in self._used.items()}
+
+    @cached_property
+    def mains(self) -> list[int]:
+        """The functions called `main` at the top of a file, in order of place."""
+        rows = self.db.execute("SELECT id FROM symbols WHERE name='main' AND kind='function' AND declaration=0")
+        return sorted((row[0] for row in rows if self.named(row[0]).qualified.endswith("main")), key=self.place)
+
+    @cached_property
+    def commands(self) -> list[tuple[int, str, int]]:
+        """(file, name, line) of the commands that pyproject.toml and package.json declare."""
+        found = []
+        for file in self.files.values():
+            name = file.path.rpartition("/")[2]
+            prefix = {"pyproject.toml": "project.scripts.", "package.json": "bin."}.get(name)
+            if prefix and not file.test:
+                found += [
+                    (file.id, qualified.removeprefix(prefix), line)
+                    for qualified, line in self.db.execute(
+                        "SELECT qualified, line FROM symbols WHERE id>? AND id<? ORDER BY id",
+                        (file.id << FILE_SHIFT, (file.id + 1) << FILE_SHIFT),
+                    )
+                    if qualified.startswith(prefix)
+                ]
+        return found
+
     def most_used(self, folder: str) -> list[Keyword]:
         """The symbols of a folder and the folders below it that other files use most; a declaration where the
         definition is not among them."""
@@ -252,7 +384,7 @@ class Book:
             ]
             # Overloads are one name: of the names that come first, a few more than are shown suffice.
             least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
-            seen: set[tuple[int, str]] = set()
+            seen: set[tuple[int, str, str]] = set()
             rows = sorted([row for row in rows if row.uses >= least], key=self.by_uses)
             found = self._most_used[folder] = [row for row in rows if _new(row, seen)][:MOST_USED]
         return found
@@ -347,6 +479,22 @@ class Context:
         """What the symbols of this file use, certainly or likely."""
         return [use for use in self._outgoing if use[3] > CANDIDATE or use[2] == INHERITS]
 
+    @property
+    def all_outgoing(self) -> list[Use]:
+        """What the symbols of this file use, candidates too."""
+        return self._outgoing
+
+    @cached_property
+    def outgoing_overrides(self) -> list[Use]:
+        """The methods of other classes that methods of this file override; a method can be declared elsewhere."""
+        found = [use for use in self._outgoing if use.kind == OVERRIDES]
+        rows = self.book.db.execute(
+            f"SELECT s.twin, e.dst, e.kind, certainty, e.line, count, dst>>{FILE_SHIFT} FROM symbols s JOIN edges e "
+            f"ON e.src=s.id WHERE s.twin>=? AND s.twin<? AND e.kind={OVERRIDES} ORDER BY s.twin, e.dst",
+            self.range,
+        )
+        return found + store.records(Use, rows)
+
     @cached_property
     def references_to(self) -> dict[int, int]:
         """How many references of this file lead to each other file, candidates too."""
@@ -430,6 +578,56 @@ class Context:
                 found.append((symbol, sum(use.times for use in uses), len({use.file for use in uses})))
         found.sort(key=lambda row: (-row[1], row[0].line))
         return found
+
+    @cached_property
+    def users(self) -> dict[int, dict[str, int]]:
+        """The other files that certainly or likely use this one: file -> name -> places. A use of a name with overloads
+        counts once; the name of the file itself is ''."""
+        places: dict[tuple[int, str], int] = {}
+        for near, uses in self.sure_uses.items():
+            symbol = self.symbols[near & 0xFFFFF]
+            name = self.short_name(symbol) if symbol.kind not in SPACES else ""
+            for use in uses:
+                key = (use.far, name)
+                places[key] = max(places.get(key, 0), use.times)
+        found: dict[int, dict[str, int]] = {}
+        for (far, name), times in places.items():
+            names = found.setdefault(far >> FILE_SHIFT, {})
+            names[name] = names.get(name, 0) + times
+        return found
+
+    @cached_property
+    def certain_users(self) -> dict[int, int]:
+        """The other files that certainly use this one, with the number of places. A use by name alone is left out."""
+        found: dict[int, int] = {}
+        for uses in self.sure_uses.values():
+            for use in uses:
+                if use.certainty == CERTAIN:
+                    found[use.file] = found.get(use.file, 0) + use.times
+        return found
+
+    def short_name(self, symbol: Symbol) -> str:
+        """The qualified name of a symbol without the namespaces around it."""
+        above = self.symbols[symbol.parent & 0xFFFFF]
+        while above.kind not in SPACES:
+            above = self.symbols[above.parent & 0xFFFFF]
+        return symbol.qualified.removeprefix(above.qualified).lstrip(".:") or symbol.qualified
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The nearest tests that reach the definitions of this file through other code."""
+        book = self.book
+        minor = ("type", "namespace", "module", "package", "macro")
+        own = [symbol.twin or symbol.id for symbol in self.symbols[1:] if symbol.kind not in minor]
+        return tests_of(own, book.callers, book.is_test, book.place)
+
+    @cached_property
+    def own_tests(self) -> int:
+        """The functions in the module `tests` of this file, as Rust has it."""
+        if self.file.language != "rust" or self.file.test:
+            return 0
+        modules = {symbol.id for symbol in self.symbols if symbol.kind == "module" and symbol.name in ("test", "tests")}
+        return sum(symbol.parent in modules and symbol.kind == "function" for symbol in self.symbols)
 
     @cached_property
     def by_near(self) -> dict[int, list[Use]]:

@@ -7,9 +7,14 @@ from repobook.history import shown
 from repobook.languages import title_of
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
-from repobook.pages.assurance import performance, safety, testing
+from repobook.pages.assurance import performance, safety
 from repobook.pages.context import SPACES, Context
-from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.pages.summary import summary
+from repobook.pages.testing import before_a_change, testing
+from repobook.pages.wording import plural
+from repobook.reading.purpose import DERIVED
+from repobook.resolving.tables import SOURCES
 
 _FENCE = {
     "cpp": "cpp",
@@ -34,15 +39,18 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
     unknown = "" if file.status == "ok" else "Not looked for: the file is not parsed.\n"
     parts = [
         f"# {code(file.path)}\n",
-        f"{link('Keywords', links.at(file.path + '_kw.md'))} · "
+        f"{link('Keywords', links.keywords(file.path))} · "
         f"{link('folder', links.at(_join(file.folder, 'index.md')))} · "
         f"{link('source', links.source(file.path))}\n",
+        summary(context, links),
         "## File metadata\n",
         metadata(context, links),
         "## Original source\n",
         original(context, links, source),
         "## High-level overview\n",
         overview(context, links),
+        "## Before a change\n",
+        before_a_change(context, links),
         "## Detailed analysis\n",
         unknown or detailed_analysis(context, links),
         "## Architecture & design\n",
@@ -86,26 +94,20 @@ def metadata(context: Context, links: Links) -> str:
         lines.append(f"- **Not parsed**: {_unparsed(context)}")
     history = context.history
     if history is not None:
-        commits, first, last, author, authors, companions = history
+        commits, first, last, author, authors, _ = history
         lines.append(f"- **Last change**: {_day(last)} by {escape(author)}")
         lines.append(
             f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history "
             f"that was read"
         )
-        who, companions_shown = shown(authors, companions)
+        who, _ = shown(authors, "[]")
         lines.append("- **Changed by**: " + ", ".join(f"{escape(name)} ({count})" for name, count in who))
-        along = [(path, count) for path, count in companions_shown if path in context.book.by_path]
-        if along:
-            lines.append(
-                "- **Changes with**: "
-                + ", ".join(f"{file_link(context, links, path)} ({count})" for path, count in along)
-            )
     return "\n".join(lines) + "\n"
 
 
 def _unparsed(context: Context) -> str:
     if context.file.status != "large":
-        return "nested too deep" if context.file.status == "unparsed" else context.file.status
+        return "its reader failed" if context.file.status == "unparsed" else context.file.status
     if context.file.size > context.book.parsed:
         return f"larger than the {context.book.parsed:,} bytes up to which this book parses; read by its text alone"
     return "more symbols or lines than this book can number; read by its text alone"
@@ -113,13 +115,6 @@ def _unparsed(context: Context) -> str:
 
 def _day(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
-
-
-def file_link(context: Context, links: Links, path: str) -> str:
-    """A file by its page where it has one, by its source where not."""
-    found = context.book.by_path[path]
-    target = links.page(path) if context.book.has_page(found.id) else links.source(path)
-    return link(code(path), target)
 
 
 def original(context: Context, links: Links, source: str | None) -> str:
@@ -134,12 +129,7 @@ def original(context: Context, links: Links, source: str | None) -> str:
 
 
 def overview(context: Context, links: Links) -> str:
-    file = context.file
-    parts: list[str] = []
-    if file.purpose:
-        parts.append("**Purpose**, in the file's own words:\n\n" + fenced(file.purpose, "text"))
-    else:
-        parts.append("**Purpose**: the file states none.\n")
+    parts = [purpose(context)]
     parts.append("**Role**: " + _role(context, links) + "\n")
     used = context.most_used
     if used:
@@ -150,6 +140,19 @@ def overview(context: Context, links: Links) -> str:
         ]
         parts.append("**Used most by other files**:\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def purpose(context: Context) -> str:
+    """The purpose of the file, with where it is stated; one plain line where it is not."""
+    file = context.file
+    if not file.purpose:
+        return f"**Purpose**: not stated; {escape(title_of(file.language))}, {file.lines:,} lines.\n"
+    if file.origin == DERIVED:
+        return f"**Purpose**, from its definitions: {prose(file.purpose)}\n"
+    said = {"docstring": "in the file's own words", "header": "in the file's own words"}.get(
+        file.origin, f"from the documentation of {code(file.origin)}"
+    )
+    return f"**Purpose**, {said}:\n\n" + fenced(file.purpose, "text")
 
 
 def _role(context: Context, links: Links) -> str:
@@ -171,19 +174,22 @@ def _role(context: Context, links: Links) -> str:
             f"imports {len(inside)} {plural('file', len(inside))} of this tree and {len(outside)} from outside"
         )
     importers = len(context.importers)
-    sentences.append(
-        f"is imported by {importers} {plural('file', importers)}"
-        if importers
-        else "is imported by no file of this tree"
-    )
-    return "; ".join(sentences) + "."
+    package = _package(context)
+    if importers:
+        sentences.append(f"is imported by {importers} {plural('file', importers)}")
+    elif package:
+        sentences.append(f"shares its package with {package} {plural('file', package)}")
+    elif not context.file.path.endswith(SOURCES) and not context.file.test and context.file.language in _IMPORTED:
+        sentences.append("is imported by no file of this tree")
+    return "; ".join(sentences) + "." if sentences else "defines no names of its own."
 
 
-def plural(kind: str, count: int) -> str:
-    if count == 1:
-        return kind
-    if kind.endswith("s"):
-        return kind + "es"
-    if kind.endswith("y"):
-        return kind[:-1] + "ies"
-    return kind + "s"
+# Languages whose files reach each other by imports alone.
+_IMPORTED = frozenset({"python", "c", "cpp", "cuda", "javascript", "typescript", "tsx", "rust"})
+
+
+def _package(context: Context) -> int:
+    """The other files of a Go package, which see the names of this file without an import."""
+    if context.file.language != "go":
+        return 0
+    return sum(file.language == "go" for file in context.book.in_folder(context.file.folder)) - 1

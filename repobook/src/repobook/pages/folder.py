@@ -4,10 +4,10 @@ from collections import Counter
 
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
-from repobook.pages.analysis import first_sentence
+from repobook.pages import chapters
 from repobook.pages.context import Book, File
-from repobook.pages.file_page import plural
-from repobook.pages.markdown import Links, cell, code, escape, link, slug
+from repobook.pages.markdown import Links, cell, code, escape, link, prose, slug
+from repobook.pages.wording import count_of, first_sentence, join_words, opening_sentence, plural
 
 _SHOWN = 30
 
@@ -44,9 +44,11 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
         rows = []
         for sub in subs:
             files = book.below(sub)
+            voice = chapters.voice_of(book, sub)
+            said = f". {prose(opening_sentence(voice.purpose))}" if voice is not None else ""
             rows.append(
-                f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: {len(files)} "
-                f"{plural('file', len(files))}"
+                f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: "
+                f"{count_of(len(files), 'file')}{said}"
             )
         parts.append("## Folders\n\n" + "\n".join(rows) + "\n")
     files = book.in_folder(folder)
@@ -58,7 +60,7 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
             parts.append(
                 f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | "
                 f"{file.lines:,} | "
-                f"{escape(first_sentence(file.purpose))} | {link('keywords', links.at(file.path + '_kw.md'))} |"
+                f"{cell(_describe(book, file))} | {link('keywords', links.keywords(file.path))} |"
             )
         parts.append("")
     rest = [file for file in files if not book.has_page(file.id)]
@@ -75,29 +77,35 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
     return parts
 
 
-def doc_page(book: Book, folder: str, links: Links) -> str:
+def _describe(book: Book, file: File) -> str:
+    """What a file says of itself, or the names that others use of it."""
+    if book.states_purpose(file):
+        return prose(opening_sentence(file.purpose))
+    names = chapters.used_names(book, file, 3)
+    return f"Defines {join_words(names)}." if names else prose(first_sentence(file.purpose))
+
+
+def doc_page(book: Book, folder: str, links: Links, root: str) -> str:
+    """doc.md: the folder in chapters."""
     files = book.below(folder)
     parts = [f"# {_title(folder) if folder else 'This repository'}\n", _navigation(folder, links, "doc.md")]
-    readme = _readme(book, folder)
-    if readme is not None:
+    parts += chapters.introduction(book, folder, links, root)
+    size = chapters.describe_size(files)
+    parts.append(f"{size[:1].upper() + size[1:]}.\n")
+    for title, rows in (
+        ("Entry points", chapters.entry_points(book, folder, links)),
+        ("Files to read first", chapters.files_to_read(book, folder, links)),
+    ):
+        if rows:
+            parts.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
+    paragraphs = chapters.part_chapter(book, folder, links) if subfolders(book, folder) else []
+    if paragraphs:
+        parts += ["## Its parts\n", *paragraphs]
+    picture = chapters.picture(book, folder)
+    if picture:
         parts.append(
-            f"**Purpose**, from {link(code(readme.path.rpartition('/')[2]), links.page(readme.path))}: "
-            f"{escape(first_sentence(readme.purpose))}\n"
+            "## How the parts depend on each other\n\nAn arrow leads from a part to one that it imports.\n\n" + picture
         )
-    languages: Counter[str] = Counter()
-    for file in files:
-        if file.status == "ok":
-            languages[file.language] += file.lines
-    total = sum(languages.values())
-    parts.append(
-        f"{len(files):,} {plural('file', len(files))}, {total:,} lines"
-        + (
-            ": " + ", ".join(f"{escape(title_of(name))} {count:,}" for name, count in languages.most_common(8))
-            if total
-            else ""
-        )
-        + ".\n"
-    )
     used = book.most_used(folder)
     if used:
         rows = [
@@ -117,22 +125,7 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
             ]
             if rows:
                 parts.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
-    largest = sorted((file for file in files if book.has_page(file.id)), key=lambda file: (-file.lines, file.path))[:10]
-    if largest:
-        parts.append(
-            "## Largest files\n\n"
-            + "\n".join(f"- {link(code(file.path), links.page(file.path))}: {file.lines:,} lines" for file in largest)
-            + "\n"
-        )
     return "\n".join(parts)
-
-
-def _readme(book: Book, folder: str) -> File | None:
-    for file in book.in_folder(folder):
-        name = file.path.rpartition("/")[2].lower()
-        if (name.startswith("readme") or name == "__init__.py") and file.purpose and book.has_page(file.id):
-            return file
-    return None
 
 
 def _traffic(book: Book, files: list[File]) -> tuple[Counter[str], Counter[str]]:

@@ -3,11 +3,15 @@
 import re
 
 from repobook.pages.architecture import OUTSIDE
-from repobook.pages.assurance import complex_functions, tested
+from repobook.pages.assurance import complex_functions
 from repobook.pages.concepts import SHARED, concept_page
 from repobook.pages.context import SPACES, Context, Symbol
-from repobook.pages.file_page import MOST_USED, plural
+from repobook.pages.file_page import MOST_USED
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.testing import tested
+from repobook.pages.used_names import used_names
+from repobook.pages.wording import plural
+from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
 _ERROR = re.compile(r"ERR_|E_[A-Z]|[A-Z_]*_ERR(?:OR)?$|ERROR_|[A-Z_]*_ERROR_[A-Z_]+$|k\w*Error$")
 
@@ -36,6 +40,8 @@ KINDS = (
     "variable",
     "constant",
     "enumerator",
+    "operator",
+    "entry",
     "key",
     "target",
     "section",
@@ -58,6 +64,9 @@ def keyword_page(context: Context, links: Links) -> str:
     ]
     identifiers = _identifiers(context, links, page)
     parts += identifiers or ["No identifiers are defined in this file.\n"]
+    used = used_names(context, links)
+    if used:
+        parts += ["## Used names\n", *used]
     parts.append("## Concepts\n")
     parts.append(_concepts(context, links, page))
     parts.append("## Keyword → section map\n")
@@ -201,7 +210,9 @@ def _section_map(context: Context, page: str) -> str:
         ("safety", "Security & safety", "security--safety"),
         ("pattern", "Architecture & design", "architecture--design"),
     ):
-        found = list(dict.fromkeys(row[2] for row in context.findings if row[1] == section))
+        found = list(
+            dict.fromkeys(row[2] for row in context.findings if row[1] == section and row[2] != CUSTOM_FUNCTION)
+        )
         if section == "performance":
             found += [s.name for s in complex_functions(context)]
         if found:

@@ -4,10 +4,13 @@ import re
 from functools import lru_cache
 from urllib.parse import quote
 
+from repobook.naming import page_name
+
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#{}!&])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _SLUG = re.compile(r"[^A-Za-z0-9_.~-]+")
+_BAR = re.compile(r"(?<!\\)\|")
 _PLAIN = re.compile(r"[A-Za-z0-9 ,.;:()/'\"=+$%@?_-]*\Z")
 
 
@@ -45,8 +48,8 @@ def _spaced(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Markup as a cell of a table, where a bar would end it."""
-    return text.replace("|", "\\|")
+    """Markup as a cell of a table; a bar that is not escaped would end it."""
+    return _BAR.sub(r"\\|", text) if "|" in text else text
 
 
 def fenced(text: str, language: str = "") -> str:
@@ -90,8 +93,12 @@ class Links:
         """The documentation page of a file."""
         found = self._cache.get(path)
         if found is None:
-            found = self._cache[path] = self.at(path + "_docs.md")
+            found = self._cache[path] = self.at(page_name(path))
         return found + "#" + anchor if anchor else found
+
+    def keywords(self, path: str) -> str:
+        """The keyword page of a file."""
+        return self.at(page_name(path, "_kw.md"))
 
     def at(self, path: str) -> str:
         """Any page of the book by its path in the book."""

@@ -6,15 +6,17 @@ and a change rewrites only the groups of the names that it touches.
 
 from collections import Counter
 
-from repobook.languages import title_of
 from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.naming import group_of
-from repobook.pages.concepts import shared_terms
+from repobook.pages import chapters
+from repobook.pages.concepts import concept_page, shared_terms
 from repobook.pages.context import SPACES, Book, Keyword
-from repobook.pages.file_page import plural
-from repobook.pages.folder import index_parts, last_name, subfolders
+from repobook.pages.folder import index_parts, last_name
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.wording import plural
+
+_TERMS = 40
 
 
 def group_page(group: str) -> str:
@@ -22,15 +24,17 @@ def group_page(group: str) -> str:
     return f"keywords_{group}.md" if group != "kw" else "keywords_kw-.md"
 
 
-def top_index(book: Book, title: str, links: Links) -> str:
+def top_index(book: Book, title: str, links: Links, root: str) -> str:
+    introduction = chapters.introduction(book, "", links, root)
     files = len(book.files)
     paged = sum(book.has_page(file) for file in book.files)
     read = sum(file.status in ("ok", "large") for file in book.files.values())
     symbols = book.db.execute("SELECT COUNT(*) FROM symbols").fetchone()[0] - read  # each has a symbol for itself
     head = (
-        f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} "
-        f"{plural('symbol', symbols)}.\n\n"
-        f"- {link('Keywords, A to Z', 'keywords.md')}\n- {link('The book', 'comprehensive_book.md')}\n"
+        f"# {escape(title)}\n\n{''.join(text + chr(10) for text in introduction)}"
+        f"{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} {plural('symbol', symbols)}.\n\n"
+        f"- {link('The book', 'comprehensive_book.md')}: what it is, its parts, the files to read first\n"
+        f"- {link('Keywords, A to Z', 'keywords.md')}\n"
         + (f"- {link('Concepts', 'concepts.md')}\n" if shared_terms(book) else "")
         + f"- {link('What the repository is', 'doc.md')}\n- {link('Keywords by folder', 'sub.md')}\n\n"
     )
@@ -108,41 +112,61 @@ def names_by_group(book: Book) -> dict[str, list[str]]:
     return found
 
 
-def book_page(book: Book, title: str, links: Links) -> str:
-    """The table of contents of the whole book, folder by folder."""
-    parts = [f"# {escape(title)}: the book\n", f"{link('Index', 'index.md')} · {link('keywords', 'keywords.md')}\n"]
-    for folder in ["", *subfolders(book, "")]:
-        files = book.below(folder) if folder else book.in_folder("")
-        lines = sum(file.lines for file in files)
-        languages = sorted({title_of(file.language) for file in files if file.status == "ok"})
-        target = links.at(f"{folder}/doc.md") if folder else "doc.md"
-        parts.append(f"## {link(code(folder + '/') if folder else 'Top of the tree', target)}\n")
-        parts.append(
-            f"{len(files):,} {plural('file', len(files))}, {lines:,} lines"
-            + (f" ({escape(', '.join(languages[:6]))})" if languages else "")
-            + ".\n"
-        )
-        subs = subfolders(book, folder) if folder else []
-        rows = [
-            f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(sub + '/doc.md'))}: {len(book.below(sub))} files"
-            for sub in subs
-        ]
-        rows += [
-            f"- {link(code(file.path.rpartition('/')[2]), links.page(file.path))}"
-            for file in book.in_folder(folder)
-            if book.has_page(file.id)
-        ]
-        if rows:
-            parts.append("\n".join(rows) + "\n")
+def book_page(book: Book, title: str, links: Links, root: str) -> str:
+    """comprehensive_book.md: the tree in chapters."""
+    numbered: list[tuple[str, list[str]]] = [
+        ("What it is", _what_it_is(book, links, root)),
+        ("Entry points", [_listed(chapters.entry_points(book, "", links))]),
+        ("Ten files to read first", [_listed(chapters.files_to_read(book, "", links))]),
+        ("The parts", chapters.part_chapter(book, "", links)),
+        ("How the parts depend on each other", [chapters.picture(book, "")]),
+        ("The words of the project", [_words(book)]),
+        ("Titled notes", [_notes(book, links)]),
+    ]
+    found = [(name, [text for text in texts if text.strip()]) for name, texts in numbered]
+    found = [(name, texts) for name, texts in found if texts]
+    head = [f"# {escape(title)}: the book\n", f"{link('Index', 'index.md')} · {link('keywords', 'keywords.md')}\n"]
+    titles = [f"{at}. {name}" for at, (name, _) in enumerate(found, 1)]
+    head.append(_listed([f"- {link(title, '#' + heading_anchor(title))}" for title in titles]))
+    chapter_texts = [[f"## {title}\n", *texts] for title, (_, texts) in zip(titles, found, strict=True)]
+    return "\n".join(head + [text for texts in chapter_texts for text in texts])
+
+
+def heading_anchor(title: str) -> str:
+    """The anchor of one of our headings, as GitHub and the site make it."""
+    return "".join(char for char in title.lower() if char.isalnum() or char in "- _").replace(" ", "-")
+
+
+def _listed(rows: list[str]) -> str:
+    return "\n".join(rows) + "\n" if rows else ""
+
+
+def _what_it_is(book: Book, links: Links, root: str) -> list[str]:
+    size = chapters.describe_size(list(book.files.values()))
+    tests = sum(bool(file.test) for file in book.files.values())
+    tested = f" {tests:,} of the files {'is a test' if tests == 1 else 'are tests'}." if tests else ""
+    return [*chapters.introduction(book, "", links, root), f"{size[:1].upper() + size[1:]}.{tested}\n"]
+
+
+def _words(book: Book) -> str:
+    files = shared_terms(book)
+    often = sorted(files, key=lambda term: (-files[term], term))[:_TERMS]
+    if not often:
+        return ""
+    named = ", ".join(f"{link(escape(term), concept_page(term) + '#' + slug(term))} ({files[term]})" for term in often)
+    all_of_them = link("All concepts", "concepts.md")
+    return f"Terms that the comments of most files repeat, with the number of files: {named}. {all_of_them}.\n"
+
+
+def _notes(book: Book, links: Links) -> str:
     notes = book.db.execute(
         "SELECT title, file, line FROM remarks WHERE kind='note' ORDER BY title COLLATE NOCASE"
     ).fetchall()
     notes.sort(key=lambda row: (row[0].lower(), book.rank[row[1]], row[2]))
-    if notes:
-        parts.append("## Titled notes\n")
-        parts.append("\n".join(
+    return _listed(
+        [
             f"- {link(escape(note), links.page(book.path(file), 'notes'))} "
             f"({link(escape(book.path(file)), links.source(book.path(file), line))})"
             for note, file, line in notes
-        ) + "\n")  # fmt: skip
-    return "\n".join(parts)
+        ]
+    )

@@ -6,12 +6,15 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 from repobook import workers
-from repobook.build import Outcome, database
+from repobook.build import Outcome, database, way_to_source
 from repobook.config import Config
+from repobook.discover import MARK
 from repobook.model import store
+from repobook.naming import page_name
 from repobook.pages import folder as folder_pages
 from repobook.pages import tree as tree_pages
 from repobook.pages.concepts import concept_names, concept_pages
@@ -50,11 +53,15 @@ _desk: _Desk
 
 def open_book(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Book:
     embed = config.embed_limit if config.source == "embed" else 0
-    return Book(db, os.path.relpath(root, output), config.source_url, embed, config.max_file_size)
+    return Book(db, way_to_source(root, output), config.source_url, embed, config.max_file_size)
 
 
-def write_atomically(path: str, data: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}.new"
+def write_atomically(path: str, data: bytes, spare: str) -> None:
+    """Write a file under another name first; `spare` is a folder of the same file system for it.
+
+    The other name does not depend on the file's, which may be as long as the file system allows.
+    """
+    temporary = os.path.join(spare, f"{os.getpid()}.new")
     try:
         # Tens of thousands of pages: a file object for each costs as much as the writing.
         opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
@@ -82,7 +89,7 @@ def _put(page: str, text: str) -> Written:
     if folder not in _desk.made:
         os.makedirs(folder, exist_ok=True)
         _desk.made.add(folder)
-    write_atomically(path, data)
+    write_atomically(path, data, os.path.join(_desk.output, MARK))
     return page, digest, True
 
 
@@ -99,8 +106,8 @@ def _write_file(file_id: int) -> list[Written]:
         except OSError:
             source = None
     return [
-        _put(file.path + "_docs.md", file_page(context, links, source)),
-        _put(file.path + "_kw.md", keyword_page(context, links)),
+        _put(page_name(file.path), file_page(context, links, source)),
+        _put(page_name(file.path, "_kw.md"), keyword_page(context, links)),
     ]
 
 
@@ -109,7 +116,7 @@ def _write_folder(folder: str) -> list[Written]:
     links = _desk.links_of(folder)
     prefix = folder + "/" if folder else ""
     pages = [
-        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links)),
+        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links, _desk.root)),
         _put(prefix + "sub.md", folder_pages.keyword_index(book, folder, links)),
     ]
     if folder:
@@ -129,12 +136,27 @@ def _write_task(task: str) -> list[Written]:
     return _write_folder(name) if kind == "d" else _write_group(name)
 
 
+def _describe(task: str) -> str:
+    kind, _, name = task.partition(":")
+    if kind == "f":
+        return f"the page of {_desk.book.path(int(name))}"
+    return f"the pages of folder {name or '.'}" if kind == "d" else f"the keywords of group {name}"
+
+
 def write_pages(
     db: sqlite3.Connection, root: Path, output: Path, config: Config, jobs: int, outcome: Outcome, progress: Progress
 ) -> None:
-    """Write the pages that the last change of the model touched, and whatever an interrupted build left."""
+    """Write the pages that the last change of the model touched, and those that an interrupted build left.
+
+    The caller holds the lock of the book.
+    """
     global _desk
+    _remove_spare(output)
     book = open_book(db, root, output, config)
+    maker = _maker()
+    if not outcome.everything and (store.get_meta(db, "maker") != maker or _misses_pages(db, output)):
+        outcome.everything = True
+        outcome.changed = set(book.files)
     _mark_pending(db, book, outcome)
     db.commit()
     tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
@@ -166,10 +188,33 @@ def write_pages(
         if listed:
             outcome.removed += _remove_old(db, output, expected_pages(book, names))
         db.execute("DELETE FROM pending")
+        store.set_meta(db, "unwritten", "")
+        store.set_meta(db, "maker", maker)
         db.commit()
     except BaseException:
         db.rollback()  # what is pending stays so: the next build looks at these pages again
         raise
+
+
+def _maker() -> str:
+    """A stamp of the code that writes pages, so that a newer repobook writes them anew."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(files("repobook.pages").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".py"):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _remove_spare(output: Path) -> None:
+    """Remove the half-written pages of builds that were killed."""
+    for left in (output / MARK).glob("*.new"):
+        left.unlink(missing_ok=True)
+
+
+def _misses_pages(db: sqlite3.Connection, output: Path) -> bool:
+    """True if a page that the book had was removed from the disk."""
+    top = str(output)
+    return any(not os.path.exists(os.path.join(top, page)) for (page,) in db.execute("SELECT path FROM pages"))
 
 
 def _write_all(
@@ -181,7 +226,8 @@ def _write_all(
     meanwhile: Callable[[], None] | None = None,
 ) -> None:
     start = (str(database(Path(_desk.output))), os.getpid())
-    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, start, 8, meanwhile), 1):
+    found = workers.run(_write_task, tasks, jobs, _reopen, start, 8, meanwhile, _describe)
+    for done, pages in enumerate(found, 1):
         outcome.written += sum(row[2] for row in pages)
         db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in pages])
         if done % 50 == 0 or done == len(tasks):
@@ -191,8 +237,8 @@ def _write_all(
 def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str, list[str]], outcome: Outcome) -> None:
     links = Links("", book.to_source, book.source_url)
     pages = {
-        "index.md": tree_pages.top_index(book, title, links),
-        "comprehensive_book.md": tree_pages.book_page(book, title, links),
+        "index.md": tree_pages.top_index(book, title, links, _desk.root),
+        "comprehensive_book.md": tree_pages.book_page(book, title, links, _desk.root),
     }
     if names or "keywords.md" not in _desk.known:
         counts = Counter({group: len(found) for group, found in names.items()})
@@ -213,6 +259,7 @@ ALL_GROUPS = ""
 
 def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
     """List the pages that this build has to look at; committed with the model."""
+    _add_neighbours(book, outcome)
     folders = set(outcome.folders)
     groups = set(outcome.groups)
     if outcome.everything:
@@ -228,6 +275,17 @@ def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
     db.executemany("INSERT OR IGNORE INTO pending VALUES(?)", [(task,) for task in tasks])
 
 
+def _add_neighbours(book: Book, outcome: Outcome) -> None:
+    """Add the pages that speak of a changed file without a reference to it: a source file quotes its header, and a
+    file names the tests that have its name."""
+    if outcome.everything:
+        return
+    for file in [book.files[number] for number in outcome.changed if number in book.files]:
+        outcome.changed.update(book.siblings(file))
+        if file.test:
+            outcome.changed.update(book.named_like(file))
+
+
 def _reopen(path: str, parent: int) -> None:
     """A connection of its own for a forked worker; the process that built the model keeps the one it has."""
     if os.getpid() != parent:
@@ -238,8 +296,8 @@ def expected_pages(book: Book, names: dict[str, list[str]]) -> set[str]:
     found = {"index.md", "keywords.md", "comprehensive_book.md"}
     for file in book.files.values():
         if book.has_page(file.id):
-            found.add(file.path + "_docs.md")
-            found.add(file.path + "_kw.md")
+            found.add(page_name(file.path))
+            found.add(page_name(file.path, "_kw.md"))
     for folder in book.folders():
         prefix = folder + "/" if folder else ""
         found.update((prefix + "index.md", prefix + "doc.md", prefix + "sub.md"))

@@ -51,9 +51,16 @@ _DEF = frozenset(
         "def_readwrite",
         "def_readonly",
         "def_property_readonly_static",
-        "impl",
     }
 )
+# `m.impl("add", f)`: the dispatcher calls f for one dispatch key; no caller names it.
+_KERNEL = "impl"
+# `py::class_<T> name(m, "Name")`, `auto name = py::class_<T>(m, "Name")`: what is defined on `name` are methods.
+_CLASS_VARIABLE = re.compile(
+    r"""(?:class_|enum_|exception)\s*<[^;]{0,400}?>\s*(\w+)\s*[({]\s*\w+\s*,\s*"(\w+)"|"""
+    r"""\b(\w+)\s*=\s*(?:\w+::)*(?:class_|enum_)\s*<[^;]{0,400}?>\s*\(\s*\w+\s*,\s*"(\w+)\""""
+)
+_CLASS_MADE = re.compile(r"""(?:class_|enum_|exception)\b[^"]*"(\w+)\"""", re.S)
 
 
 def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, facts: Facts) -> None:
@@ -66,35 +73,117 @@ def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, f
         parts = [part for part in row.named_children if part.type != "comment"]
         # `(char*)"name"`: the string behind the cast.
         exposed = _string(parts[0].child_by_field_name("value") or parts[0], source)
-        targets = [name for part in parts[1:] for name in _targets(part, source)]
         if not exposed:
             continue
         line = row.start_point[0] + 1
-        for target in targets[: 2 if kind == "getset table" else 1]:
+        if kind == "getset table":
+            for part, title in zip(parts[1:3], (kind, kind + ", setter"), strict=False):
+                for target in _targets(part, source)[:1]:
+                    facts.bindings.append(Binding(line, title, exposed, target, table.name, local))
+            continue
+        for target in [name for part in parts[1:] for name in _targets(part, source)][:1]:
             facts.bindings.append(Binding(line, kind, exposed, target, table.name, local))
 
 
-def pybind(match: dict[str, list[Node]], source: bytes, captures: Captures) -> tuple[int, Binding] | None:
+def class_variables(source: bytes) -> dict[str, str]:
+    """The variables of a file that hold a class of pybind11, with the name that Python sees."""
+    if b"class_" not in source and b"enum_" not in source:
+        return {}
+    text = source.decode("utf-8", "replace")
+    return {m.group(1) or m.group(3): m.group(2) or m.group(4) for m in _CLASS_VARIABLE.finditer(text)}
+
+
+def pybind(
+    match: dict[str, list[Node]], source: bytes, captures: Captures, classes: dict[str, str]
+) -> tuple[int, Binding] | None:
     """`m.def("name", &function)` and its relatives; returns where it stands too.
 
     A lambda has no name but the one it is registered under: it becomes a definition of that name.
     """
     method, exposed_node, target = match["method"][0], match["exposed"][0], match["target"][0]
-    if source[method.start_byte : method.end_byte].decode("utf-8", "replace") not in _DEF:
+    called = source[method.start_byte : method.end_byte].decode("utf-8", "replace")
+    if called not in _DEF and called != _KERNEL:
         return None
     exposed = _string(exposed_node, source)
     if not exposed:
         return None
     line = exposed_node.start_point[0] + 1
+    kind, owner = ("dispatch key", "") if called == _KERNEL else ("pybind11", _owner(method, source, classes))
     if target.type == "lambda_expression":
         body = target.child_by_field_name("body")
         stop = body.start_byte if body is not None else target.end_byte
         captures.definitions.append(
             Definition(target.start_byte, target.end_byte, exposed, "binding", exposed_node.start_byte, stop)
         )
-        return target.start_byte, Binding(line, "pybind11", exposed, "")
+        return target.start_byte, Binding(line, kind, exposed, "", owner)
     targets = _targets(target, source)
-    return method.start_byte, Binding(line, "pybind11", exposed, targets[-1] if targets else "")
+    return method.start_byte, Binding(line, kind, exposed, targets[-1] if targets else "", owner)
+
+
+def _owner(method: Node, source: bytes, classes: dict[str, str]) -> str:
+    """The class that a chain of `.def(...)` starts with, "" for a module."""
+    at = method.parent
+    while at is not None:
+        receiver = at.child_by_field_name("argument") if at.type == "field_expression" else None
+        if receiver is None:
+            receiver = at.child_by_field_name("function") if at.type == "call_expression" else None
+        if receiver is None:
+            break
+        if at.type == "call_expression" and receiver.type != "field_expression":
+            made = _CLASS_MADE.search(source[at.start_byte : at.end_byte].decode("utf-8", "replace"))
+            return made.group(1) if made else ""
+        at = receiver
+    return classes.get(source[at.start_byte : at.end_byte].decode("utf-8", "replace"), "") if at is not None else ""
+
+
+_PYO3 = re.compile(rb"#\[(pymethods|pyfunction|pyclass|pyo3::pyfunction|pyo3::pymethods|pyo3::pyclass)\b")
+_ITEM = re.compile(rb"\b(impl|fn|struct|enum)\b")
+_PYO3_NAME = re.compile(rb"""\bname\s*=\s*"(\w+)\"""")
+_ACCESSOR = re.compile(rb"#\[(getter|setter)(?:\((\w+)\))?\]")
+
+
+_ATTRIBUTE_LINES = (b"#[", b"//", b"signature", b")")
+
+
+def read_pyo3(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
+    """Functions, classes and methods that Rust shows to Python with the attributes of pyo3."""
+    if b"#[py" not in source:
+        return
+    members: dict[int, list[int]] = {}
+    for local, symbol in enumerate(facts.symbols):
+        members.setdefault(symbol.parent, []).append(local)
+    for match in _PYO3.finditer(source):
+        item = _ITEM.search(source, match.end())
+        if item is None:
+            continue
+        local = scopes.at(item.end())
+        symbol = facts.symbols[local]
+        if match.group(1).endswith(b"pymethods"):
+            for method in members.get(local, ()):
+                if facts.symbols[method].kind == "method":
+                    _expose(facts, method, _attributes(source, lines, facts.symbols[method].line), symbol.name)
+        elif local and item.start() < lines[min(symbol.line, len(lines) - 1)]:
+            _expose(facts, local, source[match.start() : item.start()], "")
+
+
+def _attributes(source: bytes, lines: list[int], line: int) -> bytes:
+    """The lines of attributes and comments right above a line."""
+    first = line
+    while first > 1 and source[lines[first - 2] : lines[first - 1]].lstrip().startswith(_ATTRIBUTE_LINES):
+        first -= 1
+    return source[lines[first - 1] : lines[line - 1]]
+
+
+def _expose(facts: Facts, local: int, attributes: bytes, owner: str) -> None:
+    symbol = facts.symbols[local]
+    named = _PYO3_NAME.search(attributes)
+    accessor = _ACCESSOR.search(attributes)
+    exposed = named.group(1).decode() if named else symbol.name
+    kind = "pyo3"
+    if accessor is not None:
+        kind = "getset table, setter" if accessor.group(1) == b"setter" else "getset table"
+        exposed = accessor.group(2).decode() if accessor.group(2) else exposed.removeprefix("get_").removeprefix("set_")
+    facts.bindings.append(Binding(symbol.line, kind, exposed, "", owner, local))
 
 
 def _string(node: Node, source: bytes) -> str:

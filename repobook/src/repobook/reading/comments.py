@@ -34,22 +34,22 @@ _INVARIANT = re.compile(
 _INVARIANT_WORDS = re.compile("must |thread|null|invariant|condition|guaranteed|owns the|ownership|requires that")
 _DIRECTIVE = re.compile(
     r"\s*(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-(?:format|tidy)|@?nolint|@?lint-|isort|usort|flake8|eslint|pragma|"
-    r"codespell|cppcheck-suppress|IWYU|(?:end )?(?:anonymous )?namespace(?: [\w:]+)?\s*$)",
+    r"codespell|shellcheck|yamllint|hadolint|cppcheck-suppress|IWYU|(?:end )?(?:anonymous )?namespace(?: [\w:]+)?\s*$)",
     re.I,
 )
 _LINTER = re.compile(r"\s*(?:NOLINT\w*|clang-(?:format|tidy)\b|eslint-|cppcheck-suppress|IWYU pragma)")
 _LICENSE = re.compile(r"copyright|licen[sc]e|all rights reserved|SPDX|\bWARRANT|redistribut", re.I)
-_WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 
 
 class Block:
     """Adjacent comment lines read as one text."""
 
-    __slots__ = ("first", "last", "marked", "texts", "trailing")
+    __slots__ = ("first", "inner", "last", "marked", "texts", "trailing")
 
-    def __init__(self, first: int, last: int, texts: list[str], trailing: bool, marked: bool) -> None:
+    def __init__(self, first: int, last: int, texts: list[str], trailing: bool, marked: bool, inner: bool) -> None:
         self.first, self.last, self.texts, self.trailing = first, last, texts, trailing
         self.marked = marked  # `///` or `/**`: it says itself that it documents
+        self.inner = inner  # `//!`: it documents the file that it stands in
 
 
 def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> list[Block]:
@@ -69,7 +69,8 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
             above.texts += texts
             above.last = last
         else:
-            blocks.append(Block(first, last, texts, not alone, source.startswith(_DOCUMENTS, start)))
+            marked, inner = source.startswith(_DOCUMENTS, start), source.startswith(b"//!", start)
+            blocks.append(Block(first, last, texts, not alone, marked, inner))
     facts.lines = len(lines) if lines[-1] < len(source) else len(lines) - 1
     blank = source.count(b"\n\n") + source.startswith(b"\n")
     facts.comment = comment_lines - code_shared
@@ -81,8 +82,6 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
     ]
     prose += [(symbol.line, symbol.doc) for symbol in facts.symbols if symbol.doc]
     facts.words = terms(prose)
-    if not facts.purpose and blocks:
-        facts.purpose = _purpose(blocks)
     return blocks
 
 
@@ -98,17 +97,13 @@ def clean(text: str) -> str:
     return _TAIL.sub("", bare).rstrip() if "*/" in bare else bare.rstrip()
 
 
-def _purpose(blocks: list[Block]) -> str:
-    """The first comment of the file that stands alone near its head and is not a licence."""
-    for block in blocks[:4]:
-        if block.first > 40 or block.trailing:
-            break
-        text = "\n".join(block.texts).strip()
-        if _LICENSE.search(text) or _DIRECTIVE.match(text) or len(_WORD.findall(text)) < 4 or text.startswith("!"):
-            continue
-        if block.first <= 3 or len(block.texts) > 1:
-            return text[:DOC_LIMIT]
-    return ""
+def is_licence(text: str) -> bool:
+    return _LICENSE.search(text) is not None
+
+
+def is_directive(text: str) -> bool:
+    """True for a comment to a tool."""
+    return _DIRECTIVE.match(text) is not None
 
 
 def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> None:

@@ -12,14 +12,16 @@ from tree_sitter import Node, Parser, Query, QueryCursor
 
 from repobook.languages import grammar
 from repobook.reading import engine, queries
-from repobook.reading.bindings import pybind, read_bindings
+from repobook.reading.bindings import class_variables, pybind, read_bindings
 from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.cpp_rules import RULES
+from repobook.reading.cuda import read_cuda
 from repobook.reading.engine import Captures, Definition
-from repobook.reading.facts import Binding, Facts, Finding, Import, Symbol, pack
+from repobook.reading.facts import HOLDS, RESULT, Binding, Facts, Finding, Import, Symbol, pack
 from repobook.reading.locks import native_exceptions, native_locks
-from repobook.reading.macros import Macros
+from repobook.reading.macros import Macros, hide_statements
 from repobook.reading.patterns import read_patterns, read_settings
+from repobook.reading.purpose import find_purpose
 
 _SELF = frozenset({b"this"})
 _NAMES = frozenset(
@@ -52,11 +54,12 @@ def _reading(language: str) -> engine.Reading:
 
 def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     source, blanked = macros.blank(original)
-    root, found, definitions = _reading(language).parse(source)
+    parsed, strings = hide_statements(source)
+    root, found, definitions = _reading(language).parse(parsed)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
-    holes = engine.spans(found.get("hole", [])) + comments
+    holes = engine.spans(found.get("hole", [])) + strings + comments + macros.test_names(source)
     if language == "objc":
         holes += [match.span(1) for match in _SELECTOR.finditer(source)]
     captures = Captures(
@@ -97,6 +100,8 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     read_bindings(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
+    read_cuda(source, lines, captures.comments, blanked, scopes, facts)
+    find_purpose(facts, blocks, path, source)
     return facts
 
 
@@ -182,6 +187,7 @@ def _declared(node: Node, source: bytes = b"") -> _Declared:
                 "reference_declarator",
                 "parenthesized_declarator",
                 "attributed_declarator",
+                "variadic_declarator",
             ):
                 following = next(
                     (c for c in current.named_children if c.type.endswith(("declarator", "identifier"))), None
@@ -196,6 +202,7 @@ def _definitions(
     add = captures.definitions.append
     variables: list[tuple[int, Node, Node, Node]] = []
     bindings: list[tuple[int, Binding]] = []
+    classes = class_variables(source)
     for _, match in matches:
         if "declaration" in match:
             node, declarator = match["declaration"][0], match["declarator"][0]
@@ -218,11 +225,15 @@ def _definitions(
                         kind,
                         found.name.start_byte,
                         declaration=found.function,
-                        bases="" if found.function else _class_text(node, source),
+                        bases=_class_text(node, source, match["declarator"][0]),
                     )
                 )
+        elif "member_of" in match:
+            way = _way_to(match["called"][0], source)
+            if way is not None:
+                captures.receivers[match["member_of"][0].start_byte] = way
         elif "exposed" in match:
-            binding = pybind(match, source, captures)
+            binding = pybind(match, source, captures, classes)
             if binding is not None:
                 bindings.append(binding)
         elif "include" in match:
@@ -325,7 +336,8 @@ def _function(match: dict[str, list[Node]], source: bytes, captures: Captures, m
         kind = macros.definers[name]
         name = ".".join(parts[:2]) if kind == "test" else f"{name}({', '.join(parts)})"
         at = -1
-    captures.definitions.append(Definition(start, node.end_byte, name, kind, at, body, found.scope))
+    returned = _class_text(node, source, match["declarator"][0])
+    captures.definitions.append(Definition(start, node.end_byte, name, kind, at, body, found.scope, bases=returned))
 
 
 def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, captures: Captures) -> None:
@@ -338,6 +350,8 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
             captures.locals.append((name.start_byte, name.end_byte))
             _typed(node, name, source, captures)
             continue
+        if node.parent is not None and node.parent.type == "ERROR" and not declared.function:
+            continue  # a local, most often: the parser lost the function around it
         if declared.function and declared.scope:
             continue  # `std::move(x);` reads like a declaration; one of another scope's function is none
         declaration = source[node.start_byte : node.start_byte + 6] == b"extern"
@@ -353,6 +367,7 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
                 name.start_byte,
                 scope=declared.scope,
                 declaration=declared.function or declaration,
+                bases=_class_text(node, source, declarator),
             )
         )
 
@@ -368,26 +383,119 @@ def _parameter(node: Node, source: bytes, captures: Captures) -> None:
 
 
 def _typed(node: Node, name: Node, source: bytes, captures: Captures) -> None:
-    """The class of a local: `const at::Tensor& x` makes x a `at::Tensor`; smart pointers count as what they hold."""
+    """The class of a local: `const at::Tensor& x` makes x a `at::Tensor`, `auto x = f()` what f returns."""
     text = _class_text(node, source)
+    if not text:
+        declared = node.child_by_field_name("type")
+        if declared is not None and declared.type == "placeholder_type_specifier":
+            text = _value_type(name, source)
     if text:
         captures.types.append((name.start_byte, engine.text_of(name, source), text))
 
 
-def _class_text(node: Node, source: bytes) -> str:
+def _class_text(node: Node, source: bytes, declarator: Node | None = None) -> str:
+    """The class that a declaration states, or that a function returns; what a smart pointer holds stands behind it."""
     declared = node.child_by_field_name("type")
+    if declared is not None and declared.type == "placeholder_type_specifier" and declarator is not None:
+        declared = _trailing_type(declarator)
     if declared is None or declared.type not in ("type_identifier", "qualified_identifier", "template_type"):
         return ""
-    text = " ".join(engine.text_of(declared, source).split())
+    return _bare_type(engine.text_of(declared, source))
+
+
+def _trailing_type(declarator: Node) -> Node | None:
+    """`T` of `auto f() -> T`."""
+    for child in declarator.named_children:
+        if child.type == "trailing_return_type" and child.named_child_count:
+            described = child.named_child(0)
+            return described.child_by_field_name("type") if described is not None else None
+    return None
+
+
+def _bare_type(text: str) -> str:
+    """A type without its arguments: `List<int>` -> `List`; smart pointers keep what they hold: `shared_ptr*Node`."""
+    text = " ".join(text.split())
     outer, bracket, inner = text.partition("<")
-    if bracket:
-        if outer.rpartition("::")[2] in _POINTERS:
-            outer = inner.rpartition(">")[0].removeprefix("const ").strip(" *&").partition("<")[0]
-        text = outer
-    return text
+    if bracket and outer.rpartition("::")[2] in _POINTERS:
+        held = inner.rpartition(">")[0].removeprefix("const ").strip(" *&").partition("<")[0]
+        return f"{outer}{HOLDS}{held}" if _NAMED.fullmatch(held) else outer
+    if bracket and ">::" in inner:
+        return ""  # a member of a class template, which depends on its arguments
+    return outer.strip()
 
 
 _POINTERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "intrusive_ptr", "optional", "MaybeOwned"})
+_NAMED = re.compile(r"[\w:]+(?:, *[\w:]+)*")
+# Functions that return what their first argument names: `make_shared<T>` a pointer to T, `static_cast<T*>` a T.
+_MAKERS = {
+    "make_shared": "std::shared_ptr", "make_unique": "std::unique_ptr", "make_intrusive": "c10::intrusive_ptr",
+    "static_pointer_cast": "std::shared_ptr", "dynamic_pointer_cast": "std::shared_ptr",
+    "static_intrusive_pointer_cast": "c10::intrusive_ptr", "dynamic_intrusive_pointer_cast": "c10::intrusive_ptr",
+    "make_optional": "std::optional",
+    "static_cast": "", "dynamic_cast": "", "reinterpret_cast": "", "const_cast": "",
+}  # fmt: skip
+
+
+def _value_type(name: Node, source: bytes) -> str:
+    """The type of `auto x = value`: of a call, a cast, `new T` or a constructor; "" where the value does not say."""
+    at = name.parent
+    while at is not None and at.type.endswith("declarator") and at.type != "init_declarator":
+        at = at.parent
+    value = at.child_by_field_name("value") if at is not None and at.type == "init_declarator" else None
+    if value is None:
+        return ""
+    if value.type == "new_expression":
+        made = value.child_by_field_name("type")
+        return _bare_type(engine.text_of(made, source)) if made is not None else ""
+    if value.type == "compound_literal_expression":
+        made = value.child_by_field_name("type")
+        return _bare_type(engine.text_of(made, source)) if made is not None else ""
+    if value.type != "call_expression":
+        return ""
+    made_by = _made_by(value, source)
+    if made_by is not None:
+        return made_by
+    way = _way_to(value, source)
+    return RESULT + (way[0] + way[1]).decode("utf-8", "replace") if way is not None else ""
+
+
+def _made_by(call: Node, source: bytes) -> str | None:
+    """The type that a maker or a cast states in its angle brackets; None for any other call."""
+    function = call.child_by_field_name("function")
+    if function is None or function.type not in ("template_function", "qualified_identifier"):
+        return None
+    text = " ".join(engine.text_of(function, source).split())
+    outer, bracket, inner = text.partition("<")
+    wrapper = _MAKERS.get(outer.rpartition("::")[2])
+    if not bracket or wrapper is None:
+        return None
+    held = _bare_type(inner.rpartition(">")[0].partition(",")[0].removeprefix("const ").strip(" *&"))
+    if not wrapper:
+        return held
+    return f"{wrapper}{HOLDS}{held}" if _NAMED.fullmatch(held) else ""
+
+
+def _way_to(node: Node, source: bytes) -> tuple[bytes, bytes] | None:
+    """The first name of an expression and the way from it: `a.f(1)->g` -> (`a`, `.f().g`); None for other shapes."""
+    kind = node.type
+    if kind in ("identifier", "this"):
+        return source[node.start_byte : node.end_byte], b""
+    if kind == "call_expression":
+        function = node.child_by_field_name("function")
+        if function is None:
+            return None
+        if function.type in ("identifier", "qualified_identifier"):
+            text = b"".join(source[function.start_byte : function.end_byte].split())
+            return (text + b"()", b"") if b"<" not in text else None
+        way = _way_to(function, source) if function.type == "field_expression" else None
+        return (way[0], way[1] + b"()") if way is not None else None
+    if kind == "field_expression":
+        argument, member = node.child_by_field_name("argument"), node.child_by_field_name("field")
+        if argument is None or member is None or member.type != "field_identifier":
+            return None
+        way = _way_to(argument, source)
+        return (way[0], way[1] + b"." + source[member.start_byte : member.end_byte]) if way is not None else None
+    return None
 
 
 # ----- what comments and expressions add -------------------------------------------------------------------

@@ -14,7 +14,22 @@ from operator import add
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from repobook.reading.facts import CALL, LINE_BITS, MEMBER, OPAQUE, SCOPED, STEP, TYPED, Facts, Finding, Symbol
+from repobook.reading.facts import (
+    ARROW,
+    ASSIGNED,
+    CALL,
+    LINE_BITS,
+    MEMBER,
+    OPAQUE,
+    RESULT,
+    SCOPE,
+    SCOPED,
+    STEP,
+    TYPED,
+    Facts,
+    Finding,
+    Symbol,
+)
 from repobook.reading.rules import Rules
 
 Span = tuple[int, int]
@@ -50,6 +65,9 @@ class Captures:
     branches: list[Span] = field(default_factory=list)
     loops: list[Span] = field(default_factory=list)
     comments: list[Span] = field(default_factory=list)
+    # Members of the result of a call, by position: the first name of the receiver, and the way from it to the member.
+    receivers: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    annotated: bool = False  # a stated type holds for all assignments of its name, as in Python
 
 
 @dataclass(slots=True)
@@ -204,19 +222,12 @@ def _visible_locals(
     own: dict[int, set[bytes]] = {}
     at = scopes.at
     for start, end in captures.locals:
-        owner = at(start)
-        while owner and symbols[owner].kind not in FUNCTIONS:
-            owner = symbols[owner].parent
+        owner = _function_at(at(start), symbols)
         if owner in own:
             own[owner].add(source[start:end])
         else:
             own[owner] = {source[start:end]}
-    types: dict[int, dict[bytes, str]] = {}
-    for start, name, declared in captures.types:
-        owner = at(start)
-        while owner and symbols[owner].kind not in FUNCTIONS:
-            owner = symbols[owner].parent
-        types.setdefault(owner, {})[name.encode()] = declared
+    types = _declared_types(captures, source, scopes, symbols, own)
     visible: list[frozenset[bytes] | None] = [frozenset(own[0]) if 0 in own else None]
     for local in range(1, len(symbols)):
         above = visible[symbols[local].parent]
@@ -228,6 +239,185 @@ def _visible_locals(
         if parent in types:
             types[local] = {**types[parent], **types[local]} if local in types else types[parent]
     return visible, types
+
+
+def _declared_types(
+    captures: Captures, source: bytes, scopes: Scopes, symbols: list[Symbol], own: dict[int, set[bytes]]
+) -> dict[int, dict[bytes, str]]:
+    """Per function, the types of its local names. A name that two blocks declare with different types has none."""
+    at = scopes.at
+    declared_times: dict[tuple[int, bytes], int] = {}
+    typed = {name.encode() for _, name, declared in captures.types if not captures.annotated or declared[0] == RESULT}
+    for start, end in captures.locals:
+        if source[start:end] in typed:
+            key = (_function_at(at(start), symbols), source[start:end])
+            declared_times[key] = declared_times.get(key, 0) + 1
+    types: dict[int, dict[bytes, str]] = {}
+    typed_times: dict[tuple[int, bytes], int] = {}
+    unsure: set[tuple[int, bytes]] = set()
+    for start, text, declared in sorted(captures.types):
+        owner, name = _function_at(at(start), symbols), text.encode()
+        known = types.setdefault(owner, {})
+        if declared.startswith(RESULT):
+            declared = _result_type(declared, owner, types, symbols, own)
+        key = (owner, name)
+        if name in typed:
+            typed_times[key] = typed_times.get(key, 0) + 1
+        if not declared or known.get(name, declared) != declared:
+            unsure.add(key)
+        known[name] = declared
+    for owner, name in unsure:
+        types[owner].pop(name, None)
+    for key, times in typed_times.items():
+        if declared_times.get(key, 0) > times:
+            types[key[0]].pop(key[1], None)
+    return types
+
+
+def _function_at(owner: int, symbols: list[Symbol]) -> int:
+    """The function around a symbol, 0 outside of all."""
+    while owner and symbols[owner].kind not in FUNCTIONS:
+        owner = symbols[owner].parent
+    return owner
+
+
+def _result_type(
+    declared: str, owner: int, types: dict[int, dict[bytes, str]], symbols: list[Symbol], own: dict[int, set[bytes]]
+) -> str:
+    """The type of `auto x = a.f()` as a way from the type of a: `=a.f()` -> `A|f()`; "" for an unknown local.
+
+    A function that is a local itself can be any."""
+    root, dot, steps = declared.removeprefix(RESULT).partition(".")
+    way = dot.replace(".", STEP) + steps.replace(".", STEP)
+    name = root.removesuffix("()").encode()
+    called = root.endswith(")")
+    while True:
+        known = types.get(owner, _NO_TYPES).get(name)
+        if known and not called:
+            return known + way
+        if name in own.get(owner, ()):
+            return ""
+        if not owner:
+            return root + way if called else root + dot + steps  # of a module, perhaps
+        owner = _function_at(symbols[owner].parent, symbols)
+
+
+# Access flag, qualifier and length of the joint of a name; the qualifier is None where the receiver decides it.
+_Joined = tuple[int, str | None, int]
+
+
+class _Walk:
+    """Line, enclosing symbol and visible names at the position that a walk over a file has reached."""
+
+    __slots__ = (
+        "_ends", "_line", "_owners", "_scope", "_starts", "_symbols", "_types", "_visible", "bound", "declared", "end",
+        "line", "own_class", "owner", "place",
+    )  # fmt: skip
+
+    def __init__(self, captures: Captures, source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
+        self._visible, self._types = _visible_locals(captures, source, scopes, facts.symbols)
+        self._symbols = _owner_classes(facts.symbols)
+        self._ends = [*lines[1:], _NEVER]
+        self._starts, self._owners = [*scopes.starts, _NEVER], scopes.owners
+        self._line = self._scope = 0
+        self._enter(0)
+        self._settle()
+
+    def _enter(self, owner: int) -> None:
+        self.owner = owner
+        self.bound = self._visible[owner] or _NONE
+        self.declared = self._types.get(owner, _NO_TYPES)
+        self.own_class = self._symbols[owner]
+
+    def _settle(self) -> None:
+        self.line = self._line + 1
+        self.place = self.line | self.owner << LINE_BITS  # as an occurrence is packed
+        self.end = min(self._ends[self._line], self._starts[self._scope + 1])
+
+    def advance(self, position: int) -> None:
+        """Move on to a position at or past `end`."""
+        while position >= self._ends[self._line]:
+            self._line += 1
+        if position >= self._starts[self._scope + 1]:
+            while position >= self._starts[self._scope + 1]:
+                self._scope += 1
+            self._enter(self._owners[self._scope])
+        self._settle()
+
+    def qualifier(
+        self,
+        joined: _Joined,
+        chain: "_Chain",
+        start: int,
+        self_names: frozenset[bytes],
+        receivers: dict[int, tuple[bytes, bytes]],
+    ) -> str:
+        """The qualifier of a name that a joint precedes."""
+        flags, text, joint = joined
+        if text is None:
+            return self.receiver(chain.root, chain.source[chain.start + len(chain.root) : start - joint], self_names)
+        if text == OPAQUE and start in receivers:
+            return self.receiver(*receivers[start], self_names)
+        if flags == SCOPED and chain.first in self.bound:
+            return OPAQUE  # a member of a type parameter
+        return text
+
+    def receiver(self, root: bytes, steps: bytes, self_names: frozenset[bytes]) -> str:
+        """The qualifier of a member: the receiver's type if it is known, its text if it may be a module."""
+        if root in self_names:
+            return _typed(self.own_class, steps)
+        if root in self.declared:
+            return _typed(self.declared[root], steps)
+        if root in self.bound:
+            return OPAQUE
+        if root.endswith(b")"):
+            return _typed(root.decode("utf-8", "replace"), steps) if root[:-2] not in self.bound else OPAQUE
+        text = (root + steps).decode("utf-8", "replace")
+        return text.replace("->", ".") if "->" in text else text
+
+
+class _Chain:
+    """Names that `.`, `->` or `::` join, up to the position that a walk has reached."""
+
+    __slots__ = ("first", "known", "root", "scoped", "source", "start")
+
+    def __init__(self, source: bytes, scoped: bool) -> None:
+        self.source = source
+        self.scoped = scoped  # the language has `a::b` and `a->b`; elsewhere `::` can stand in a slice
+        self.begin(b"", -1, False)
+
+    def begin(self, name: bytes, start: int, known: bool = True) -> None:
+        self.root = self.first = name
+        self.start, self.known = start, known
+
+    def join(self, gap: bytes, name: bytes, start: int) -> _Joined | None:
+        """(access flag, qualifier, length of the joint) of a name after `.`, `>`, `:` or `~`; None for a name to skip.
+
+        The qualifier is None where the receiver decides it, which needs the scope at hand.
+        """
+        last = gap[-1]
+        if last == _DOT:
+            flag, joint = MEMBER, b"."
+        elif self.scoped and gap[-2:] == b"->":
+            flag, joint = MEMBER | ARROW, b"->"
+        elif self.scoped and gap[-2:] == b"::":
+            flag, joint = SCOPED, b"::"
+        else:
+            self.begin(name, start)
+            return None if last == _TILDE else (0, "", 0)
+        if gap == joint and self.known:
+            if flag & MEMBER:
+                return flag, None, len(joint)
+            self.root = b""
+            return flag, self.source[self.start : start - 2].decode("utf-8", "replace"), 2
+        if flag & MEMBER:
+            self.begin(self.root, start, False)
+            # `1.f` is the ending of a number. A chain that is broken over lines (`a\n  .b`) counts as an expression.
+            return None if last == _DOT and gap[-2:-1].isdigit() else (flag, OPAQUE, 0)
+        # `::a::b` is a name of the global scope, `A<T>::b::c` one of a scope that is not known.
+        known = gap != joint and gap[-3:-2] not in _CLOSED
+        self.begin(name if known else b"", start, known)
+        return flag, "" if known else OPAQUE, 0
 
 
 def collect_references(
@@ -243,121 +433,67 @@ def collect_references(
 ) -> None:
     """Walk all names in order of position; group them by (name, receiver); apply the rules that names trigger.
 
-    `scoped`: the language has `a::b` and `a->b`; where it has not, `::` can stand in a slice."""
-    symbols = facts.symbols
-    visible, types = _visible_locals(captures, source, scopes, symbols)
-    owner_class = _owner_classes(symbols)
-    defined_at = iter([*sorted({d.name_start for d in captures.definitions}), _NEVER])
-    defined = next(defined_at)
+    `scoped`: the language has `a::b` and `a->b`."""
+    walk = _Walk(captures, source, lines, scopes, facts)
+    chain = _Chain(source, scoped)
+    defined = {definition.name_start for definition in captures.definitions}
     plain: dict[bytes, list[int]] = {}
     by_key: dict[tuple[bytes, str], list[int]] = {}
-    rule_of = rules.names
-    skipped = reserved.difference(rule_of)
-    watched = self_names.union(rule_of)
-    findings = facts.findings
+    skipped = reserved.difference(rules.names)
+    watched = self_names.union(rules.names)
     loop_depth = _depths(captures.loops)
-    scope_starts, scope_owners = [*scopes.starts, _NEVER], scopes.owners
-    line_ends = [*lines[1:], _NEVER]
-    scope_at = line = owner = 0
-    here = 1  # the line and the enclosing symbol, packed
-    # What is known inside the scope at hand: names bound there, their declared types, the class around it.
-    bound, declared, own_class = visible[0] or _NONE, types.get(0, _NO_TYPES), ""
-    line_end, scope_end = line_ends[0], scope_starts[1]
-    chain_start, chain_known, chain_root = -1, False, b""
+    plain_name, plain_start = b"", -1
     pieces = captures.references
     ends = accumulate(map(len, pieces))
     words = iter(pieces)
     rows = zip(words, words, islice(pieces, 2, None, 2), islice(ends, 0, None, 2), strict=False)
     for gap, name, after, start in rows:
-        before = gap[-1] if gap else _BLANK
-        flags = 0
-        if before not in _JOINTS:
-            chain_start, chain_known, chain_root = start, True, name
+        flags, text, joined = 0, "", None
+        if (gap[-1] if gap else _BLANK) not in _JOINTS:
+            plain_name, plain_start = name, start  # a chain begins here if a joint follows
             if name in skipped:
                 continue
-            text = ""
         else:
-            if before == _DOT:
-                flags, joint = MEMBER, b"."
-            elif scoped and gap[-2:] == b"->":
-                flags, joint = MEMBER, b"->"
-            elif scoped and gap[-2:] == b"::":
-                flags, joint = SCOPED, b"::"
-            if not flags:
-                chain_start, chain_known, chain_root, text = start, True, name, ""
-                if before == _TILDE:
-                    continue
-            elif gap == joint and chain_known:
-                if flags == SCOPED:
-                    text = source[chain_start : start - 2].decode("utf-8", "replace")
-                    chain_root = b""
-                else:
-                    text = ""  # worked out below, when the scope is known
-            elif flags == MEMBER:
-                chain_start, chain_known, text = start, False, OPAQUE
-                if before == _DOT and gap[-2:-1].isdigit():
-                    continue  # the ending of a number: `1.f`
-                # A chain may be broken over lines (`a\n  .b`); what is not adjacent counts as an expression.
-            else:
-                text = OPAQUE if gap == joint else ""
-                # `::a::b` is a name of the global scope, `A<T>::b::c` one of a scope that is not known.
-                chain_known = gap != joint and gap[-3:-2] not in _CLOSED
-                chain_start, chain_root = start, name if chain_known else b""
-        if start >= line_end:
-            line += 1
-            line_end = line_ends[line]
-            while start >= line_end:
-                line += 1
-                line_end = line_ends[line]
-            here = (line + 1) | owner << LINE_BITS
-        if start >= scope_end:
-            scope_at += 1
-            while start >= scope_starts[scope_at + 1]:
-                scope_at += 1
-            scope_end = scope_starts[scope_at + 1]
-            owner = scope_owners[scope_at]
-            here = (line + 1) | owner << LINE_BITS
-            bound, declared = visible[owner] or _NONE, types.get(owner, _NO_TYPES)
-            own_class = owner_class[owner]
-        if flags == MEMBER and chain_known:
-            # The receiver: a type where it is known, its text where it may be a module.
-            if chain_root in self_names:
-                text = _typed(own_class, source[chain_start + len(chain_root) : start - len(joint)])
-            elif chain_root in declared:
-                text = _typed(declared[chain_root], source[chain_start + len(chain_root) : start - len(joint)])
-            elif chain_root in bound:
-                text = OPAQUE
-            else:
-                text = source[chain_start : start - len(joint)].decode("utf-8", "replace")
-                if "->" in text:
-                    text = text.replace("->", ".")
-        if start >= defined:
-            while start > defined:
-                defined = next(defined_at)
-            if start == defined:
+            if plain_start >= 0:
+                chain.begin(plain_name, plain_start)
+                plain_start = -1
+            joined = chain.join(gap, name, start)
+            if joined is None:
                 continue
-        first = after[0] if after else _BLANK
-        if first == _PARENTHESIS or (first == _BLANK and after.startswith(b" (")):
-            flags |= CALL
+            flags = joined[0]
+        if start >= walk.end:
+            walk.advance(start)
+        if joined is not None:
+            text = walk.qualifier(joined, chain, start, self_names, captures.receivers)
+        if start in defined:
+            continue
+        if after and after[0] in _FOLLOWING:
+            flags |= CALL if after[0] == _PARENTHESIS else _following(after)
         if name in watched:
             if name in self_names:
                 continue
-            finding = rule_of[name](text, bool(flags & CALL), loop_depth, start)
+            finding = rules.names[name](text, bool(flags & CALL), loop_depth, start)
             if finding is not None:
-                findings.append(Finding(line + 1, finding[0], finding[1], finding[2], owner))
-        if flags <= CALL and name in bound:
+                facts.findings.append(Finding(walk.line, finding[0], finding[1], finding[2], walk.owner))
+        if not flags & (MEMBER | SCOPED) and name in walk.bound:
             continue
-        if not text:
-            if name in plain:
-                plain[name].append(here | flags << 40)
-            else:
-                plain[name] = [here | flags << 40]
-            continue
-        found = by_key.get((name, text))
-        if found is None:
-            by_key[name, text] = [here | flags << 40]
+        occurrence = walk.place | flags << 40
+        if text:
+            by_key.setdefault((name, text), []).append(occurrence)
         else:
-            found.append(here | flags << 40)
+            plain.setdefault(name, []).append(occurrence)
+    _store(facts, plain, by_key, reserved)
+    bound = {source[start:end] for start, end in captures.locals}
+    facts.locals = sorted(name.decode("utf-8", "replace") for name in bound if _NAME.fullmatch(name))
+
+
+def _store(
+    facts: Facts,
+    plain: dict[bytes, list[int]],
+    by_key: dict[tuple[bytes, str], list[int]],
+    reserved: frozenset[bytes],
+) -> None:
+    """Put the occurrences of plain and of qualified names into the facts."""
     references = facts.references
     for name, places in plain.items():
         if name not in reserved:
@@ -366,10 +502,23 @@ def collect_references(
         references[name.decode("utf-8", "replace"), text] = places
 
 
+def _following(after: bytes) -> int:
+    """Flags of a name from the text that follows it: `f(x)` is a call, `a::b` uses a as a scope, `a = 1` assigns."""
+    bare = after[1:] if after[0] == _BLANK else after
+    first = bare[:1]
+    if first == b"(":
+        return CALL
+    if first == b":":
+        return SCOPE if bare[1:2] == b":" and bare is after else 0
+    return ASSIGNED if first == b"=" and bare[1:2] not in (b"=", b">") else 0
+
+
 _NEVER = 1 << 60
 _NONE: frozenset[bytes] = frozenset()
 _NO_TYPES: dict[bytes, str] = {}
 _BLANK, _PARENTHESIS, _DOT, _TILDE = b" (.~"
+# A name before one of these is a call, a scope or the target of an assignment, perhaps.
+_FOLLOWING = frozenset(b"( :=")
 # What can end the text before a name that is not plain; and the brackets of an expression before `::`.
 _JOINTS = frozenset(b".>:~")
 _CLOSED = frozenset({b">", b")"})

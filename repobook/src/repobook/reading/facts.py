@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 CALL = 1  # the name is followed by an argument list
 MEMBER = 2  # reached through `.` or `->`
 SCOPED = 4  # reached through `::`
+SCOPE = 8  # followed by `::`, so that it names a namespace, a class or another type
+ASSIGNED = 16  # the target of an assignment
+ARROW = 32  # reached through `->`
 
 LINE_BITS = 20
 LINE_MASK = (1 << LINE_BITS) - 1
@@ -21,8 +24,18 @@ LOCAL_MASK = (1 << LOCAL_BITS) - 1
 # has the qualifier ":C", `self.x.f` has ":C|x".
 TYPED = ":"
 STEP = "|"
-# A receiver that is an expression (`f(x).g`, `a[0].g`): nothing is known of it.
+# A receiver that is an expression (`a[0].g`, `(a + b).g`): nothing is known of it.
 OPAQUE = "?"
+# The type of a name that holds the result of a call: `auto x = a.f()` has the type "=a.f()" until that of a is known.
+# A step or a type that ends in `()` means the type that a function returns: `f().g` has the qualifier ":f()".
+RESULT = "="
+# Between a smart pointer and the class it holds: a `shared_ptr<Node>` has the type "shared_ptr*Node".
+HOLDS = "*"
+
+# Qualifiers of names in data and build files: an operator by its schema name, a target, a source file of a target.
+OPERATOR, TARGET, SOURCE = "@operator", "@target", "@source"
+# Among the forms of an operator: its overload writes the result into an argument of the caller.
+OUT = "out"
 
 
 def pack(line: int, local: int, flags: int) -> int:
@@ -106,8 +119,10 @@ class Facts:
     remarks: list[Remark] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     words: dict[str, tuple[int, int]] = field(default_factory=dict)  # candidate terms: (count, first line)
+    locals: list[str] = field(default_factory=list)  # names of parameters and local variables
     exports: Iterable[str] | None = None  # __all__ and its like, where the file states it
     purpose: str = ""
+    purpose_origin: str = ""  # docstring, header, the name of the main class, derived
     lines: int = 0
     code: int = 0
     comment: int = 0

@@ -12,11 +12,15 @@ from tree_sitter import Node, Parser, Query, QueryCursor
 
 from repobook.languages import grammar
 from repobook.reading import engine, queries
+from repobook.reading.bindings import read_pyo3
+from repobook.reading.cmake_targets import read_targets
 from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.engine import Captures, Definition
-from repobook.reading.facts import Facts, Finding, Import, Symbol
+from repobook.reading.facts import RESULT, Facts, Finding, Import, Symbol
 from repobook.reading.generic_rules import RULES
+from repobook.reading.operators import define_entries, read_operators
 from repobook.reading.patterns import read_patterns, read_settings
+from repobook.reading.purpose import find_purpose
 from repobook.reading.rules import Rules
 
 LANGUAGES = frozenset(
@@ -26,12 +30,14 @@ _SHARED = {"tsx": "typescript"}
 _SEPARATOR = {"rust": "::"}
 _SELF = {"rust": frozenset({b"self"}), "java": frozenset({b"this"})}
 _SELF_DEFAULT = frozenset({b"this", b"self"})
+_RESERVED = {"rust": frozenset({b"super", b"crate"})}
+_NONE: frozenset[bytes] = frozenset()
 _NOT_KINDS = frozenset({"name", "body", "scope", "command", "key"})
 _DATA = frozenset({"json", "toml", "yaml"})
 # Keys of a data file that get an entry; a file of a million keys is data, not structure.
 _KEYS = 400
 _STRING = re.compile(r"""["']([^"']+)["']""")
-_BOUND = re.compile(r"import (?:type (?!from\b))?(?:\* as )?([A-Za-z_$][\w$]*)")
+_SIMPLE_TYPE = re.compile(r"(?:&(?:'\w+ )?(?:mut )?|\*|: *|\[\])*([A-Za-z_][\w.:]*)(?:[<\[].*)?\Z", re.S)
 _NO_RULES = Rules()
 _WORD = re.compile(rb"[A-Za-z_#@$][\w.\-]*\Z")
 
@@ -61,6 +67,8 @@ def read(source: bytes, path: str, language: str) -> Facts:
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     _definitions(definitions.matches(root), source, language, captures)
+    if language == "yaml":
+        define_entries(source, captures)
     skipped: set[int] = {node.start_byte for node in found.get("key", [])}
     for node in [*found.get("import", []), *found.get("skip", [])]:
         skipped.update(range(node.start_byte, node.end_byte))
@@ -72,18 +80,23 @@ def read(source: bytes, path: str, language: str) -> Facts:
         _import(node, source, language, facts)
     _required(found, source, language, facts)
     for node in engine.in_order(found.get("typed", [])):
-        name, declared = node.child_by_field_name("name"), node.child_by_field_name("type")
-        if name is not None and declared is not None:
-            captures.types.append(
-                (name.start_byte, engine.text_of(name, source), engine.text_of(declared, source).lstrip("*& "))
-            )
+        _typed(node, source, language, captures)
     scopes = engine.nest(captures, source, lines, facts, _SEPARATOR.get(language, "."))
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
+        if language == "rust" and one.module.startswith("super") and _is_inline(one.local, facts):
+            one.module = "self" + one.module.removeprefix("super")
     if language not in _DATA:
         rules = RULES.get(language, _NO_RULES)
-        engine.collect_references(captures, source, lines, scopes, facts, rules, _SELF.get(language, _SELF_DEFAULT))
+        own = _SELF.get(language, _SELF_DEFAULT)
+        engine.collect_references(captures, source, lines, scopes, facts, rules, own, _RESERVED.get(language, _NONE))
         engine.measure(captures, scopes, facts)
+    if language == "yaml":
+        read_operators(source, lines, facts)
+    elif language == "cmake":
+        read_targets(source, lines, facts)
+    elif language == "rust":
+        read_pyo3(source, lines, scopes, facts)
     for node in engine.in_order(found.get("unsafe", [])):
         facts.findings.append(
             Finding(
@@ -94,11 +107,64 @@ def read(source: bytes, path: str, language: str) -> Facts:
                 scopes.at(node.start_byte),
             )
         )
-    attach_docs(read_comments(captures.comments, source, lines, scopes, facts), source, lines, facts)
+    blocks = read_comments(captures.comments, source, lines, scopes, facts)
+    attach_docs(blocks, source, lines, facts)
     if language not in _DATA:
         read_settings(source, lines, scopes, facts)
         read_patterns(facts)
+    find_purpose(facts, blocks, path, source)
     return facts
+
+
+def _is_inline(local: int, facts: Facts) -> bool:
+    """True inside `mod tests {`, where `super` is the file itself."""
+    while local:
+        if facts.symbols[local].kind == "module":
+            return True
+        local = facts.symbols[local].parent
+    return False
+
+
+def _simple_type(text: str) -> str:
+    """The class of a type without pointers, references, slices and arguments; "" for any other shape."""
+    match = _SIMPLE_TYPE.match(" ".join(text.split()))
+    return match.group(1) if match else ""
+
+
+def _typed(node: Node, source: bytes, language: str, captures: Captures) -> None:
+    """The type of a parameter or local: stated, or that of the literal or call it is set to."""
+    name = node.child_by_field_name("name") or node.child_by_field_name("pattern") or node.child_by_field_name("left")
+    declared = node.child_by_field_name("type")
+    if name is None:
+        return
+    if name.type in ("expression_list", "mut_pattern") and name.named_child_count == 1:
+        name = name.named_child(0)
+    text = ""
+    if declared is not None:
+        text = _simple_type(engine.text_of(declared, source))
+        if language == "go" and engine.text_of(declared, source).startswith(("[", "map", "chan", "func")):
+            text = ""
+    else:
+        value = node.child_by_field_name("right") or node.child_by_field_name("value")
+        text = _made(value, source) if value is not None else ""
+    if name is not None and name.type == "identifier" and text:
+        captures.types.append((name.start_byte, engine.text_of(name, source), text))
+
+
+def _made(value: Node, source: bytes) -> str:
+    """The type of `&T{}`, `T{}`, `new T()` or `f()`."""
+    while value.type in ("expression_list", "unary_expression") and value.named_child_count == 1:
+        inner = value.named_child(0)
+        if inner is None:
+            return ""
+        value = inner
+    made = value.child_by_field_name("type") or value.child_by_field_name("constructor")
+    if value.type in ("composite_literal", "new_expression", "struct_expression") and made is not None:
+        return _simple_type(engine.text_of(made, source))
+    called = value.child_by_field_name("function")
+    if value.type == "call_expression" and called is not None and called.type == "identifier":
+        return RESULT + engine.text_of(called, source) + "()"
+    return ""
 
 
 def _definitions(
@@ -164,6 +230,13 @@ def _once(captures: Captures) -> None:
 
 
 def _bases(node: Node, source: bytes, language: str) -> str:
+    """The bases of a class, the type of a field, the type that a function returns, where they are simple."""
+    if node.type in ("field_declaration", "public_field_definition", "property_signature", "field_definition"):
+        declared = node.child_by_field_name("type")
+        return _simple_type(engine.text_of(declared, source)) if declared is not None else ""
+    returned = node.child_by_field_name("result") or node.child_by_field_name("return_type")
+    if returned is not None:
+        return _simple_type(engine.text_of(returned, source))
     if language in ("javascript", "typescript", "tsx"):
         clause = next((c for c in node.named_children if c.type in ("class_heritage", "extends_type_clause")), None)
         if clause is None:
@@ -186,15 +259,7 @@ def _import(node: Node, source: bytes, language: str, facts: Facts) -> None:
     line = node.start_point[0] + 1
     text = " ".join(engine.text_of(node, source).split())
     if language in ("javascript", "typescript", "tsx"):
-        module_node = node.child_by_field_name("source")
-        if module_node is None:
-            match = _STRING.search(text)
-            module = match.group(1) if match else ""
-        else:
-            module = engine.text_of(module_node, source).strip("\"'`")
-        if module:
-            bound = _BOUND.match(text)
-            facts.imports.append(Import(line, "import", module, "", bound.group(1) if bound else ""))
+        _script_import(node, text, line, source, facts)
     elif language == "go":
         path_node = node.child_by_field_name("path")
         name_node = node.child_by_field_name("name")
@@ -208,16 +273,55 @@ def _import(node: Node, source: bytes, language: str, facts: Facts) -> None:
         if text.startswith("mod ") or " mod " in text.partition("{")[0]:
             facts.imports.append(Import(line, "import", "self::" + text.rpartition("mod ")[2].strip(" ;")))
             return
-        body = text.partition("use ")[2].strip(" ;")
-        for module in _use_paths(body):
-            facts.imports.append(Import(line, "import", module))
+        before, _, body = text.partition("use ")
+        for module, name, alias in _use_paths(body.strip(" ;")):
+            facts.imports.append(Import(line, "import", module, name, alias))
+            if before.startswith("pub"):
+                facts.imports.append(Import(line, "export", module, name or module.rpartition("::")[2], alias))
 
 
-def _use_paths(text: str) -> list[str]:
-    """`a::{b, c as d}` -> [`a::b`, `a::c`]"""
+def _script_import(node: Node, text: str, line: int, source: bytes, facts: Facts) -> None:
+    """`import a, { b as c } from "m"`, `import * as d from "m"`, `export { e } from "m"`: a row per name."""
+    module_node = node.child_by_field_name("source")
+    if module_node is None:
+        match = _STRING.search(text)
+        module = match.group(1) if match else ""
+    else:
+        module = engine.text_of(module_node, source).strip("\"'`")
+    if not module:
+        return
+    kind = "export" if text.startswith("export") else "import"
+    clause = text.rpartition(" from ")[0].removeprefix(kind).strip().removeprefix("type ")
+    rows = []
+    space = _SPACE_IMPORT.search(clause)
+    if space:
+        rows.append(("*", space.group(1) or ""))
+    listed = _LISTED.search(clause)
+    for part in listed.group(1).split(",") if listed else ():
+        name, _, alias = part.strip().removeprefix("type ").partition(" as ")
+        if name.strip():
+            rows.append((name.strip(), alias.strip()))
+    default = _DEFAULT_IMPORT.match(clause)
+    if default and kind == "import":
+        rows.append(("default", default.group(1)))
+    for name, alias in rows or [("", "")]:
+        facts.imports.append(Import(line, kind, module, name, alias))
+
+
+_SPACE_IMPORT = re.compile(r"\*(?: as ([A-Za-z_$][\w$]*))?")
+_LISTED = re.compile(r"\{([^}]*)\}")
+_DEFAULT_IMPORT = re.compile(r"([A-Za-z_$][\w$]*)")
+
+
+def _use_paths(text: str) -> list[tuple[str, str, str]]:
+    """`a::{b, c as d, e::*}` -> [(`a::b`, "", ""), (`a::c`, "", `d`), (`a::e`, `*`, "")]: module, name, alias."""
     head, brace, rest = text.partition("{")
     if not brace:
-        return [text.partition(" as ")[0].strip().removesuffix("::*")]
+        path, _, alias = text.partition(" as ")
+        path = path.strip().removesuffix("::self")
+        if path.endswith("::*"):
+            return [(path.removesuffix("::*"), "*", "")]
+        return [(path, "", alias.strip())]
     depth, start, parts = 0, 0, []
     inside = rest.rpartition("}")[0]
     for at, char in enumerate(inside):

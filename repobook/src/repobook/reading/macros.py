@@ -22,7 +22,43 @@ _ATTRIBUTE = re.compile(
 _BEFORE_NAME = re.compile(
     rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]"
 )
+# `class Name SOME_FINAL : public Base`: no variable has bases, so the second word is a macro.
+_AFTER_NAME = re.compile(
+    rb"\b(?:class|struct)[ \t\n]+\w+[ \t\n]+([A-Z][A-Z0-9]*_[A-Z0-9_]+)[ \t\n]*:[ \t\n]*"
+    rb"(?:public|private|protected|virtual)\b"
+)
+# Keywords of Metal before a type: they say in which memory a value lies, or that a function is a kernel.
+_METAL = re.compile(rb"(?<![\w.:>])(?:device|constant|threadgroup|thread|kernel)(?=\s+[A-Za-z_])")
+# `int count_ GUARDED_BY(lock_) = 0;`: an attribute between the name of a field and its value.
+_GUARDED = re.compile(rb"\b[A-Z_]*GUARDED_BY\((?:[^()\n]|\([^()\n]*\))*\)(?=\s*[;={])")
 _GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
+# `SOME_NAMESPACE_BEGIN(a, b)` on a line of its own, and its counterpart: they open and close namespaces.
+_OPENS = re.compile(rb"^(\w*NAMESPACE_(?:BEGIN|OPEN)\(([\w, :]+)\));?[ \t]*$", re.M)
+_CLOSES = re.compile(rb"^(\w*NAMESPACE_(?:END|CLOSE)\([\w, :]*\));?[ \t]*$", re.M)
+# `${name}` of a template that a generator fills in: alone on its line it stands for declarations, else for a name.
+_ALONE = re.compile(rb"^[ \t]*\$(?:\{\w+\}|\w+)[ \t]*;?$", re.M)
+_FILLED_IN = re.compile(rb"\$\{\w+\}")
+# `SOME_MACRO(a, b)` on lines of its own, without a semicolon: no grammar knows what it stands for.
+_STATEMENT = re.compile(
+    rb"""^[ \t]*[A-Z][A-Z0-9_]{2,}\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*"|\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*")*\))*\)"""
+    rb"""(?=[ \t]*(?://[^\n]*)?\n\s*(?:[A-Za-z_}#~/\[]|\Z))""",
+    re.M,
+)
+# `SOME_MACRO(const T&, name);`: an argument that is a type makes no expression.
+_TYPE_FIRST = re.compile(
+    rb"""^[ \t]*[A-Z][A-Z0-9_]{2,}\(\s*(?:const\b[^;{}()"',]*|void|bool|int|float|double|size_t|[\w:<>]+[&*])\s*,"""
+    rb"""(?:[^;{}()"]|"(?:[^"\\\n]|\\.)*"|\([^;{}()"]*\))*\)(?=[ \t]*;)""",
+    re.M,
+)
+_STARTS = re.compile(rb"(?:[;{}):]|\*/)[ \t]*(?://[^\n]*)?\s*\Z|(?:\A|\n)[ \t]*(?:\#|//)[^\n]*\s*\Z|\A\s*\Z")
+_LOOK_BACK = 400
+# `__launch_bounds__(n)` of a kernel, before its name.
+_BOUNDS = re.compile(rb"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+# A condition of the preprocessor in the middle of an expression, which no grammar knows.
+_CONDITION = re.compile(rb"\n[ \t]*#[ \t]*(?:if|else|elif|endif)[^\n]*(?=\n\s*(\S.))")
+# `f(const List& x = {})`: the grammar knows no empty list as the default of a parameter.
+_EMPTY_DEFAULT = re.compile(rb"= \{\}(?=\s*[,)])")
+_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
 
@@ -60,7 +96,8 @@ DEFINERS = {
 def definitions(source: bytes) -> list[tuple[bytes, bytes | None, bytes]]:
     """(name, parameters or None, body) of each `#define`."""
     found = [(m.group(1), m.group(2), _COMMENT.sub(b" ", m.group(3)).strip()) for m in _DEFINE.finditer(source)]
-    found += [(m.group(1), None, b"__declspec()") for m in _BEFORE_NAME.finditer(source)]
+    for pattern in (_BEFORE_NAME, _AFTER_NAME):
+        found += [(m.group(1), None, b"__declspec()") for m in pattern.finditer(source)]
     return found
 
 
@@ -72,6 +109,19 @@ class Macros:
     # Macros that define something by their arguments: name -> kind of what they define.
     definers: dict[str, str] = field(default_factory=lambda: dict(DEFINERS))
     _pattern: re.Pattern[bytes] | None = None
+    _tests: re.Pattern[bytes] | None = None
+
+    def test_names(self, source: bytes) -> list[tuple[int, int]]:
+        """Where the arguments of macros only name a test: the second one, and for a plain `TEST` the suite too."""
+        if b"TEST" not in source and b"BENCHMARK" not in source:
+            return []
+        if self._tests is None:
+            named = [re.escape(name) for name, kind in self.definers.items() if kind == "test" and name != "TEST"]
+            others = "|".join(named) or "(?!)"
+            self._tests = re.compile(
+                rf"\b(?:TEST\(\s*(\w+\s*,\s*\w+)|(?:{others})\(\s*\w+\s*,\s*(\w+))\s*\)".encode()
+            )
+        return [match.span(match.lastindex or 0) for match in self._tests.finditer(source)]
 
     def blank(self, source: bytes) -> tuple[bytes, list[tuple[str, int]]]:
         """The source with the blanked macros as spaces, and where each stood."""
@@ -93,8 +143,68 @@ class Macros:
         if pieces:
             pieces.append(source[at:])
             source = b"".join(pieces)
+        if b"GUARDED_BY(" in source:
+            source = _GUARDED.sub(_blanked, source)
+        if b"<metal_" in source:
+            source = _METAL.sub(_blanked, source)
+        if b"NAMESPACE_" in source:
+            source = _CLOSES.sub(lambda match: b"}".ljust(len(match.group())), _OPENS.sub(_namespace, source))
+        if b"${" in source:
+            source = _ALONE.sub(lambda match: b" " * len(match.group()), source)
+            source = _FILLED_IN.sub(lambda match: b"_" * len(match.group()), source)
         # The grammar does not know a base class that is named from the global namespace.
         return _GLOBAL_BASE.sub(rb"\1  ", source), places
+
+
+def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
+    """The source as the parser gets it: macros that stand for whole statements are empty statements of their length.
+
+    The strings inside them come back too, because no node of the tree says where they are."""
+    strings: list[tuple[int, int]] = []
+    if b"__launch_bounds__" in source:
+        source = _BOUNDS.sub(_blanked, source)
+    source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(b"= 00", source))
+    pieces: list[bytes] = []
+    at = 0
+    statements = [*_STATEMENT.finditer(source), *_TYPE_FIRST.finditer(source)]
+    for match in sorted(statements, key=lambda match: match.start()):
+        start, end = match.span()
+        if start < at:
+            continue
+        before = source[max(0, start - _LOOK_BACK) : start]
+        # Behind `template <typename T>` it is an attribute of the declaration below.
+        is_attribute = before.rstrip().endswith(b">")
+        if not is_attribute and not _STARTS.search(before):
+            continue
+        text = match.group()
+        strings += [(start + found.start(), start + found.end()) for found in _STRING.finditer(text)]
+        hidden = b"\n".join(b" " * len(line) for line in text[:-1].split(b"\n"))
+        pieces += source[at:start], hidden, b" " if is_attribute else b";"
+        at = end
+    if not pieces:
+        return source, strings
+    return b"".join([*pieces, source[at:]]), strings
+
+
+def _blanked(match: re.Match[bytes]) -> bytes:
+    """Spaces in the place of a text, with its lines."""
+    return b"\n".join(b" " * len(line) for line in match.group().split(b"\n"))
+
+
+def _hide_condition(match: re.Match[bytes]) -> bytes:
+    """A condition without its line if what stands before or behind it goes on, unchanged otherwise."""
+    text, behind = match.group(), match.group(1)
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip()[-1:]
+    if (before and before in b",(=&|?+") or behind[:1] in b".,);?&|+" or behind in (b"->", b"<<"):
+        return b"\n" + b" " * (len(text) - 1)
+    return text
+
+
+def _namespace(match: re.Match[bytes]) -> bytes:
+    """`SOME_NAMESPACE_BEGIN(a, b)` -> `namespace a::b {`, of the same length; unchanged where it does not fit."""
+    text = b"namespace " + b"::".join(part.strip() for part in match.group(2).split(b",")) + b" {"
+    whole = match.group()
+    return text.ljust(len(whole)) if len(text) <= len(whole) else whole
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:

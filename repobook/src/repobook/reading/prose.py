@@ -55,6 +55,7 @@ def _document(source: bytes, language: str, facts: Facts) -> None:
             pieces.append((line, title))
     paragraphs = engine.in_order(found.get("paragraph", []))
     facts.purpose = _purpose(paragraphs, source)
+    facts.purpose_origin = "header" if facts.purpose else ""
     told = [node for node in found.get("told", []) if _admonishes(node, source)]
     pieces += [(node.start_point[0] + 1, engine.text_of(node, source)) for node in (*paragraphs, *told)]
     facts.words = terms(sorted(pieces))

@@ -10,10 +10,12 @@ from tree_sitter import Node
 from repobook.languages import grammar
 from repobook.reading import engine, queries
 from repobook.reading.comments import read_comments
+from repobook.reading.custom_functions import read_custom_functions
 from repobook.reading.engine import CLASSES, Captures, Definition, Scopes, Span
-from repobook.reading.facts import Facts, Import, Symbol
+from repobook.reading.facts import RESULT, Facts, Import, Symbol
 from repobook.reading.locks import python_exceptions, python_locks
 from repobook.reading.patterns import read_patterns, read_settings
+from repobook.reading.purpose import find_purpose
 from repobook.reading.python_rules import RULES
 
 _SELF = frozenset({b"self", b"cls"})
@@ -38,6 +40,7 @@ def read(source: bytes, path: str) -> Facts:
         locals=engine.spans(found.get("local", [])),
         comments=engine.spans(found.get("comment", [])),
         loops=engine.spans(found.get("loop", [])),
+        annotated=True,
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     imported = [_import(node, source, facts) for node in engine.in_order(found.get("import", []))]
@@ -51,13 +54,15 @@ def read(source: bytes, path: str) -> Facts:
         one.local = scopes.at(lines[one.line - 1])
     engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED, scoped=False)
     engine.measure(captures, scopes, facts)
-    facts.purpose = facts.symbols[0].doc = _docstring(root, source)
-    read_comments(captures.comments, source, lines, scopes, facts)
+    facts.symbols[0].doc = _docstring(root, source)
+    blocks = read_comments(captures.comments, source, lines, scopes, facts)
     python_locks(source, lines, scopes, facts)
     python_exceptions(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
+    read_custom_functions(source, lines, scopes, facts)
     facts.exports = _exports(engine.in_order(found.get("exports", [])), source)
+    find_purpose(facts, blocks, path, source, facts.symbols[0].doc)
     return facts
 
 
@@ -69,6 +74,11 @@ def _definitions(
     assigned: list[tuple[int, Node, Node]] = []
     members: list[tuple[int, int, int, str]] = []
     for _, match in matches:
+        if "member_of" in match:
+            way = _way_to(match["called"][0], source)
+            if way is not None:
+                captures.receivers[match["member_of"][0].start_byte] = way
+            continue
         name = match["name"][0]
         if "function" in match or "class" in match:
             kind = "function" if "function" in match else "class"
@@ -91,7 +101,7 @@ def _definitions(
                     kind,
                     name.start_byte,
                     body.start_byte,
-                    bases=" ".join(bases.split()),
+                    bases=" ".join(bases.split()) if kind == "class" else _returned_type(node, source),
                     doc=_docstring(body, source),
                 )
             )
@@ -114,6 +124,10 @@ def _definitions(
     ):
         if owner is not None and owner.kind == "function":
             captures.locals.append((start, name.end_byte))
+            made = _way_to(node.child_by_field_name("right"), source)
+            if made is not None and (made[0] + made[1]).endswith(b")") and node.child_by_field_name("type") is None:
+                text = RESULT + (made[0] + made[1]).decode("utf-8", "replace")
+                captures.types.append((start, engine.text_of(name, source), text))
             continue
         text = engine.text_of(name, source)
         key = (owner.start if owner is not None else -1, text)
@@ -125,6 +139,33 @@ def _definitions(
             Definition(node.start_byte, node.end_byte, text, kind, start, bases=_stated_type(node, source))
         )
     return members
+
+
+def _returned_type(node: Node, source: bytes) -> str:
+    """The class that a function states to return, as text."""
+    declared = node.child_by_field_name("return_type")
+    text = engine.text_of(declared, source).strip("\"'") if declared is not None else ""
+    return text if _SIMPLE_TYPE.match(text) and text != "None" else ""
+
+
+def _way_to(node: Node | None, source: bytes) -> tuple[bytes, bytes] | None:
+    """The first name of an expression and the way from it: `a.f(1).g` -> (`a`, `.f().g`); None for other shapes."""
+    if node is None:
+        return None
+    if node.type == "identifier":
+        return source[node.start_byte : node.end_byte], b""
+    if node.type == "call":
+        way = _way_to(node.child_by_field_name("function"), source)
+        if way is None:
+            return None
+        return (way[0], way[1] + b"()") if way[1] else (way[0] + b"()", b"")
+    if node.type == "attribute":
+        member = node.child_by_field_name("attribute")
+        way = _way_to(node.child_by_field_name("object"), source)
+        if way is None or member is None:
+            return None
+        return way[0], way[1] + b"." + source[member.start_byte : member.end_byte]
+    return None
 
 
 def _stated_type(node: Node, source: bytes) -> str:

@@ -12,6 +12,7 @@ from repobook.model import store
 from repobook.reading import macros as macro_reader
 from repobook.reading.facts import LINE_MASK, Facts, Symbol
 from repobook.reading.macros import Macros
+from repobook.reading.purpose import DERIVED
 from repobook.reading.reader import is_binary, read
 
 
@@ -78,6 +79,10 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
         except RecursionError:
             problem = f"{task.path}: nested too deep: described, not parsed"
             status = "unparsed"
+        except Exception as error:
+            # One file that a reader fails on must not end the build; the line below tells which and why.
+            problem = f"{task.path}: described, not parsed: {type(error).__name__}: {error}"
+            status = "unparsed"
         if facts is not None and max(len(facts.symbols), facts.lines) > MOST:
             # An id has twenty bits for a symbol of a file, an occurrence twenty for its line.
             problem = f"{task.path}: more than {MOST:,} symbols or lines: read by its text, not parsed"
@@ -85,7 +90,9 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
     if text is not None and status == "large":
         facts = Facts(symbols=[Symbol(task.path, "file", 1, text.lines)], lines=text.lines, code=text.filled)
         # What a file is for stands at its head.
-        facts.purpose = read(source[:_HEAD].rpartition(b"\n")[0], task.path, language, setting.macros).purpose
+        head = read(source[:_HEAD].rpartition(b"\n")[0], task.path, language, setting.macros)
+        if head.purpose_origin != DERIVED:
+            facts.purpose, facts.purpose_origin = head.purpose, head.purpose_origin
     row = store.file_row(task.file, task.path, language, task.size, task.mtime, digest, status, test, facts)
     return row, store.rows_of(task.file, facts) if facts is not None else {}, problem
 

@@ -14,6 +14,8 @@ NOTHING: Answer = ([], 0)
 CANDIDATES = 6
 # Imports, bases and aliases are followed this far.
 DEPTH = 12
+# Places that a name of another language can be registered for: a module, or the objects of a type.
+MODULE, OBJECT = "function", "method"
 
 
 def split_arguments(text: str) -> list[str]:
@@ -32,3 +34,8 @@ def split_arguments(text: str) -> list[str]:
     if text[start:].strip():
         parts.append(text[start:].strip())
     return parts
+
+
+def identity(sym: Sym) -> str:
+    """What tells two names apart: the overloads of an operator are one."""
+    return sym.qualified.partition(".")[0] if sym.kind == "operator" else sym.qualified

@@ -3,7 +3,7 @@
 import sqlite3
 
 from repobook.languages import C_FAMILY
-from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, USES
+from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, NO_USE, OVERRIDES, USES
 from repobook.reading.engine import CLASSES
 from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
 from repobook.resolving.modules import Modules
@@ -37,18 +37,30 @@ def resolve_imports(
     return concerned
 
 
+# Endings of names that a build generates from tables of operators.
+_GENERATED = ("_symint", "_out", "_outf")
+# Kind, certainty, first line and count of an edge, by source and destination.
+_Edges = dict[tuple[int, int], list[int]]
+
+
 def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
     """The edges that start in a file."""
-    base = file << FILE_SHIFT
-    found: dict[tuple[int, int], list[int]] = {}
-    tables = names.tables
-    symbols = tables.symbols(file)
-    resolve = names.resolve
+    found: _Edges = {}
+    _add_references(db, names, file, found)
+    _add_classes(names, file, found)
+    _add_bindings(db, names, file, found)
+    return [(src, dst, kind, certainty, line, count) for (src, dst), (kind, certainty, line, count) in found.items()]
 
+
+def _add_references(db: sqlite3.Connection, names: Names, file: int, found: _Edges) -> None:
+    """Calls and uses, one edge per pair of symbols."""
+    base = file << FILE_SHIFT
+    tables = names.tables
+    resolve = names.resolve
     scopes = _scopes(names, file)
     native = tables.language[file] in C_FAMILY
     for name, qualifier, blob in db.execute("SELECT name, qualifier, places FROM refs WHERE file=?", (file,)):
-        if native and not tables.native(name):
+        if native and not tables.native(name) and not tables.exposed(name) and not name.endswith(_GENERATED):
             continue  # defined nowhere in the tree: half of all names
         by_key: dict[int, tuple[list[int], int]] = {}
         last = -1
@@ -63,36 +75,50 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
                     syms, certainty = resolve(file, name, qualifier, scopes[local], flags)
                     answer = by_key[key] = ([sym[0] for sym in syms], certainty)
                 targets, certainty = answer
-            if not targets:
-                continue
-            kind = CALLS if flags & CALL else USES
-            src, line = base | local, place & LINE_MASK
-            for dst in targets:
-                if dst == src and kind != CALLS:
-                    continue
-                edge = found.get((src, dst))
-                if edge is None:
-                    found[src, dst] = [kind, certainty, line, 1]
-                    continue
-                edge[3] += 1
-                if line < edge[2]:
-                    edge[2] = line
-                if certainty > edge[1]:
-                    edge[1] = certainty
-                if kind == CALLS and edge[0] == USES:
-                    edge[0] = CALLS
-    for sym in symbols[1:]:
-        if sym.bases and sym.kind in CLASSES:
-            for parent in names.bases(sym):
-                edge = found.setdefault((sym.id, parent.id), [INHERITS, CERTAIN, 0, 0])
-                edge[0] = INHERITS
+            if targets:
+                kind = CALLS if flags & CALL else USES
+                _count(found, base | local, targets, kind, certainty, place & LINE_MASK)
+
+
+def _count(found: _Edges, src: int, targets: list[int], kind: int, certainty: int, line: int) -> None:
+    """Add a reference to the edges of its targets."""
+    for dst in targets:
+        if dst == src and kind != CALLS:
+            continue
+        edge = found.get((src, dst))
+        if edge is None:
+            found[src, dst] = [kind, certainty, line, 1]
+            continue
+        edge[3] += 1
+        if line < edge[2]:
+            edge[2] = line
+        if certainty > edge[1]:
+            edge[1] = certainty
+        if kind == CALLS and edge[0] == USES:
+            edge[0] = CALLS
+
+
+def _add_classes(names: Names, file: int, found: _Edges) -> None:
+    """Bases of classes, and the methods of bases that methods override. An override is no use of the other."""
+    for sym in names.tables.symbols(file)[1:]:
+        if not sym.bases or sym.kind not in CLASSES:
+            continue
+        for parent in names.bases(sym):
+            edge = found.setdefault((sym.id, parent.id), [INHERITS, CERTAIN, 0, 0])
+            edge[0] = INHERITS
+        for method, above in names.overridden(sym):
+            if method.id != above.id:
+                found.setdefault((method.id, above.id), [OVERRIDES, NO_USE, 0, 0])
+
+
+def _add_bindings(db: sqlite3.Connection, names: Names, file: int, found: _Edges) -> None:
+    """Functions that are registered under a name."""
     for line, target, local in db.execute(
         "SELECT line, target, local FROM bindings WHERE file=? AND target<>''", (file,)
     ):
         for sym in names.bound_target(file, target):
-            edge = found.setdefault((base | local, sym.id), [BINDS, CERTAIN, line, 1])
+            edge = found.setdefault((file << FILE_SHIFT | local, sym.id), [BINDS, CERTAIN, line, 1])
             edge[0] = BINDS
-    return [(src, dst, kind, certainty, line, count) for (src, dst), (kind, certainty, line, count) in found.items()]
 
 
 def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:

@@ -25,8 +25,9 @@ _SCRIPT = (
 
 
 class Modules:
-    def __init__(self, paths: dict[str, int]) -> None:
+    def __init__(self, paths: dict[str, int], root_package: str = "") -> None:
         self.paths = paths
+        self._root_package = root_package  # of Go, at the top of the tree
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._bases: dict[str, list[str]] = defaultdict(list)
         self._folders: dict[str, list[str]] = defaultdict(list)
@@ -114,12 +115,25 @@ class Modules:
     # ----- others -------------------------------------------------------------------------------------------
 
     def script(self, text: str, importer: str) -> str | None:
-        """JavaScript and TypeScript: relative paths; packages are outside."""
+        """JavaScript and TypeScript: relative paths, and packages of the same repository by their folders."""
         if not text.startswith("."):
-            return None
+            return self._workspace(text)
         path = posixpath.normpath(posixpath.join(posixpath.dirname(importer), text))
-        if path.startswith(".."):
+        return None if path.startswith("..") else self._script_at(path)
+
+    def _workspace(self, text: str) -> str | None:
+        """`@scope/name` -> the entry of a folder `name` that has a package.json."""
+        scope, _, name = text.partition("/") if text.startswith("@") else ("packages", "", text)
+        ending = f"/{name}/package.json" if scope != "packages" else f"packages/{name}/package.json"
+        if "/" in name:
             return None
+        found = [path for path in self._by_name.get("package.json", ()) if path.endswith(ending)]
+        if len(found) != 1:
+            return None
+        folder = posixpath.dirname(found[0])
+        return self._script_at(folder + "/src/index") or self._script_at(folder + "/index")
+
+    def _script_at(self, path: str) -> str | None:
         for ending in _SCRIPT:
             if path + ending in self.paths:
                 return path + ending
@@ -146,26 +160,58 @@ class Modules:
             folder = "/".join(parts[start:])
             if folder in self._folders and (start > 0 or len(parts) > 1):
                 return min(self._folders[folder])
+        if self._root_package and parts[-1] == self._root_package and "." in parts[0]:
+            return min(self._folders[""])
         return None
 
     def rust(self, text: str, importer: str) -> str | None:
+        """The file that a path of Rust leads into: the longest module of it that has a file."""
         parts = [part for part in text.split("::") if part]
-        folder = posixpath.dirname(importer)
-        stem = PurePosixPath(importer).stem
-        if parts and parts[0] == "crate":
-            return self._rust_file(self._crate(folder), parts[1:])
-        elif parts and parts[0] in ("self", "super"):
-            if stem not in ("mod", "lib", "main"):
-                folder = posixpath.join(folder, stem)
+        if not parts:
+            return None
+        folder = self._rust_inside(importer)
+        if parts[0] == "crate":
+            root = self._crate(posixpath.dirname(importer))
+            return self._rust_file(root, parts[1:]) or self._rust_home(root)
+        if parts[0] in ("self", "super"):
             while parts and parts[0] in ("self", "super"):
                 if parts[0] == "super":
                     folder = posixpath.dirname(folder)
                 parts = parts[1:]
-        else:
-            inside = folder if stem in ("mod", "lib", "main") else posixpath.join(folder, stem)
-            # Up to the edition of 2015 a path starts at the root of the crate.
-            return self._rust_file(inside, parts) or self._rust_file(self._crate(folder), parts)
-        return self._rust_file(folder, parts)
+            return self._rust_file(folder, parts) or self._rust_home(folder)
+        # Up to the edition of 2015 a path starts at the root of the crate.
+        crate = self._crate(posixpath.dirname(importer))
+        return self._rust_file(folder, parts) or self._rust_file(crate, parts) or self._other_crate(parts)
+
+    def rust_module(self, qualifier: str, importer: str) -> str | None:
+        """The file of the module that a qualifier names; None for a type or a module without a file of its own."""
+        parts = [part for part in qualifier.split("::") if part]
+        found = self.rust(qualifier, importer)
+        if found is None or not parts:
+            return None
+        if parts[-1] in ("self", "super", "crate"):
+            return found
+        return found if self._rust_inside(found).rpartition("/")[2] == parts[-1] else None
+
+    def _rust_inside(self, path: str) -> str:
+        """The folder that the modules inside a file have theirs in."""
+        folder, stem = posixpath.dirname(path), PurePosixPath(path).stem
+        return folder if stem in ("mod", "lib", "main") else posixpath.join(folder, stem)
+
+    def _rust_home(self, folder: str) -> str | None:
+        """The file of the module whose inner modules a folder holds."""
+        for path in (f"{folder}.rs", f"{folder}/mod.rs", f"{folder}/lib.rs", f"{folder}/main.rs"):
+            if path.lstrip("/") in self.paths:
+                return path.lstrip("/")
+        return None
+
+    def _other_crate(self, parts: list[str]) -> str | None:
+        """A crate of the same repository, by the name of its folder."""
+        name = parts[0].replace("_", "-")
+        found = [path for path in self._by_name.get("lib.rs", ()) if path.endswith(f"/{name}/src/lib.rs")]
+        if len(found) != 1:
+            return None
+        return self._rust_file(posixpath.dirname(found[0]), parts[1:]) or found[0]
 
     def _crate(self, folder: str) -> str:
         """The folder of the crate that a folder of it belongs to."""

@@ -4,13 +4,27 @@ Where the rules of scope do not decide, all candidates are given; see `answer`, 
 """
 
 from repobook.languages import C_FAMILY
-from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, LIKELY
-from repobook.reading.facts import CALL, MEMBER, OPAQUE, STEP, TYPED
-from repobook.resolving.answer import CANDIDATES, DEPTH, NOTHING, Answer, split_arguments
+from repobook.model.schema import CANDIDATE, FILE_SHIFT, LIKELY
+from repobook.reading.facts import OUT
+from repobook.resolving.answer import (
+    CANDIDATES,
+    DEPTH,
+    MODULE,
+    NOTHING,
+    OBJECT,
+    Answer,
+    identity,
+    split_arguments,
+)
+from repobook.resolving.data_names import MARKS, DataNames
 from repobook.resolving.modules import Modules
 from repobook.resolving.native_names import NativeNames
+from repobook.resolving.other_names import OtherNames
 from repobook.resolving.python_names import PythonNames
-from repobook.resolving.tables import Imported, Sym, Tables
+from repobook.resolving.tables import Exposed, Sym, Tables
+
+# Names that PyTorch's build generates from its table of operators (`native_functions.yaml`): C++ functions and methods.
+GENERATED = {"at": MODULE, "torch": MODULE, "at::Tensor": OBJECT}
 
 # Methods of the languages' own containers: an unknown receiver is more likely one of those than the tree's class.
 _BUILTIN = frozenset(
@@ -78,22 +92,6 @@ _ARRAYS = frozenset(
     shape size sort split squeeze std strides sum swapaxes take tobytes tolist trace transpose unsqueeze var view
     """.split()  # noqa: SIM905
 )
-# The same for the languages without rules of their own: methods of their strings, containers, iterators, promises.
-_COMMON = frozenset(
-    """
-    add all and_then any append apply as_bytes as_ref as_str bind call catch chars clear clone close cmp collect concat
-    contains count create default delete deref drop end ends_with entries enumerate eq err every exec expect extend
-    filter find flush fmt for_each forEach from get has hash includes index indexOf insert into is_empty iter join keys
-    len length lines map match max min new next ok open or_else parse pop print push put read remove replace resolve
-    rev reverse run send set size skip slice sort splice split start starts_with stop sum take test then toString
-    to_string trim unwrap update values write zip
-    """.split()  # noqa: SIM905
-)
-_FAMILIES = {
-    "javascript": ("javascript", "typescript", "tsx"),
-    "typescript": ("javascript", "typescript", "tsx"),
-    "tsx": ("javascript", "typescript", "tsx"),
-}
 
 
 class Names:
@@ -102,8 +100,10 @@ class Names:
         self.modules = modules
         self.python = PythonNames(self)
         self.native = NativeNames(self)
-        self._opaque: dict[tuple[str, bool], Answer] = {}
-        self._types: dict[int, Sym | None] = {}
+        self.others = OtherNames(self)
+        self.data = DataNames(self)
+        self._opaque: dict[tuple[str, bool, bool], Answer] = {}
+        self._types: dict[tuple[int, bool], Sym | None] = {}
         self._bases: dict[int, list[Sym]] = {}
 
     def resolve(self, file: int, name: str, qualifier: str, local: int, flags: int = 0) -> Answer:
@@ -111,32 +111,44 @@ class Names:
 
         `flags` say how it is reached (`facts`): through an object or a scope, as a call."""
         language = self.tables.language[file]
+        if qualifier in MARKS or language == "yaml":
+            return self.data.resolve(file, name, qualifier)
         if language == "python" or language == "starlark":
-            return self.python.resolve(file, name, qualifier, local)
+            return self.python.resolve(file, name, qualifier, local, flags)
         if language in C_FAMILY:
-            return self.native.resolve(file, name, qualifier, local, bool(flags & MEMBER))
-        return self._plain(file, name, qualifier, bool(flags & CALL))
+            return self.native.resolve(file, name, qualifier, local, flags)
+        return self.others.resolve(file, name, qualifier, local, flags)
 
-    def type_of(self, sym: Sym) -> Sym | None:
-        """The class of a field or variable, where its definition states it."""
+    def type_of(self, sym: Sym, held: bool = True) -> Sym | None:
+        """The class of a field or variable, where its definition states it; `held`: of a pointer, what it points to."""
         if sym.kind not in ("field", "variable", "property") or not sym.bases:
             return None
-        if sym.id not in self._types:
-            self._types[sym.id] = None  # a type that is stated through itself is not known
+        key = (sym.id, held)
+        if key not in self._types:
+            self._types[key] = None  # a type that is stated through itself is not known
             if self.tables.language[sym.file] in C_FAMILY:
-                found = self.native.class_of(sym.file, sym.bases, sym.qualified.rpartition("::")[0])
+                found = self.native.class_of(sym.file, sym.bases, sym.qualified.rpartition("::")[0], held=held)
             else:
                 found = self.python.class_of(sym.file, sym.bases)
-            self._types[sym.id] = found
-        return self._types[sym.id]
+            self._types[key] = found
+        return self._types[key]
 
-    def follow(self, owner: Sym | None, steps: list[str]) -> Sym | None:
-        """The class that a chain of members leads to: `x`, `y` of `self.x.y.f`."""
-        for step in steps:
+    def follow(self, owner: Sym | None, steps: list[str], arrow: bool = True) -> Sym | None:
+        """The class that a chain of members leads to: `x`, `f()` of `self.x.f().g`; `arrow`: g is reached by `->`."""
+        for at, step in enumerate(steps):
             if owner is None:
                 return None
-            found = self.member(owner, step)
-            owner = self.type_of(found[0]) if found else None
+            held = arrow or at < len(steps) - 1
+            name = step.removesuffix("()")
+            found = self.own_member(owner, name) or self.generated(name, owner.qualified) or self.member(owner, name)
+            if not found:
+                return None
+            if not step.endswith("()"):
+                owner = self.type_of(found[0], held)
+            elif self.tables.language[owner.file] in C_FAMILY:
+                owner = self.native.result_of(found, held=held)
+            else:
+                return None
         return owner
 
     def bases(self, owner: Sym) -> list[Sym]:
@@ -152,22 +164,20 @@ class Names:
                 continue
             bare = text.partition("[")[0].partition("<")[0].strip()
             if language in C_FAMILY:
-                sym = self.native.class_of(owner.file, bare, owner.qualified)
-            else:
+                sym = self.native.class_of(owner.file, bare, owner.qualified.rpartition("::")[0])
+            elif language == "python":
                 sym = self.python.class_of(owner.file, bare)
+            else:
+                sym = self.others.class_of(owner.file, bare)
             if sym is not None and sym.id != owner.id:
                 found.append(sym)
         return found
 
     def member(self, owner: Sym, name: str, depth: int = 0) -> list[Sym]:
         """A member of a class or of its bases, nearest first."""
-        found = self.tables.members(owner).get(name)
+        found = self.own_member(owner, name)
         if found:
             return found
-        if self.tables.language[owner.id >> FILE_SHIFT] in C_FAMILY:
-            found = self.tables.native_by_qualified(name).get(f"{owner.qualified}::{name}")
-            if found:
-                return found
         if depth > DEPTH or not owner.bases:
             return []
         for base in self.bases(owner):
@@ -176,10 +186,38 @@ class Names:
                 return found
         return []
 
-    def member_of_unknown(self, name: str, language: str) -> Answer:
+    def own_member(self, owner: Sym, name: str) -> list[Sym]:
+        """A member that a class has itself; one of C++ can be defined outside of it."""
+        found = self.tables.members(owner).get(name)
+        if not found and self.tables.language[owner.id >> FILE_SHIFT] in C_FAMILY:
+            found = self.tables.native_by_qualified(name).get(f"{owner.qualified}::{name}")
+        return found or []
+
+    def overridden(self, owner: Sym) -> list[tuple[Sym, Sym]]:
+        """(method as its class declares it, definition of the method of a base that it overrides) of a class."""
+        found = []
+        for name, members in self.tables.members(owner).items():
+            if name == owner.name or name.startswith("~") or name in ("__init__", "__new__"):
+                continue
+            methods = [sym for sym in members if sym.kind == "method"]
+            for base in self.bases(owner) if methods else ():
+                above = [sym for sym in self.member(base, name) if sym.kind == "method"]
+                if above:
+                    found.append((methods[0], self._defined(above)))
+                    break
+        return found
+
+    def _defined(self, methods: list[Sym]) -> Sym:
+        """The definition of a method, which can stand outside its class."""
+        everywhere = methods
+        if methods[0].declaration and self.tables.language[methods[0].file] in C_FAMILY:
+            everywhere = self.tables.native_by_qualified(methods[0].name).get(methods[0].qualified, methods)
+        return self.definitions(everywhere)[0]
+
+    def member_of_unknown(self, name: str, language: str, assigned: bool = False) -> Answer:
         """A member of an unknown receiver: whatever classes of the tree have it."""
         python = language == "python"
-        key = (name, python)
+        key = (name, python, assigned)
         known = self._opaque.get(key)
         if known is not None:
             return known
@@ -194,34 +232,76 @@ class Names:
                 )
             ]
             if python:
-                found = [s for s in found if ".pyi" not in self.tables.path[s.file]] + self.registered(name)
-            answer = self._weigh(found)
+                found = [s for s in found if ".pyi" not in self.tables.path[s.file]]
+                # A receiver without a type can be a module too.
+                found += self.registered(name, OBJECT, assigned) or self.registered(name, MODULE)
+            answer = self.weigh(found)
             if python and name in _ARRAYS and answer[1] == LIKELY:
                 answer = answer[0], CANDIDATE
         self._opaque[key] = answer
         return answer
 
-    def _weigh(self, found: list[Sym]) -> Answer:
+    def weigh(self, found: list[Sym]) -> Answer:
+        """Likely if all symbols are one name, candidates if they are few."""
         if not found:
             return NOTHING
-        distinct = len({sym.qualified for sym in found})
+        distinct = len({identity(sym) for sym in found})
         if distinct == 1:
             return self.definitions(found), LIKELY
-        if distinct <= CANDIDATES:
+        if distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:
             return self.definitions(found), CANDIDATE
         return NOTHING
 
-    def registered(self, name: str) -> list[Sym]:
-        """The functions that are registered under a name for another language."""
+    def registered(self, name: str, place: str = "", assigned: bool = False) -> list[Sym]:
+        """The functions that are registered under a name for another language: for a module, for objects, or for both.
+
+        `assigned`: the setter of a property instead of its getter."""
         found: list[Sym] = []
-        for file, target, local in self.tables.exposed(name):
-            if target:
-                found += self.bound_target(file, target)
+        for row in self.tables.exposed(name):
+            if not self._suits(row, place, assigned):
+                continue
+            if row.target:
+                found += self.bound_target(row.file, row.target)
             else:
-                symbols = self.tables.symbols(file)
-                if local < len(symbols):
-                    found.append(symbols[local])
+                symbols = self.tables.symbols(row.file)
+                if row.local < len(symbols):
+                    found.append(symbols[row.local])
         return list(dict.fromkeys(found))
+
+    def _suits(self, row: Exposed, place: str, assigned: bool) -> bool:
+        """True if a registered name can be meant in a place. The dispatcher calls the kernel of a dispatch key; no
+        caller names it."""
+        if row.kind in ("dispatch key", "kernel"):
+            return False
+        if row.kind.startswith("getset table"):
+            return place != MODULE and assigned == row.kind.endswith("setter")
+        if row.kind == "operator":
+            return not place or place in row.owner
+        if row.kind in ("pybind11", "pyo3"):
+            return not place or (place == OBJECT) == bool(row.owner)
+        if row.kind == "member table":
+            return place != MODULE
+        return place != MODULE or row.owner not in self.tables.type_tables
+
+    def generated(self, name: str, owner: str) -> list[Sym]:
+        """The operators behind a function or method that the build generates from a table of operators."""
+        variant = GENERATED.get(owner)
+        if variant is None:
+            return []
+        # In C++ an overload that writes its result into an argument has an ending of its own.
+        rows = [row for row in self._operators(name, variant) if OUT not in row.owner]
+        for ending in ("_symint", "_outf", "_out"):
+            if not rows and name.endswith(ending):
+                overloads = self._operators(name.removesuffix(ending), variant)
+                writes = ending != "_symint"
+                # The build generates some of these overloads from the operator itself.
+                rows = [row for row in overloads if (OUT in row.owner) == writes] or overloads
+        return [self.tables.symbols(row.file)[row.local] for row in rows]
+
+    def _operators(self, name: str, variant: str) -> list[Exposed]:
+        """The operators of a name that have a form; the build generates no C++ for one that is bound by hand."""
+        rows = [row for row in self.tables.exposed(name) if row.kind == "operator" and variant in row.owner]
+        return [row for row in rows if "manual" not in row.owner]
 
     def bound_target(self, file: int, target: str) -> list[Sym]:
         """The function that a row of a method table or a `.def` names."""
@@ -229,10 +309,16 @@ class Names:
         found, _ = self.native.resolve(file, last, scope, 0)
         if not found:
             wanted = "::" + target
-            found = [s for s in self.tables.named(last) if ("::" + s.qualified).endswith(wanted)]
-            same = [s for s in found if s.file == file]
+            found = [
+                sym
+                for sym in self.tables.native(last)
+                if ("::" + sym.qualified).endswith(wanted) and sym.kind in ("function", "method", "field", "macro")
+            ]
+            same = [sym for sym in found if sym.file == file]
             found = same or found
-        return self.definitions(found)[:CANDIDATES]
+        # Of the functions of other files, a table can only mean those that have a linkage.
+        linked = [sym for sym in found if sym.file == file or sym.signature != "static"]
+        return self.definitions(linked or found)[:CANDIDATES]
 
     def definitions(self, found: list[Sym]) -> list[Sym]:
         """Definitions instead of the declarations that they complete."""
@@ -240,59 +326,3 @@ class Names:
             return found
         defined = {sym.qualified for sym in found if not sym.declaration}
         return [sym for sym in found if not (sym.declaration and sym.qualified in defined)]
-
-    def _plain(self, file: int, name: str, qualifier: str, call: bool) -> Answer:
-        """Languages without rules of their own here: this file, then what it imports, then the tree."""
-        tables = self.tables
-        language = tables.language[file]
-        family = _FAMILIES.get(language, (language,))
-        found = [sym for sym in tables.named(name) if tables.language[sym.file] in family]
-        if call and language in ("rust", "java"):
-            found = [sym for sym in found if sym.kind != "field"]  # their calls never mean a field
-        if not found:
-            return NOTHING
-        owner, *steps = qualifier.removeprefix(TYPED).split(STEP)
-        imports = tables.imports(file)
-        if owner and not qualifier.startswith(TYPED) and _of_outside(owner, imports):
-            return NOTHING
-        if owner and owner != OPAQUE and not steps:
-            separator = "::" if language == "rust" else "."
-            ending = separator + owner + separator + name
-            exact = [sym for sym in found if (separator + sym.qualified).endswith(ending)]
-            exact = [sym for sym in exact if sym.file == file] or exact
-            if exact:
-                return exact[:CANDIDATES], CERTAIN if len({s.qualified for s in exact}) == 1 else CANDIDATE
-        same = [sym for sym in found if sym.file == file]
-        if same and not qualifier:
-            return same, CERTAIN
-        reached = {imported.target for imported in imports if imported.target}
-        near = [sym for sym in found if sym.file in reached]
-        if near and (not qualifier or _names_import(owner, imports)):
-            return (near, CERTAIN) if len({s.qualified for s in near}) == 1 else (near[:CANDIDATES], CANDIDATE)
-        if language in ("go", "java"):
-            folder = tables.path[file].rpartition("/")[0]
-            near = [sym for sym in found if tables.path[sym.file].rpartition("/")[0] == folder]
-            if near and not qualifier:
-                return near[:CANDIDATES], CERTAIN if len(near) == 1 else CANDIDATE
-        members = [sym for sym in found if sym.kind in ("method", "field", "function")] if qualifier else []
-        if members and len(members) <= CANDIDATES:
-            # What the language's own types have too is more than a guess only where the receiver is known.
-            sure = len({sym.qualified for sym in members}) == 1 and name not in _COMMON
-            return members, LIKELY if sure else CANDIDATE
-        return NOTHING
-
-
-def _of_outside(qualifier: str, imports: list[Imported]) -> bool:
-    """Whether the first part of a qualifier is what an import from outside the tree binds under a name of its own."""
-    root = qualifier.partition(".")[0].partition("::")[0]
-    return any(one.alias == root and not one.target for one in imports if one.alias)
-
-
-def _names_import(qualifier: str, imports: list[Imported]) -> bool:
-    """Whether the first part of a qualifier is what an import binds."""
-    root = qualifier.partition(".")[0].partition("::")[0]
-    for one in imports:
-        bound = one.alias or one.name or one.module.rstrip("/").replace("::", "/").rpartition("/")[2].partition(".")[0]
-        if bound == root:
-            return True
-    return False

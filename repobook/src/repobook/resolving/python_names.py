@@ -1,15 +1,18 @@
 """Names in Python files: scopes, imports and their aliases, re-exports, `import *`, modules, stubs."""
 
+import builtins
 from typing import TYPE_CHECKING
 
-from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, LIKELY
+from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT
 from repobook.reading.engine import CLASSES
-from repobook.reading.facts import OPAQUE, STEP, TYPED
-from repobook.resolving.answer import DEPTH, NOTHING, Answer
+from repobook.reading.facts import ASSIGNED, OPAQUE, STEP, TYPED
+from repobook.resolving.answer import DEPTH, MODULE, NOTHING, OBJECT, Answer, identity
 from repobook.resolving.tables import Sym
 
 if TYPE_CHECKING:
     from repobook.resolving.names import Names
+
+_BUILTIN_TYPES = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type))
 
 
 class PythonNames:
@@ -22,97 +25,171 @@ class PythonNames:
         self._modules: dict[tuple[str, str], str | None] = {}
         self._own: dict[int, dict[str, list[Sym]]] = {}
 
-    def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
-        tables = self.tables
+    def resolve(self, file: int, name: str, qualifier: str, local: int, flags: int = 0) -> Answer:
+        assigned = bool(flags & ASSIGNED)
         if qualifier == "":
-            symbols = tables.symbols(file)
-            at = symbols[local] if local < len(symbols) else symbols[0]
-            while at.kind != "file":
-                if at.kind not in CLASSES or at.id == (file << FILE_SHIFT | local):
-                    inner = tables.members(at).get(name)
-                    if inner:
-                        return inner, CERTAIN
-                at = symbols[at.parent & 0xFFFFF]
-            found = self.exported(file, name)
-            return self._with_native(found, name) if found else NOTHING
+            return self._plain(file, name, local)
+        if qualifier == OPAQUE:
+            return self.names.member_of_unknown(name, "python", assigned)
         if qualifier.startswith(TYPED):
             kind, *steps = qualifier[1:].split(STEP)
-            owner = self.names.follow(self.class_of(file, kind), steps)
-            if owner is not None:
-                found = self.names.member(owner, name)
-                if found:
-                    return self._with_native(found, name)
-                if not owner.bases:
-                    return NOTHING
-            return self.names.member_of_unknown(name, "python")
-        if qualifier == OPAQUE:
-            return self.names.member_of_unknown(name, "python")
-        return self._chain(file, [*qualifier.split("."), name])
-
-    def _chain(self, file: int, parts: list[str]) -> Answer:
-        """`a.b.c`: modules as far as they go, then members."""
-        root = parts[0]
-        bound = self.bound(file).get(root)
-        at_file = 0
-        found: list[Sym] = []
-        start = 1
-        if bound:
-            kind, target, text = bound[-1]
-            if kind == "module":
-                # `import a.b.c` binds a; the longest module that the text names is the one meant.
-                module = [text] if text else [root]
-                at_file = target
-                while start < len(parts) - 1:
-                    longer = self._module(".".join([*module, parts[start]]), self.tables.path[file])
-                    if longer is None:
-                        break
-                    module.append(parts[start])
-                    at_file = self.tables.by_path[longer]
-                    start += 1
-                if not at_file:
-                    return NOTHING  # outside the tree
-            else:
-                found = self.exported(file, root)
-                if not found:
-                    if target == 0:
-                        return NOTHING
-                    at_file = target
-        else:
-            found = self.tables.top(file).get(root, [])
-            if not found:
-                return self.names.member_of_unknown(parts[-1], "python")
-        for part in parts[start:]:
-            if at_file:
-                found = self.exported(at_file, part)
-                if not found:
-                    submodule = self._submodule(at_file, part)
-                    if not submodule:
-                        return self._stub(parts[-1])
-                    at_file = submodule
-                    continue
-                at_file = 0
-                if found[0].kind == "file":
-                    at_file = found[0].file
-                continue
-            owner = next((sym for sym in found if sym.kind in CLASSES), None) or self.names.type_of(found[0])
+            owner = self._follow(self.class_of(file, kind), steps)
+            if owner is None and self._is_outside(file, kind):
+                return NOTHING
             if owner is None:
-                return self.names.member_of_unknown(parts[-1], "python")
-            found = self.names.member(owner, part)
-            if not found:
-                return self.names.member_of_unknown(parts[-1], "python")
-        return self._with_native(found, parts[-1]) if found else NOTHING
+                return self.names.member_of_unknown(name, "python", assigned)
+            return self._member(owner, name, assigned)
+        return self._chain(file, qualifier.split("."), name, assigned)
 
-    def _with_native(self, found: list[Sym], name: str) -> Answer:
+    def _plain(self, file: int, name: str, local: int) -> Answer:
+        """A plain name: the functions around it from the inside out, then the top of the file and its imports."""
+        tables = self.tables
+        symbols = tables.symbols(file)
+        at = symbols[local] if local < len(symbols) else symbols[0]
+        while at.kind != "file":
+            if at.kind not in CLASSES or at.id == (file << FILE_SHIFT | local):
+                inner = tables.members(at).get(name)
+                if inner:
+                    return inner, CERTAIN
+            at = symbols[at.parent & 0xFFFFF]
+        found = self.exported(file, name)
+        return self._with_native(found, name, False) if found else NOTHING
+
+    def _is_outside(self, file: int, kind: str) -> bool:
+        """True for a type of the language itself, or of a module that is not in the tree."""
+        root = kind.partition(".")[0].removesuffix("()")
+        bound = self.bound(file).get(root)
+        if bound:
+            return not any(target for _, target, _ in bound)
+        return root in _BUILTIN_TYPES and root not in self.tables.top(file)
+
+    def _member(self, owner: Sym, name: str, assigned: bool) -> Answer:
+        """A member of a class that is known. One that neither it nor its bases have can belong to a class derived from
+        it, or be made while the program runs."""
+        found = self.names.member(owner, name)
+        if found:
+            return self._with_native(found, name, assigned)
+        answer, _ = self.names.member_of_unknown(name, "python", assigned)
+        related = [sym for sym in answer if self._derives(sym, owner)]
+        return (related, CANDIDATE) if related else NOTHING
+
+    def _derives(self, member: Sym, owner: Sym) -> bool:
+        """True if the class of a member derives from a class."""
+        if self.tables.language[member.file] != "python":
+            return False
+        level = [self.tables.symbols(member.file)[member.parent & 0xFFFFF]]
+        for _ in range(DEPTH):
+            level = [base for sym in level if sym.kind in CLASSES for base in self.names.bases(sym)]
+            if any(sym.id == owner.id for sym in level):
+                return True
+        return False
+
+    def _follow(self, owner: Sym | None, steps: list[str]) -> Sym | None:
+        """The class that a chain of fields and calls leads to."""
+        for step in steps:
+            if owner is None:
+                return None
+            owner = self._holder(self.names.member(owner, step.removesuffix("()")), step.endswith("()"))
+        return owner
+
+    def _holder(self, found: list[Sym], called: bool) -> Sym | None:
+        """The class whose members stand behind a name, or behind a call of it."""
+        if not found:
+            return None
+        owner = next((sym for sym in found if sym.kind in CLASSES), None)
+        if owner is not None:
+            return owner
+        if not called:
+            return self.names.type_of(found[0])
+        texts = {sym.bases for sym in found if sym.kind in ("function", "method")}
+        return self.class_of(found[0].file, found[0].bases) if len(texts) == 1 and "" not in texts else None
+
+    def _chain(self, file: int, steps: list[str], name: str, assigned: bool) -> Answer:
+        """`a.b.name`: modules as far as they go, then members."""
+        at_file, found, start = self._root(file, steps)
+        if start < 0:
+            return NOTHING
+        if not at_file and not found:
+            return self.names.member_of_unknown(name, "python", assigned)
+        called = steps[start - 1].endswith("()")
+        for step in steps[start:]:
+            bare = step.removesuffix("()")
+            if at_file:
+                at_file, found = self._in_module(at_file, bare)
+                if not at_file and not found:
+                    found = self.names.registered(bare, MODULE)
+            else:
+                owner = self._holder(found, called)
+                found = self.names.member(owner, bare) if owner is not None else []
+            if not at_file and not found:
+                return _unsure(self.names.member_of_unknown(name, "python", assigned))
+            called = step.endswith("()")
+        if at_file:
+            module = at_file
+            at_file, found = self._in_module(module, name)
+            if found:
+                return self._with_native(found, name, assigned)
+            return (self.tables.symbols(at_file)[:1], CERTAIN) if at_file else self._registered(module, name)
+        owner = self._holder(found, called)
+        if owner is not None:
+            return self._member(owner, name, assigned)
+        return _unsure(self.names.member_of_unknown(name, "python", assigned))
+
+    def _root(self, file: int, steps: list[str]) -> tuple[int, list[Sym], int]:
+        """(module, symbols, following step) of the first name of a chain; a step below 0 for one from outside the tree.
+
+        `import a.b.c` binds a; the longest module that the chain names is the one meant."""
+        root = steps[0].removesuffix("()")
+        bound = self.bound(file).get(root)
+        if not bound:
+            return 0, self.tables.top(file).get(root, []), 1
+        kind, target, text = bound[-1]
+        if kind != "module":
+            found = self.exported(file, root)
+            if found and found[0].kind == "file":
+                return found[0].file, [], 1
+            return (0, found, 1) if found else (target, [], 1 if target else -1)
+        module, at_file, start = [text or root], target, 1
+        while start < len(steps):
+            longer = self._module(".".join([*module, steps[start]]), self.tables.path[file])
+            if longer is None:
+                break
+            module.append(steps[start])
+            at_file = self.tables.by_path[longer]
+            start += 1
+        return at_file, [], start if at_file else -1
+
+    def _in_module(self, file: int, name: str) -> tuple[int, list[Sym]]:
+        """The submodule or the symbols that a module has under a name."""
+        found = self.exported(file, name)
+        if not found:
+            return self._submodule(file, name), []
+        return (found[0].file, []) if found[0].kind == "file" else (0, found)
+
+    def _with_native(self, found: list[Sym], name: str, assigned: bool) -> Answer:
         """A stub (`.pyi`) only declares: what is registered under its name stands behind it."""
         if all(".pyi" in self.tables.path[sym.file] for sym in found):
-            native = self.names.registered(name)
+            inside = self.tables.symbols(found[0].file)[found[0].parent & 0xFFFFF].kind in CLASSES
+            native = self.names.registered(name, OBJECT if inside else MODULE, assigned)
             if native:
-                return native, CERTAIN if len({sym.qualified for sym in native}) == 1 else CANDIDATE
+                return native, CERTAIN if len({identity(sym) for sym in native}) == 1 else CANDIDATE
         return found, CERTAIN
 
-    def _stub(self, name: str) -> Answer:
-        found = list(self.names.registered(name))
-        return (found, LIKELY if len({s.qualified for s in found}) == 1 else CANDIDATE) if found else NOTHING
+    def _registered(self, module: int, name: str) -> Answer:
+        """A name of a module that another language fills. `float` of a module is most often no function of its own.
+
+        Operators fill the modules that take in an extension (`from torch._C import *`)."""
+        found = self.names.registered(name, MODULE)
+        if not self._has_extension(module):
+            found = [sym for sym in found if sym.kind != "operator"]
+        answer = self.names.weigh(found)
+        return _unsure(answer) if hasattr(builtins, name) else answer
+
+    def _has_extension(self, module: int) -> bool:
+        """True for a module of an extension, or one that imports from it."""
+        if "/_C" in self.tables.path[module]:
+            return True
+        return any("_C" in row.module.split(".") for row in self.tables.imports(module))
 
     def bound(self, file: int) -> dict[str, list[tuple[str, int, str]]]:
         """What the imports of a Python file bind: name -> (module | symbol, file of the module, module or name)."""
@@ -195,6 +272,13 @@ class PythonNames:
         return found
 
     def class_of(self, file: int, text: str) -> Sym | None:
+        """The class that a type names; `f()` means what f returns, or an object of the class f."""
+        if text.endswith("()"):
+            return self._holder(self._named(file, text[:-2]), True)
+        return next((sym for sym in self._named(file, text) if sym.kind in CLASSES), None)
+
+    def _named(self, file: int, text: str) -> list[Sym]:
+        """The symbols that a name or a dotted name means at the top of a file."""
         parts = text.split(".")
         if len(parts) == 1:
             found = self.exported(file, text)
@@ -202,7 +286,11 @@ class PythonNames:
             # A class inside another scope of this file is named by its qualified name.
             found = self._by_qualified(file).get(text, [])
             if not found:
-                found = self._chain(file, parts)[0]
-        if not found:
-            found = self._by_qualified(file).get(text, [])
-        return next((sym for sym in found if sym.kind in CLASSES), None)
+                answer, certainty = self._chain(file, parts[:-1], parts[-1], False)
+                found = answer if certainty == CERTAIN else []
+        return found or self._by_qualified(file).get(text, [])
+
+
+def _unsure(answer: Answer) -> Answer:
+    """Candidates at most: the receiver is known, only its type is not."""
+    return answer[0], min(answer[1], CANDIDATE)

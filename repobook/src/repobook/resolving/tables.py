@@ -11,6 +11,7 @@ from typing import NamedTuple
 from repobook.languages import C_FAMILY
 from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
+from repobook.reading.facts import LINE_BITS, LOCAL_BITS, LOCAL_MASK
 
 
 class Sym(NamedTuple):
@@ -37,10 +38,20 @@ class Imported(NamedTuple):
     rowid: int
 
 
+class Exposed(NamedTuple):
+    """A name that another language sees, as a file registers it."""
+
+    file: int
+    kind: str
+    target: str
+    owner: str
+    local: int
+
+
 # The signature matters where it names the type behind an alias, or says that a name is the file's own.
 _COLUMNS = (
     "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature "
-    "WHEN signature LIKE 'static %' OR signature LIKE 'inline static %' THEN 'static' ELSE '' END"
+    "WHEN signature LIKE 'static %' OR signature LIKE 'inline %' THEN 'static' ELSE '' END"
 )
 # What another file sees of a source file that nobody includes: what the linker joins.
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".m", ".mm")
@@ -63,7 +74,7 @@ class Tables:
         self._by_parent: dict[int, dict[int, dict[str, list[Sym]]]] = {}
         self._imports: dict[int, list[Imported]] = {}
         self._symbols: dict[int, list[Sym]] = {}
-        self._exposed: dict[str, list[tuple[int, str, int]]] = {}
+        self._exposed: dict[str, list[Exposed]] = {}
         self._native: dict[str, list[Sym]] = {}
         self._spaces: dict[str, dict[str, list[Sym]]] = {}
         self.loaded = False
@@ -86,8 +97,8 @@ class Tables:
             "SELECT file, kind, module, name, alias, COALESCE(target, 0), rowid FROM imports"
         ):
             self._imports[file].append(Imported(*rest))
-        for exposed, file, target, local in self.db.execute("SELECT exposed, file, target, local FROM bindings"):
-            self._exposed.setdefault(exposed, []).append((file, target, local))
+        for exposed, *row in self.db.execute("SELECT exposed, file, kind, target, owner, local FROM bindings"):
+            self._exposed.setdefault(exposed, []).append(Exposed(*row))
         self.loaded = True
 
     def named(self, name: str) -> list[Sym]:
@@ -117,12 +128,16 @@ class Tables:
         return found
 
     def seen_elsewhere(self, sym: Sym) -> bool:
-        """Whether C-family code in other files can mean a symbol: a type or macro of a source file that no file
-        includes, or a static function of it, is that file's own."""
+        """True if C-family code in other files can mean a symbol. A type or macro of a source file that no file
+        includes is that file's own, and so is a static or inline function of it."""
         file = sym[0] >> FILE_SHIFT
         if sym.kind in _LINKED and (sym.signature != "static" or sym.kind not in ("function", "variable")):
             return True
-        return not self.path[file].endswith(SOURCES) or file in self.included
+        return not self.is_source(file)
+
+    def is_source(self, file: int) -> bool:
+        """True for a source file of the C family that no file includes."""
+        return self.path[file].endswith(SOURCES) and file not in self.included
 
     @cached_property
     def included(self) -> set[int]:
@@ -151,14 +166,29 @@ class Tables:
             found = self._imports[file] = store.records(Imported, rows)
         return found
 
-    def exposed(self, name: str) -> list[tuple[int, str, int]]:
-        """(file, target, local index) of the bindings that register a name."""
+    def exposed(self, name: str) -> list[Exposed]:
+        """The bindings that register a name."""
         found = self._exposed.get(name)
         if found is None:
             if self.loaded:
                 return []
-            rows = self.db.execute("SELECT file, target, local FROM bindings WHERE exposed=?", (name,))
-            found = self._exposed[name] = [(int(r[0]), str(r[1]), int(r[2])) for r in rows]
+            rows = self.db.execute("SELECT file, kind, target, owner, local FROM bindings WHERE exposed=?", (name,))
+            found = self._exposed[name] = store.records(Exposed, rows)
+        return found
+
+    @cached_property
+    def type_tables(self) -> set[str]:
+        """Method tables of types: their names stand in the same definition as `tp_methods` or a `PyTypeObject`."""
+        tables = {row[0] for row in self.db.execute("SELECT DISTINCT owner FROM bindings WHERE kind='method table'")}
+        mentioned: set[int] = set()
+        for name in ("tp_methods", "PyTypeObject"):
+            for file, blob in self.db.execute("SELECT file, places FROM refs WHERE name=?", (name,)):
+                mentioned.update(file << LOCAL_BITS | _local(place) for place in memoryview(blob).cast("Q"))
+        found = set()
+        for table in tables:
+            for file, blob in self.db.execute("SELECT file, places FROM refs WHERE name=?", (table,)):
+                if any(file << LOCAL_BITS | _local(place) in mentioned for place in memoryview(blob).cast("Q")):
+                    found.add(table)
         return found
 
     def top(self, file: int) -> dict[str, list[Sym]]:
@@ -181,3 +211,8 @@ class Tables:
         """The symbols of a file that others are nested in."""
         self._children(file, 0)
         return set(self._by_parent[file])
+
+
+def _local(place: int) -> int:
+    """The symbol around an occurrence."""
+    return place >> LINE_BITS & LOCAL_MASK

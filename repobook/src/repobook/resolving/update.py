@@ -25,6 +25,7 @@ from repobook.resolving.names import Names
 from repobook.resolving.tables import SOURCES, Tables
 
 Progress = Callable[[str, int, int], None]
+UNFINISHED = "unfinished"  # the stamp of a model while workers resolve a large change
 # Edges travel between processes as one flat array.
 _Result = tuple[int, "array[int]", list[tuple[int, int]]]
 
@@ -102,6 +103,10 @@ def _resolve_one(file: int) -> _Result:
     return file, edges, twins_of(_resolver.tables, file)
 
 
+def _describe(file: int) -> str:
+    return f"the references of {_resolver.tables.path[file]}"
+
+
 def _rows(flat: "array[int]") -> Iterator[Edge]:
     numbers = iter(flat)
     return zip(numbers, numbers, numbers, numbers, numbers, numbers, strict=True)
@@ -122,9 +127,9 @@ def _resolve_files(
         yield from map(_resolve_one, files)
         return
     # Workers read through connections of their own; until the end the model counts as unfinished.
-    store.set_meta(db, "stamp", "unfinished")
+    store.set_meta(db, "stamp", UNFINISHED)
     db.commit()
-    yield from workers.run(_resolve_one, files, jobs, _reopen, (_path(db),), meanwhile=meanwhile)
+    yield from workers.run(_resolve_one, files, jobs, _reopen, (_path(db),), meanwhile=meanwhile, describe=_describe)
 
 
 @dataclass(slots=True)
@@ -156,6 +161,15 @@ def _index(path: str) -> None:
         db.close()
 
 
+def _root_package(db: sqlite3.Connection) -> str:
+    """The Go package at the top of the tree, which an import names by the last part of its path."""
+    row = db.execute(
+        "SELECT s.name FROM files f JOIN symbols s ON s.id=(f.id<<20|1) WHERE f.folder='' AND f.language='go' "
+        "AND s.kind='package' AND s.name NOT LIKE '%\\_test' ESCAPE '\\' AND s.name<>'main' ORDER BY f.path LIMIT 1"
+    ).fetchone()
+    return str(row[0]) if row else ""
+
+
 def _path(db: sqlite3.Connection) -> str:
     return str(db.execute("PRAGMA database_list").fetchone()[2])
 
@@ -168,7 +182,7 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
     for table in _ASKED:
         store.make_indexes(db, table)
     tables = Tables(db)
-    modules = Modules(tables.by_path)
+    modules = Modules(tables.by_path, _root_package(db))
     resolve_imports(db, tables, modules)
     db.execute("DELETE FROM edges")
     store.drop_indexes(db, "edges")
@@ -205,7 +219,7 @@ def resolve_changes(
     """Resolve what a change can have touched."""
     global _resolver
     tables = Tables(db)
-    modules = Modules(tables.by_path)
+    modules = Modules(tables.by_path, _root_package(db))
     touched = Touched(set(read), folders=set(read))
     moved = resolve_imports(db, tables, modules, None if paths_changed else sorted(read))
     affected = set(read)
@@ -213,21 +227,8 @@ def resolve_changes(
         touched.files |= moved
         touched.folders |= moved
         affected |= {file for file in moved if file in tables.path}
-    for file in read | before.deleted:
-        if file in read and before.skeletons.get(file) == _skeleton(db, file):
-            continue
-        rows = db.execute("SELECT DISTINCT src FROM edges WHERE dst>=? AND dst<?", _range(file))
-        affected.update(row[0] >> FILE_SHIFT for row in rows)
-        names = before.names.get(file, set()) | _names(db, file)
-        touched.names |= names
-        for name in names:
-            affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
     after = set().union(*(_imported(db, file) for file in read)) if read else set()
-    # A source file that is included for the first time, or no more: what others see of it differs.
-    for target in {row[1] for row in before.imported ^ after}:
-        if target in tables.path and tables.path[target].endswith(SOURCES):
-            for name in _names(db, target):
-                affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+    affected |= _affected(db, tables, read, before, before.imported ^ after, touched)
     affected -= before.deleted
     _resolver = Names(tables, modules)
     counted: set[int] = set(before.pointed)
@@ -250,6 +251,36 @@ def resolve_changes(
     touched.files -= before.deleted
     touched.folders -= before.deleted
     return touched
+
+
+def _affected(
+    db: sqlite3.Connection,
+    tables: Tables,
+    read: set[int],
+    before: Before,
+    imports: set[tuple[int, int, int]],
+    touched: Touched,
+) -> set[int]:
+    """The files whose references can mean something else, because of what the files define or include."""
+    affected: set[int] = set()
+    for file in read | before.deleted:
+        if file in read and before.skeletons.get(file) == _skeleton(db, file):
+            continue
+        rows = db.execute("SELECT DISTINCT src FROM edges WHERE dst>=? AND dst<?", _range(file))
+        affected.update(row[0] >> FILE_SHIFT for row in rows)
+        names = before.names.get(file, set()) | _names(db, file)
+        touched.names |= names
+        for name in names:
+            affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+            # A declaration refers to its definition without a reference.
+            rows = db.execute("SELECT id FROM symbols WHERE name=? AND declaration=1", (name,))
+            affected.update(row[0] >> FILE_SHIFT for row in rows)
+    # A source file that is included for the first time, or no more: what others see of it differs.
+    for target in {row[1] for row in imports}:
+        if target in tables.path and tables.path[target].endswith(SOURCES):
+            for name in _names(db, target):
+                affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+    return affected
 
 
 def _resolve_affected(

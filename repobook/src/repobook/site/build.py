@@ -17,7 +17,9 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from repobook import workers
+from repobook.discover import MARK
 from repobook.model import store
+from repobook.naming import page_base, page_name
 from repobook.pages.writer import write_atomically
 from repobook.site import html, search, source
 from repobook.site.frame import FILE_PAGES, Tab, document, relative
@@ -56,9 +58,9 @@ class _Desk(NamedTuple):
     root: str
     output: str
     title: str
-    shown: frozenset[str]  # files whose source has a page
-    paged: frozenset[str]  # files that have pages of the book
-    around: Documentation
+    shown: frozenset[str]  # files whose source has a page, as pages name them
+    paged: frozenset[str]  # files that have pages of the book, as pages name them
+    around: Documentation  # by the files as pages name them
 
 
 _desk = _Desk("", "", "", frozenset(), frozenset(), _NO_DOCUMENTATION)
@@ -86,7 +88,7 @@ def _goal(place: str, folder: str) -> str:
         return place.removesuffix(".md") + ".html"
     path = os.path.relpath(absolute, _desk.root).replace(os.sep, "/")
     # A file that the site does not show, such as a binary one, has no address.
-    return relative(path + "_source.html", folder) if path in _desk.shown else ""
+    return relative(page_name(path, "_source.html"), folder) if page_base(path) in _desk.shown else ""
 
 
 def _tabs(page: str) -> tuple[Tab, ...]:
@@ -141,7 +143,7 @@ def source_document(path: str, language: str) -> tuple[str, str]:
             text = file.read(_READ).decode("utf-8", "replace").replace("\r\n", "\n")
     except OSError:
         text = ""
-    page = path + "_source.html"
+    page = page_name(path, "_source.html")
     body = f"<h1><code>{escape(path)}</code></h1>\n{source.listing(text, language)}"
     return page, document(page, path, body, _desk.title, _tabs(page), home=_desk.around.home)
 
@@ -155,14 +157,20 @@ def _one(task: tuple[str, str, str]) -> tuple[str, str]:
         path, text = source_document(name, kind)
     target = os.path.join(_desk.output, FOLDER, path)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    write_atomically(target, text.encode("utf-8", "replace"))
+    write_atomically(target, text.encode("utf-8", "replace"), os.path.join(_desk.output, MARK))
     return ("page:" if kind == "page" else "source:") + name, stamp
+
+
+def _file(name: str) -> str:
+    """The file of the site for `page:` and a page of the book, or for `source:` and a file of the tree."""
+    kind, _, path = name.partition(":")
+    return path.removesuffix(".md") + ".html" if kind == "page" else page_name(path, "_source.html")
 
 
 def _maker() -> str:
     """A stamp of the code that writes pages, so that a newer repobook writes them anew."""
     digest = hashlib.blake2b(digest_size=8)
-    for name in ("frame.py", "html.py", "source.py", "scan.py", "build.py"):
+    for name in ("frame.py", "html.py", "diagram.py", "source.py", "scan.py", "build.py"):
         digest.update(files("repobook.site").joinpath(name).read_bytes())
     return digest.hexdigest()
 
@@ -179,6 +187,7 @@ def write_site(
     """Bring the site up to date with the book; returns how many files were written."""
     db.execute("CREATE TABLE IF NOT EXISTS site(name TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID")
     known = dict(db.execute("SELECT name, stamp FROM site"))
+    around = Documentation(around.home, {page_base(path): told for path, told in around.places.items()})
     maker = f"{_maker()}{title}:{around.home}:"
     wanted: dict[str, tuple[str, str, str]] = {}
     for page, digest in db.execute("SELECT path, digest FROM pages"):
@@ -189,9 +198,10 @@ def write_site(
     for path, language, digest in db.execute(
         "SELECT path, language, digest FROM files WHERE status NOT IN ('binary', 'unreadable')"
     ):
-        sources.add(path)
+        sources.add(page_base(path))
         wanted["source:" + path] = (language, path, maker + bytes(digest).hex())
-    tasks = [task for name, task in wanted.items() if known.get(name) != task[2]]
+    site = output / FOLDER
+    tasks = [task for name, task in wanted.items() if known.get(name) != task[2] or not (site / _file(name)).exists()]
     gone = [name for name in known if name.startswith(("page:", "source:")) and name not in wanted]
     paged = frozenset(name[5:-8] for name in wanted if name.startswith("page:") and name.endswith("_docs.md"))
     desk = _Desk(str(root.resolve()), str(output.resolve()), title, frozenset(sources), paged, around)
@@ -203,9 +213,7 @@ def write_site(
         if done % 50 == 0 or done == len(tasks):
             progress("site", done, len(tasks))
     for name in gone:
-        kind, _, path = name.partition(":")
-        page = path.removesuffix(".md") + ".html" if kind == "page" else path + "_source.html"
-        _remove(output / FOLDER, page)
+        _remove(output / FOLDER, _file(name))
         db.execute("DELETE FROM site WHERE name=?", (name,))
     written += _write_files(db, output, known, "asset:", _assets())
     stamp = search.stamp(db) if tasks or gone or "search" not in known else known["search"]
@@ -238,7 +246,7 @@ def _write_files(
         if known.get(kind + name) == stamp and target.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(str(target), data)
+        write_atomically(str(target), data, str(output / MARK))
         db.execute("INSERT OR REPLACE INTO site VALUES(?,?)", (kind + name, stamp))
         written += 1
     return written

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from html import escape, unescape
 
+from repobook.site import diagram
+
 Href = Callable[[str], str]  # the address of a link's target, '' where the site has none
 
 _INLINE = re.compile(
@@ -20,8 +22,6 @@ _INLINE = re.compile(
 _FENCE = re.compile(r"(`{3,})([^`\s]*)\s*\Z")
 _SUMMARY = re.compile(r"<details><summary>([\d,]+ lines)</summary>\Z")
 _SLUG = re.compile(r"[^\w\- ]")
-_CLASS = re.compile(r'\s*class (c\d+)\["(.*)"\]')
-_DERIVED = re.compile(r"\s*(c\d+) <\|-- (c\d+)")
 
 
 def inline(text: str, href: Href) -> str:
@@ -102,23 +102,9 @@ def blocks(markdown: str, href: Href) -> str:
 
 def _fenced(lines: list[str], language: str) -> str:
     if language == "mermaid":
-        return _diagram(lines)
+        return diagram.render(lines)
     kind = "prose" if language == "text" else "code"
     return f'<pre class="{kind}">{escape(chr(10).join(lines))}</pre>'
-
-
-def _diagram(lines: list[str]) -> str:
-    """A class diagram as a list of relations: readable without a script."""
-    names: dict[str, str] = {}
-    rows: list[str] = []
-    for line in lines:
-        named, derived = _CLASS.match(line), _DERIVED.match(line)
-        if named:
-            names[named[1]] = named[2]
-        elif derived:
-            one, two = names.get(derived[1], ""), names.get(derived[2], "")
-            rows.append(f"<li><code>{escape(one)}</code> ← <code>{escape(two)}</code></li>")
-    return f'<ul class="diagram" aria-label="class diagram">{"".join(rows)}</ul>'
 
 
 def _table(lines: list[str], href: Href) -> str:

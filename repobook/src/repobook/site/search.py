@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repobook.model.schema import FILE_SHIFT
-from repobook.naming import word_starts
+from repobook.naming import page_base, word_starts
 
 _LEAF = 60_000  # characters of a shard before it is divided; about 10 ms to load and search
 _BEST = 120  # names that an inner node holds
@@ -92,18 +92,20 @@ def _index(db: sqlite3.Connection) -> dict[str, str]:
     titles = sorted({definition.kind for name in names for definition in name.definitions})
     kinds = {kind: number for number, kind in enumerate(titles)}
     whole = [_row(name, len(name.definitions), kinds) for name in names]
-    short = [
+    brief = [
         _row(name, _SHOWN, kinds) if len(name.definitions) > _SHOWN else text
         for name, text in zip(names, whole, strict=True)
     ]
-    shards = _Shards(names, whole, short)
+    shards = _Shards(names, whole, brief)
     found = {"paths": f"repobook.paths({_script(_folded(paths))})"}
     divided: list[str] = []
     leaves: list[str] = []
     for key, inner, rows in shards.made:
         (divided if inner else leaves).append(key)
         found[file_name(key)] = f"repobook.shard({_script(key)},[{','.join(rows)}])"
-    found["manifest"] = f"repobook.manifest({_script({'kinds': titles, 'divided': divided, 'leaves': leaves})})"
+    short = {path: page_base(path) for path in paths if page_base(path) != path}
+    manifest = {"kinds": titles, "divided": divided, "leaves": leaves, "short": short}
+    found["manifest"] = f"repobook.manifest({_script(manifest)})"
     return found
 
 

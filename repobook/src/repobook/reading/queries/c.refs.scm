@@ -1,4 +1,4 @@
-[(string_literal) (char_literal) (system_lib_string) (preproc_arg)] @hole
+[(string_literal) (char_literal) (system_lib_string) (preproc_arg) (preproc_params)] @hole
 (comment) @comment
 (parameter_declaration type: (_) declarator: (_)) @parameter
 [(if_statement) (case_statement) (conditional_expression)] @branch

@@ -16,3 +16,4 @@
 (using_declaration) @using
 (namespace_alias_definition name: (_) @alias (_) @target .)
 (call_expression function: (field_expression field: (field_identifier) @method) arguments: (argument_list . (string_literal) @exposed . "," . (_) @target))
+(field_expression argument: (call_expression) @called field: (field_identifier) @member_of)

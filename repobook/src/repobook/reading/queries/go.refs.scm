@@ -12,3 +12,5 @@
 (for_statement) @loop
 (import_spec) @import
 (keyed_element . (literal_element (identifier) @key))
+(short_var_declaration left: (expression_list . (identifier) .)) @typed
+(var_spec name: (identifier) type: (_)) @typed

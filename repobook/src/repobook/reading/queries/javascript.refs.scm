@@ -13,3 +13,4 @@
 [(import_statement) (export_statement source: (_))] @import
 (call_expression function: (identifier) @required (#eq? @required "require") arguments: (arguments (string) @module))
 (function_expression name: (identifier) @key)
+(variable_declarator name: (identifier) value: (new_expression)) @typed

@@ -5,3 +5,4 @@
 (assignment left: (tuple_pattern (identifier) @name)) @assigned
 (assignment left: (attribute object: (identifier) @receiver attribute: (identifier) @name)) @member
 (type_alias_statement left: (type (identifier) @name)) @type
+(attribute object: (call) @called attribute: (identifier) @member_of)

@@ -1,5 +1,5 @@
 [(identifier) (field_identifier) (type_identifier)] @ref
-(self) @ref
+[(self) (super) (crate)] @ref
 [(line_comment) (block_comment)] @comment
 (parameter pattern: [(identifier) @local (mut_pattern (identifier) @local)])
 (closure_parameters [(identifier) @local (parameter pattern: (identifier) @local)])
@@ -12,3 +12,5 @@
 [(for_expression) (while_expression) (loop_expression)] @loop
 [(use_declaration) (mod_item !body)] @import
 (unsafe_block) @unsafe
+(parameter pattern: (identifier) type: (_)) @typed
+(let_declaration pattern: (identifier)) @typed

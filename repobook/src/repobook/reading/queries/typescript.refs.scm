@@ -14,3 +14,5 @@
 (required_parameter pattern: (object_pattern (shorthand_property_identifier_pattern) @local))
 (arrow_function parameter: (identifier) @local)
 (function_expression name: (identifier) @key)
+[(required_parameter pattern: (identifier) type: (_)) (optional_parameter pattern: (identifier) type: (_))] @typed
+(variable_declarator name: (identifier) value: (new_expression)) @typed

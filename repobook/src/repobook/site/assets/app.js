@@ -15,7 +15,7 @@
     if (!answer.ok) return [];
     return (await answer.json()).map((row) => ({
       name: row.kind === "file" ? row.path.split("/").pop() : row.qualified, kind: row.kind, path: row.path, more: 0,
-      href: repobook.address(row.path, row.kind, row.qualified),
+      href: repobook.address(row.path, row.kind, row.qualified, row.page),
     }));
   }
   const ask = window.repobookLive ? live : repobook.search;
@@ -64,10 +64,15 @@
     if (mine !== turn) return;
     if (rows.length) {
       list.replaceChildren(...rows.map(option));
-      said.textContent = `${rows.length} found`;
+      if (rows[0].misspelled) {
+        const like = document.createElement("p");
+        like.textContent = "No name begins like this. Names like it:";
+        list.prepend(like);
+      }
+      said.textContent = rows[0].misspelled ? `${rows.length} similar names found` : `${rows.length} found`;
     } else {
       const none = document.createElement("p");
-      none.textContent = "Nothing in this book has a word that begins like this.";
+      none.textContent = "No name of this book is like this.";
       list.replaceChildren(none);
       said.textContent = "nothing found";
     }
