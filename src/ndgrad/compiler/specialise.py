@@ -892,7 +892,7 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     whatever it raises is a break."""
     token = current_tracer.set(tracer)
     try:
-        with hidden(), unchanged_world():
+        with _without_collections(), hidden(), unchanged_world():  # a callback of the collector is not the function
             try:
                 with TraceWatch(environment) as tracer.calls:
                     yield
