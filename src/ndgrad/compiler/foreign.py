@@ -14,7 +14,7 @@ from typing import Any
 
 from ndgrad.compiler.graph_break import GraphBreak
 
-_PACKAGES = ("ndgrad", "numpy", "scipy", "llvmlite")
+_PACKAGES = ("ndgrad", "numpy", "scipy", "llvmlite", "cupy", "cupyx", "cupy_backends", "cudnn")
 
 #: Functions of Python's whose answers are others each time, by their identity; and methods of classes of which that is true.
 _IMPURE = frozenset(map(id, (

@@ -30,7 +30,7 @@ _PURE_MODULES = frozenset(
     " _sre _string _statistics _json _typing _weakref binascii unicodedata zlib copyreg".split()
 )
 #: Libraries whose C functions are safe, apart from `_DENIED`.
-_PURE_PACKAGES = ("numpy", "scipy", "ndgrad")
+_PURE_PACKAGES = ("numpy", "scipy", "ndgrad", "cupy", "cupyx", "cupy_backends", "cudnn")
 #: C functions of the modules above that read or write something else, by their names.
 _DENIED = frozenset("fromfile tofile load dump _load_from_filelike _abc_register _reset_registry _reset_caches".split())
 #: Builtins that read or change something beside their arguments. `world` replaces those that look up names (getattr and
