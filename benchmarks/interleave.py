@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.libraries import LIBRARIES, REFERENCE, ByHand, Library, child_environment
 from benchmarks.quiet import QUIET_SHARE, wait_for_quiet
 from benchmarks.registry import Workload
-from ndgrad.command_line.progress import progress
+from ndgrad._src.command_line.progress import progress
 
 
 @dataclass(frozen=True)

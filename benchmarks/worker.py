@@ -97,8 +97,8 @@ def _compiled_by_ndgrad(made: Sequence[Any]) -> dict[str, Any]:
     functions = [f for f in (getattr(f, "compiled_forward", f) for f in made) if hasattr(f, "entries")]
     if not functions:
         return {}
-    from ndgrad.compiler.accounting import least_work  # which only the workers of ndgrad load
-    from ndgrad.compiler.roofline import machine
+    from ndgrad._src.compiler.lower.accounting import least_work  # which only the workers of ndgrad load
+    from ndgrad._src.compiler.report.roofline import machine
 
     limit, reasons = 0.0, []
     for function in functions:

@@ -1,4 +1,4 @@
-"""Compute the polynomials of ndgrad.compiler.kernels.maths and write them to its file coefficients.py.
+"""Compute the polynomials of ndgrad._src.compiler.kernels.maths and write them to its file coefficients.py.
 
     python scripts/minimax.py            # all of them (minutes; needs mpmath)
     python scripts/minimax.py sine atan  # shows these, writes nothing

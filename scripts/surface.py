@@ -4,7 +4,7 @@ and the names of families that are loaded when first used.
     python scripts/surface.py            write them
     python scripts/surface.py --check    say which would change (a test does this)
 
-A function's declaration is its `def` in a file of ndgrad.api (or ndgrad.numpy): parameters, types, docstring.
+A function's declaration is its `def` in a file of ndgrad._src.tensor.functions (or ndgrad.numpy): parameters, types, docstring.
 Namespaces re-export it, so their stubs are lists of imports; methods have `self` in the place of the first parameter,
 so theirs are written out.
 """
@@ -263,7 +263,7 @@ def _sorted_imports(lines: Iterable[str]) -> list[str]:
 
 def later() -> str:
     """The names of families that are loaded when first used."""
-    from ndgrad.api import families
+    from ndgrad._src.tensor import families
 
     lines = [
         '"""The names of families that are loaded when first used. Written by scripts/surface.py; do not edit."""',
@@ -308,7 +308,7 @@ _OPERATORS = {
 
 def methods() -> str:
     """The stub of the tensor's methods."""
-    from ndgrad.api import families
+    from ndgrad._src.tensor import families
 
     functions = dict(sorted(families.methods().items()))
     stub = Stub(shadowed=[*functions, "dtype", "device", "layout"])
@@ -346,7 +346,7 @@ def _write_operators(stub: Stub, other: str) -> None:
 
 def array_methods() -> str:
     """The stub of the Array's methods: NumPy's, and torch's where NumPy has none of that name."""
-    from ndgrad.api import families
+    from ndgrad._src.tensor import families
     from ndgrad.numpy._array import Array
     from ndgrad.numpy.methods import METHODS
 
@@ -400,8 +400,8 @@ def numpy_namespace() -> str:
 def package() -> str:
     """The stub of the package's namespace."""
     import ndgrad
-    from ndgrad import dtypes
-    from ndgrad.api import families, tensor_types
+    from ndgrad._src.arrays import dtypes
+    from ndgrad._src.tensor import families, typed_classes
 
     stub = Stub()
     made = dict(sorted(families.namespace().items()))
@@ -420,9 +420,9 @@ def package() -> str:
     stub.lines.append("__version__: str")
     for name, value in ndgrad._CONSTANTS.items():
         if isinstance(value, dtypes.dtype):
-            stub.imports.add("from ndgrad.dtypes import dtype as dtype")
+            stub.imports.add("from ndgrad._src.arrays.dtypes import dtype as dtype")
             stub.lines.append(f"{name}: dtype")
-        elif name in tensor_types.CLASSES:
+        elif name in typed_classes.CLASSES:
             stub.lines.append(f"{name}: type[Tensor]")
         elif isinstance(value, float):
             stub.imports.add("from builtins import float as _float")
@@ -481,7 +481,7 @@ def array_api() -> str:
 
 
 FILES: dict[str, Callable[[], str]] = {
-    "api/later.py": later,
+    "_src/tensor/lazy_names.py": later,
     "_methods.pyi": methods,
     "__init__.pyi": package,
     "numpy/_methods.pyi": array_methods,

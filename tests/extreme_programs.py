@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import finfo
+from ndgrad._src.arrays.precision import finfo
 
 NAN, INF = math.nan, math.inf
 

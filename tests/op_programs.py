@@ -11,8 +11,8 @@ import numpy as np
 
 import ndgrad
 import ndgrad.ops
-from ndgrad.arrays.precision import is_inexact
-from ndgrad.ops.table import Op
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.ops.table import Op
 from ndgrad.testing.op_checks import Sample
 from tests.ops import samples
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import ndgrad
 import ndgrad.numpy
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 
 F = ndgrad.nn.functional
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.autograd import forward_ad
+from ndgrad._src.interpreters import forward_ad
 
 Z = np.array([[1 + 2j, 3 - 1j], [0.5j, -2.0]])
 

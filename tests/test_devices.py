@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ndgrad import devices
-from ndgrad.devices import device, get_default_device, layout, memory_format, set_default_device
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.devices import device, get_default_device, layout, memory_format, set_default_device
 
 
 @pytest.fixture(autouse=True)

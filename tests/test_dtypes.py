@@ -12,8 +12,8 @@ import sys
 import numpy as np
 import pytest
 
-from ndgrad import dtypes
-from ndgrad.dtypes import (
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.arrays.dtypes import (
     ALIASES,
     as_dtype,
     as_numpy_dtype,
@@ -263,7 +263,7 @@ def test_bfloat16_without_ml_dtypes_compares_and_says_what_to_install() -> None:
 import sys
 sys.modules["ml_dtypes"] = None  # what an import finds when there is none
 import numpy as np
-from ndgrad.dtypes import *
+from ndgrad._src.arrays.dtypes import *
 assert bfloat16 != np.float32 and np.dtype("f4") != bfloat16 and float16 != bfloat16
 assert bfloat16 in {float16, bfloat16} and float32 not in {float16, bfloat16}
 assert bfloat16.is_floating_point and bfloat16.itemsize == 2 and repr(bfloat16) == "ndgrad.bfloat16"

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.error_codes import PAGES, entries, page
+from ndgrad._src.foundations.error_codes import PAGES, entries, page
 from tests.test_docs import ROOT, blocks_of, readers_defaults, run_session
 
 __all__ = ["readers_defaults"]  # a fixture: examples run with what a reader has

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
-from ndgrad import generator
-from ndgrad.devices import device
-from ndgrad.generator import Generator, default_generator
+from ndgrad._src.arrays import generator
+from ndgrad._src.foundations.devices import device
+from ndgrad._src.arrays.generator import Generator, default_generator
 
 # A child process finds the package where this one does.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -199,7 +199,7 @@ def test_functions_act_on_the_default_generator() -> None:
 
 
 def test_default_generator_starts_differently_in_every_process_and_without_numpy_random() -> None:
-    program = "import sys, ndgrad.generator as g; assert 'numpy.random' not in sys.modules; print(g.initial_seed())"
+    program = "import sys, ndgrad._src.arrays.generator as g; assert 'numpy.random' not in sys.modules; print(g.initial_seed())"
     seeds = {subprocess.check_output([sys.executable, "-c", program], env=ENVIRONMENT) for _ in range(2)}
     assert len(seeds) == 2
 
@@ -210,7 +210,7 @@ def test_fork_waits_for_other_threads_and_leaves_the_child_unlocked(has_drawn: b
     # In a process of its own: a test runner had better not be forked while it has threads.
     program = f"""
 import os, threading, warnings
-import ndgrad.generator as g
+import ndgrad._src.arrays.generator as g
 warnings.simplefilter("ignore")
 g.manual_seed(1)
 if {has_drawn}:

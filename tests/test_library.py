@@ -13,8 +13,8 @@ import ndgrad
 import ndgrad.numpy as dnp
 import ndgrad.ops
 from ndgrad import library
-from ndgrad.autograd import generated_names
-from ndgrad.ops.table import table
+from ndgrad._src.core import generated_names
+from ndgrad._src.ops.table import table
 from ndgrad.testing.op_checks import Failure, Sample
 
 A = np.array([0.3, -1.2, 2.0])

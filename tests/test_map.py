@@ -1,7 +1,7 @@
 """The map of the code: the order of its rooms, which imports go against it, how tangled imports are, how complex functions are.
 
 CONTRIBUTING.md describes the rooms. A room may import those before it in ROOMS. What must be called the other way is registered in
-ndgrad._registry, or stands in UPWARD below. Every list of exceptions here may only shrink.
+ndgrad._src.foundations.registry, or stands in UPWARD below. Every list of exceptions here may only shrink.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import ndgrad
-from ndgrad import _registry
+from ndgrad._src.foundations import registry
 
 PACKAGE = Path(ndgrad.__path__[0])
 
@@ -134,13 +134,13 @@ def is_upward(source: str, target: str) -> bool:
 
 def test_no_room_imports_one_above_it():
     upward = {(i.source, i.target) for i in _imports() if is_upward(i.source, i.target)}
-    assert upward - UPWARD == set(), "register what the lower room calls (ndgrad._registry), or move the file to the room it belongs to"
+    assert upward - UPWARD == set(), "register what the lower room calls (ndgrad._src.foundations.registry), or move the file to the room it belongs to"
     assert UPWARD - upward == set(), "gone: take it out of UPWARD"
 
 
 def test_few_rooms_are_loaded_from_below():
-    assert len(UPWARD) + len(set(_registry.LOADED_ON_DEMAND.values())) < MOST_UPWARD
-    assert [home for home in _registry.LOADED_ON_DEMAND.values() if home.removeprefix("ndgrad.") not in TEXTS] == []
+    assert len(UPWARD) + len(set(registry.LOADED_ON_DEMAND.values())) < MOST_UPWARD
+    assert [home for home in registry.LOADED_ON_DEMAND.values() if home.removeprefix("ndgrad.") not in TEXTS] == []
 
 
 def test_every_name_of_the_registry_is_provided_and_called():
@@ -149,7 +149,7 @@ def test_every_name_of_the_registry_is_provided_and_called():
     called = set(re.findall(r"registry\.(\w+)", text))
     for group in re.findall(r"from ndgrad\._registry import ([^#\n]+)", text):
         called |= {name.split(" as ")[0].strip() for name in group.split(",")}
-    assert provided - {"interpreters"} == _registry._NAMES - {"interpreters", "LOADED_ON_DEMAND"}
+    assert provided - {"interpreters"} == registry._NAMES - {"interpreters", "LOADED_ON_DEMAND"}
     assert provided - called == set(), "nobody calls it: take it out of the registry"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ndgrad
-from ndgrad import absent
+from ndgrad._src.foundations import missing_names
 from tests.torch_parity import names
 from tests.torch_parity.names.__main__ import ABSENT, PARITY, parity_page
 
@@ -44,7 +44,7 @@ def test_names_that_differ_are_here_and_their_entries_exist():
 
 
 def test_every_row_of_the_table_has_a_reason_an_alternative_and_a_name():
-    for row in absent.table():
+    for row in missing_names.table():
         assert row.reason.endswith("."), row
         assert row.instead.endswith("."), row
         assert row.patterns, row

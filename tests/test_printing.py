@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.printing import (
+from ndgrad._src.tensor.printing import (
     append_suffixes,
     format_array,
     format_tensor,

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgrad.pytree import (
+from ndgrad._src.foundations.pytree import (
     LEAF,
     TreeSpec,
     broadcast_prefix,
@@ -30,7 +30,7 @@ from ndgrad.pytree import (
     tree_structure,
     tree_unflatten,
 )
-from ndgrad.sizes import Size
+from ndgrad._src.foundations.sizes import Size
 from tests.naming import stable_id
 
 

@@ -37,7 +37,7 @@ def test_precision_of_products_is_remembered():
 
 
 def test_the_number_of_threads_is_that_of_kernels():
-    from ndgrad.arrays import threads
+    from ndgrad._src.arrays import threads
 
     before = ndgrad.get_num_threads()
     try:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgrad.sizes import Size, size_of_shape
+from ndgrad._src.foundations.sizes import Size, size_of_shape
 
 shapes = st.lists(st.integers(0, 9), max_size=5).map(tuple)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.func.transforms import grad, vmap
+from ndgrad._src.transforms.transforms import grad, vmap
 
 
 @pytest.fixture

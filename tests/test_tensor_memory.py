@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad import storage as storages
-from ndgrad.func.transforms import vmap
+from ndgrad._src.tensor import storage as storages
+from ndgrad._src.transforms.transforms import vmap
 
 
 def test_strides_and_offsets_count_elements():

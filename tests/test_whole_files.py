@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from ndgrad.whole_files import replacing
+from ndgrad._src.foundations.atomic_files import replacing
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):

@@ -23,7 +23,7 @@ from docs.reference_pages.markup import Linker
 from docs.reference_pages.namespaces import CLASSES, Namespace, get
 from tests.torch_parity import names as torch_names
 
-from ndgrad.ops.table import Op, table
+from ndgrad._src.ops.table import Op, table
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ndgrad.error_codes import PAGES, entries, page
+from ndgrad._src.foundations.error_codes import PAGES, entries, page
 
 
 def pages() -> dict[str, str]:

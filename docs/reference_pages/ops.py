@@ -16,8 +16,8 @@ from docs.reference_pages.formula import code_of, expression_of, formula, plain
 from docs.reference_pages.plot import OTHERS, plot
 
 import ndgrad.ops
-from ndgrad.autograd.save_plan import SavePlan
-from ndgrad.ops.table import DATA_DEPENDENT, KINDS, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op, table
+from ndgrad._src.core.save_plan import SavePlan
+from ndgrad._src.ops.table import DATA_DEPENDENT, KINDS, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op, table
 
 _BATCHING = {
     "elementwise": "elementwise: ranks are aligned, then the op itself runs",

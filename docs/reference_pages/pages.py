@@ -19,7 +19,7 @@ from docs.reference_pages import ops as op_pages
 from docs.reference_pages.entries import ROOT, Site, Writer, docstring, ops_of, shared_names, source_of
 from docs.reference_pages.namespaces import HEADINGS, Namespace, get, namespaces
 
-from ndgrad.ops.table import Op
+from ndgrad._src.ops.table import Op
 
 #: A namespace of more names than this is split by subject.
 LARGEST = 60

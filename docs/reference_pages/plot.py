@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad.ops.table import Op
+from ndgrad._src.ops.table import Op
 
 WIDTH, HEIGHT, EDGE = 240, 132, 6
 #: Where other arguments stand while the first moves.

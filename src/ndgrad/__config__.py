@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 
 from ndgrad import version
-from ndgrad.arrays import threads
+from ndgrad._src.arrays import threads
 from ndgrad.backends.cpu import build, get_cpu_capability
 
 

@@ -2,7 +2,7 @@
 
     import ndgrad as torch
 
-runs torch programs that stay within the surface. Functions come from ndgrad.api (see `families` there), dtypes and
+runs torch programs that stay within the surface. Functions come from ndgrad._src.tensor.functions (see `families` there), dtypes and
 devices from their files; families and submodules that are not always needed are imported when first looked up. For type
 checkers and editors, `__init__.pyi` (written by scripts/surface.py) shows all names.
 """
@@ -12,17 +12,17 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any  # underscored: not part of the namespace
 
-from ndgrad import _arrivals
-from ndgrad import devices as _devices
-from ndgrad import dtypes as _dtypes
-from ndgrad._tensor import Tensor
-from ndgrad.absent import refusal as _refusal
-from ndgrad.api import families as _families
-from ndgrad.api import tensor_types as _typed
-from ndgrad.api.later import FUNCTIONS as _LATER
-from ndgrad.api.tensor_types import set_default_tensor_type
-from ndgrad.arrays.memory import get_retained_memory, set_retained_memory
-from ndgrad.autograd.grad_mode import (
+from ndgrad._src.foundations import import_watch
+from ndgrad._src.foundations import devices as _devices
+from ndgrad._src.arrays import dtypes as _dtypes
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.foundations.missing_names import refusal as _refusal
+from ndgrad._src.tensor import families as _families
+from ndgrad._src.tensor import typed_classes as _typed
+from ndgrad._src.tensor.lazy_names import FUNCTIONS as _LATER
+from ndgrad._src.tensor.typed_classes import set_default_tensor_type
+from ndgrad._src.arrays.retained_memory import get_retained_memory, set_retained_memory
+from ndgrad._src.core.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -30,10 +30,10 @@ from ndgrad.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from ndgrad.devices import device, get_default_device, layout, memory_format, set_default_device
-from ndgrad.generator import Generator, default_generator
-from ndgrad.sizes import Size
-from ndgrad.storage import TypedStorage, UntypedStorage
+from ndgrad._src.foundations.devices import device, get_default_device, layout, memory_format, set_default_device
+from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage
 
 __version__ = "0.1.0"
 
@@ -141,4 +141,4 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_SUBMODULES, "__version__"})
 
 
-_arrivals.watch()  # last, since what it may load needs the whole of this namespace
+import_watch.watch()  # last, since what it may load needs the whole of this namespace

@@ -1,5 +1,5 @@
 """`python -m ndgrad`: the command line."""
 
-from ndgrad.command_line import main
+from ndgrad._src.command_line import main
 
 raise SystemExit(main())

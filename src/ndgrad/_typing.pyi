@@ -14,20 +14,20 @@ from typing import Any, Protocol, SupportsIndex, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ndgrad._tensor import Tensor as Tensor
-from ndgrad.autograd.function import FunctionNode as FunctionNode
-from ndgrad.autograd.save_plan import SavePlan as SavePlan
-from ndgrad.autograd.graph import GradientEdge as GradientEdge
-from ndgrad.autograd.input_metadata import InputMetadata as InputMetadata
-from ndgrad.autograd.levels import Level as Level
-from ndgrad.autograd.node import Node
-from ndgrad.autograd.versions import Storage as Storage
-from ndgrad.autograd.view import ViewInfo as ViewInfo
-from ndgrad.devices import device, layout, memory_format
-from ndgrad.dtypes import dtype
-from ndgrad.generator import Generator as Generator
+from ndgrad._src.tensor.tensor_class import Tensor as Tensor
+from ndgrad._src.custom_functions.function import FunctionNode as FunctionNode
+from ndgrad._src.core.save_plan import SavePlan as SavePlan
+from ndgrad._src.engine.graph import GradientEdge as GradientEdge
+from ndgrad._src.core.input_metadata import InputMetadata as InputMetadata
+from ndgrad._src.interpreters.levels import Level as Level
+from ndgrad._src.core.node import Node
+from ndgrad._src.core.versions import Storage as Storage
+from ndgrad._src.core.view import ViewInfo as ViewInfo
+from ndgrad._src.foundations.devices import device, layout, memory_format
+from ndgrad._src.arrays.dtypes import dtype
+from ndgrad._src.arrays.generator import Generator as Generator
 from ndgrad.numpy._array import Array as Array
-from ndgrad.ops.vocabulary import PlainOps, RawOps, TensorOps
+from ndgrad._src.ops.vocabulary import PlainOps, RawOps, TensorOps
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator",
@@ -54,7 +54,7 @@ Dtype: TypeAlias = dtype | np.dtype[Any] | type[Any] | str | None
 Device: TypeAlias = device | str | int | None
 #: An array of NumPy, CuPy or another library, or a tensor of the level below.
 Payload: TypeAlias = Any
-#: What rules compute with: `ops.sin` of arrays, or of tensors (see ndgrad.ops.vocabulary).
+#: What rules compute with: `ops.sin` of arrays, or of tensors (see ndgrad._src.ops.vocabulary).
 Vocabulary: TypeAlias = RawOps | TensorOps | PlainOps
 Layout: TypeAlias = layout | None
 MemoryFormat: TypeAlias = memory_format | None

@@ -27,9 +27,10 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import ndgrad
-from ndgrad import naming, version
-from ndgrad._locks import make_lock
-from ndgrad.absent import explained
+from ndgrad._src.foundations import package_name
+from ndgrad import version
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.foundations.missing_names import explained
 from ndgrad.torch_version import TorchVersion
 
 __all__ = ["install_as_torch", "uninstall_as_torch"]
@@ -130,7 +131,7 @@ class install_as_torch:
             self._was_there = _finder in sys.meta_path
             if not self._was_there:
                 sys.meta_path.insert(0, _finder)
-                naming.package = "torch"
+                package_name.package = "torch"
 
     def __enter__(self) -> ModuleType:
         return importlib.import_module("torch")
@@ -149,7 +150,7 @@ def uninstall_as_torch() -> None:
     with _lock:
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
-            naming.package = "ndgrad"
+            package_name.package = "ndgrad"
         if isinstance(sys.modules.get("torch"), _Torch):
             for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
                 del sys.modules[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad.func import control_flow
+from ndgrad._src.control_flow import loops
 
 __all__ = ["cond", "while_loop"]
 
@@ -17,7 +17,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     >>> ndgrad.cond(ndgrad.tensor(True), lambda x: x + 1, lambda x: x - 1, (ndgrad.tensor(1.0),))
     tensor(2.)
     """
-    return control_flow.cond(pred, true_fn, false_fn, *operands)
+    return loops.cond(pred, true_fn, false_fn, *operands)
 
 
 def while_loop(
@@ -29,4 +29,4 @@ def while_loop(
     >>> ndgrad.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (ndgrad.tensor(0), ndgrad.tensor(1.0)))
     (tensor(3), tensor(8.))
     """
-    return control_flow.while_loop(lambda v: cond_fn(*v), lambda v: tuple(body_fn(*v)), tuple(carried_inputs))
+    return loops.while_loop(lambda v: cond_fn(*v), lambda v: tuple(body_fn(*v)), tuple(carried_inputs))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.fft import (
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.fft import (
     fft,
     fft2,
     fftfreq,
@@ -27,7 +27,7 @@ from ndgrad.api.fft import (
     rfftfreq,
     rfftn,
 )
-from ndgrad.api.public import publish_namespace as _publish_namespace
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 
 __all__ = [
     "fft",

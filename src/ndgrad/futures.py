@@ -6,7 +6,7 @@ import concurrent.futures
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
-from ndgrad._locks import make_lock
+from ndgrad._src.foundations.locks import make_lock
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

@@ -1,6 +1,6 @@
 """Ops from outside the project: registered by name, complete by rule, tested by the project's own checks.
 
-A registered op is an op of the table (`ndgrad.ops.table` is the manual of its language): forward, reverse rule,
+A registered op is an op of the table (`ndgrad._src.ops.table` is the manual of its language): forward, reverse rule,
 forward-mode rule and batching rule stand side by side, and from them follow derivatives of any order, every transform,
 saved-tensor hooks, checkpointing, both faces and both devices. What this file adds is what a stranger needs: a
 namespace, so that two libraries do not meet; an early check that rules name only what there is; a place as a method;
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ndgrad import ops
-from ndgrad._tensor import Tensor
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.public import in_place
-from ndgrad.autograd.generate import make_eager
-from ndgrad.autograd.generated_names import check_names
-from ndgrad.ops import table as _table
-from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
-from ndgrad.ops.vocabulary import forget
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.public import in_place
+from ndgrad._src.core.generate import make_eager
+from ndgrad._src.core.generated_names import check_names
+from ndgrad._src.ops import table as _table
+from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
+from ndgrad._src.ops.vocabulary import forget
 from ndgrad.testing.op_checks import Failure, check_op
 from ndgrad.testing.op_checks import checks as checks_of
 
@@ -35,10 +35,10 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from ndgrad.ops.table import _Word
+    from ndgrad._src.ops.table import _Word
     from ndgrad.testing.op_checks import Sample
 
-#: Rules of an op, as the manual in ndgrad.ops.table has them: by argument, jointly, or a word.
+#: Rules of an op, as the manual in ndgrad._src.ops.table has them: by argument, jointly, or a word.
 Rules: TypeAlias = "Mapping[str, Callable[..., Any]] | Callable[..., Any] | str | _Word | None"
 
 
@@ -155,7 +155,7 @@ def op(
     method: str | None = None,
     samples: Sequence[Sample] = (),
 ) -> Callable[..., Any]:
-    """Register an op of any kind. `vjp`, `jvp` and `batch` are what the manual in `ndgrad.ops.table` says; say
+    """Register an op of any kind. `vjp`, `jvp` and `batch` are what the manual in `ndgrad._src.ops.table` says; say
     NOT_DIFFERENTIABLE or DATA_DEPENDENT where there is none.
 
     >>> import ndgrad

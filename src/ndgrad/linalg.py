@@ -1,12 +1,12 @@
 """`ndgrad.linalg`: linear algebra, as torch.linalg.
 
-What torch keeps beside it (`det`, `inverse`, an older form of `svd`) is in `ndgrad`, from ndgrad.api.matrix.
+What torch keeps beside it (`det`, `inverse`, an older form of `svd`) is in `ndgrad`, from ndgrad._src.tensor.functions.matrix.
 """
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.decomposition import (
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.decomposition import (
     cholesky,
     cholesky_ex,
     eig,
@@ -22,8 +22,8 @@ from ndgrad.api.decomposition import (
     svd,
     svdvals,
 )
-from ndgrad.api.ldl import ldl_factor, ldl_factor_ex, ldl_solve
-from ndgrad.api.linalg import (
+from ndgrad._src.tensor.functions.ldl import ldl_factor, ldl_factor_ex, ldl_solve
+from ndgrad._src.tensor.functions.linalg import (
     cond,
     cross,
     det,
@@ -37,10 +37,10 @@ from ndgrad.api.linalg import (
     vander,
     vecdot,
 )
-from ndgrad.api.norm import linalg_norm as norm
-from ndgrad.api.norm import matrix_norm, vector_norm
-from ndgrad.api.public import publish_namespace as _publish_namespace
-from ndgrad.api.solve import (
+from ndgrad._src.tensor.functions.norm import linalg_norm as norm
+from ndgrad._src.tensor.functions.norm import matrix_norm, vector_norm
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
+from ndgrad._src.tensor.functions.solve import (
     inv,
     inv_ex,
     lstsq,
@@ -51,7 +51,7 @@ from ndgrad.api.solve import (
     tensorinv,
     tensorsolve,
 )
-from ndgrad.ops.matrix import LinAlgError
+from ndgrad._src.ops.matrix import LinAlgError
 
 __all__ = [
     "LinAlgError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.api.masked import (
+from ndgrad._src.tensor.functions.masked import (
     amax,
     amin,
     argmax,
@@ -23,7 +23,7 @@ from ndgrad.api.masked import (
     sum,
     var,
 )
-from ndgrad.api.public import publish_namespace as _publish_namespace
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 
 __all__ = [
     "amax",

@@ -6,10 +6,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.random import get_rng_state, set_rng_state
-from ndgrad.arrays.gpus import device_number
-from ndgrad.generator import default_generator, default_on, defaults_of_devices, initial_seed, manual_seed, seed
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.random import get_rng_state, set_rng_state
+from ndgrad._src.arrays.gpus import device_number
+from ndgrad._src.arrays.generator import (
+    default_generator,
+    default_on,
+    defaults_of_devices,
+    initial_seed,
+    manual_seed,
+    seed,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device

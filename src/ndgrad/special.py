@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from ndgrad import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, logit, logsumexp, round, sinc, softmax, xlogy
 from ndgrad import sigmoid as expit
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.polynomial import (
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.polynomial import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
     chebyshev_polynomial_v,
@@ -20,8 +20,8 @@ from ndgrad.api.polynomial import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
-from ndgrad.api.public import publish_namespace as _publish_namespace
-from ndgrad.api.special import (
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
+from ndgrad._src.tensor.functions.special import (
     airy_ai,
     bessel_j0,
     bessel_j1,

@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from typing import IO, TypeAlias
 
-from ndgrad import dtypes
-from ndgrad._tensor import Tensor
-from ndgrad.devices import device as _device
-from ndgrad.sizes import Size
-from ndgrad.storage import UntypedStorage
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.foundations.devices import device as _device
+from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor.storage import UntypedStorage
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.func.transforms import vmap
+from ndgrad._src.transforms.transforms import vmap
 
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 A, B = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
-from ndgrad.func.transforms import grad, vmap
+from ndgrad._src.transforms.transforms import grad, vmap
 
 # ----- from data ---------------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import ndgrad
-from ndgrad.api import families
-from ndgrad.api.later import FUNCTIONS, METHODS
+from ndgrad._src.tensor import families
+from ndgrad._src.tensor.lazy_names import FUNCTIONS, METHODS
 
 
 def run(program):
@@ -31,9 +31,9 @@ def test_a_family_is_loaded_when_one_of_its_names_is_looked_up_and_by_nothing_be
 import os, sys, traceback, ndgrad
 
 def check(family, name):
-    assert f"ndgrad.api.{{family}}" not in sys.modules
+    assert f"ndgrad._src.tensor.functions.{{family}}" not in sys.modules
     function = eval(name)
-    assert f"ndgrad.api.{{family}}" in sys.modules
+    assert f"ndgrad._src.tensor.functions.{{family}}" in sys.modules
     assert function is eval(name)
 
 for family, name in {found!r}:

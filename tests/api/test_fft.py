@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
-from ndgrad.func.transforms import grad, jvp, vmap
+from ndgrad._src.transforms.transforms import grad, jvp, vmap
 
 r = np.random.default_rng(5)
 

@@ -9,7 +9,7 @@ from tests.index_cases import random_case, random_value
 import ndgrad
 import ndgrad.numpy as ndnp
 from ndgrad import func
-from ndgrad.autograd import forward_ad
+from ndgrad._src.interpreters import forward_ad
 
 A = np.random.default_rng(8).standard_normal((3, 4, 5))
 I, J, MASK = np.array([0, 2, 2]), np.array([[1], [3]]), A > 0

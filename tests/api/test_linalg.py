@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
-from ndgrad.api import einsum as einsum_module
-from ndgrad.api import linalg as linalg_module
-from ndgrad.func.transforms import grad, jvp, vmap
+from ndgrad._src.tensor.functions import einsum as einsum_module
+from ndgrad._src.tensor.functions import linalg as linalg_module
+from ndgrad._src.transforms.transforms import grad, jvp, vmap
 from ndgrad.linalg import LinAlgError
 
 r = np.random.default_rng(0)
@@ -299,7 +299,7 @@ class Recorder:
     raw = True
 
     def __init__(self):
-        from ndgrad.ops.vocabulary import raw_ops
+        from ndgrad._src.ops.vocabulary import raw_ops
 
         self.ops, self.shapes = raw_ops(np), []
 
@@ -312,7 +312,7 @@ class Recorder:
 
 
 def test_the_gradient_of_a_weight_is_one_product_of_two_matrices():
-    from ndgrad.ops.product import _matmul_x, _matmul_y
+    from ndgrad._src.ops.product import _matmul_x, _matmul_y
 
     x, w, g = random(5, 2, 3, 4), random(4, 6), random(5, 2, 3, 6)
     ops = Recorder()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.api.norm import linalg_norm, matrix_norm, vector_norm
+from ndgrad._src.tensor.functions.norm import linalg_norm, matrix_norm, vector_norm
 
 inf = math.inf
 A = np.random.default_rng(6).standard_normal((3, 4))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import ndgrad
-from ndgrad.autograd.save_plan import save_plan
-from ndgrad.ops.table import table
+from ndgrad._src.core.save_plan import save_plan
+from ndgrad._src.ops.table import table
 
 A = np.arange(6.0).reshape(2, 3)
 floats = hnp.arrays(np.float64, hnp.array_shapes(min_dims=1, max_dims=3, max_side=5), elements=st.floats(-5, 5))

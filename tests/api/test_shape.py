@@ -7,7 +7,7 @@ import pytest
 
 import ndgrad
 from ndgrad import func
-from ndgrad.autograd import forward_ad
+from ndgrad._src.interpreters import forward_ad
 
 A = np.arange(24.0).reshape(2, 3, 4)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays import special_source
-from ndgrad.func.transforms import grad, vmap
-from ndgrad.ops import error_function
+from ndgrad._src.arrays import special_source
+from ndgrad._src.transforms.transforms import grad, vmap
+from ndgrad._src.ops import error_function
 
 INF, NAN = math.inf, math.nan
 special = ndgrad.special

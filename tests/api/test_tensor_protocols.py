@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.func.transforms import grad, vmap
+from ndgrad._src.transforms.transforms import grad, vmap
 
 
 def test_iteration_gives_views_that_may_be_written():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays.blocked_sums import reduce_dot, reduce_sum
+from ndgrad._src.arrays.blocked_sums import reduce_dot, reduce_sum
 
 LAYOUTS = {
     "rows": lambda a: a,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgrad.arrays import threads
-from ndgrad.arrays.blockwise import blockwise
-from ndgrad.arrays.scalar_operands import Constants
+from ndgrad._src.arrays import threads
+from ndgrad._src.arrays.blockwise import blockwise
+from ndgrad._src.arrays.scalar_operands import Constants
 
 SIZE = 12 * 65536 + 18
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgrad.arrays import convolution, correlation, depthwise, threads
+from ndgrad._src.arrays import convolution, correlation, depthwise, threads
 
 
 class Case(NamedTuple):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.op_programs import SAMPLES
 
-from ndgrad.arrays import integers
-from ndgrad.ops import reduce, scan
-from ndgrad.ops.table import RANDOM, table
+from ndgrad._src.arrays import integers
+from ndgrad._src.ops import reduce, scan
+from ndgrad._src.ops.table import RANDOM, table
 
 NARROW = np.int32
 #: Functions whose results have the integer of the platform.

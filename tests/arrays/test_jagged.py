@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays.jagged import JaggedData, Layout, ragged_size
+from ndgrad._src.arrays.jagged import JaggedData, Layout, ragged_size
 
 
 def test_equal_lengths_are_one_size_and_have_one_name():

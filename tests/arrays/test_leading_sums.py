@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgrad.arrays.leading_sums import sum_leading
+from ndgrad._src.arrays.leading_sums import sum_leading
 
 SHAPES = ((3,), (3, 4), (1, 4), (4, 1), (0, 4), (4, 0), (2, 3, 4), (2, 3, 1), (2, 0, 4), (2, 1, 1, 5), (4097, 2), (2, 2500, 3), (3, 2, 0))
 LAYOUTS = {

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import ndgrad
-from ndgrad.arrays import memory
+from ndgrad._src.arrays import retained_memory
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told how much to keep")
 
@@ -28,7 +28,7 @@ def test_the_setting_is_what_was_asked_for() -> None:
         assert ndgrad.set_retained_memory(64 << 20)
         assert ndgrad.get_retained_memory() == 64 << 20
     finally:
-        ndgrad.set_retained_memory(memory.DEFAULT)
+        ndgrad.set_retained_memory(retained_memory.DEFAULT)
 
 
 @glibc
@@ -38,7 +38,7 @@ def test_an_optimizer_leaves_alone_what_was_chosen() -> None:
         ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
         assert ndgrad.get_retained_memory() == 64 << 20
     finally:
-        ndgrad.set_retained_memory(memory.DEFAULT)
+        ndgrad.set_retained_memory(retained_memory.DEFAULT)
 
 
 _FAULTS = """
@@ -70,7 +70,7 @@ def _run(**environment: str) -> tuple[int, int]:
 def test_after_an_optimizer_is_made_arrays_made_again_and_again_need_no_new_pages() -> None:
     kept, retained = _run()
     fresh, none = _run(NDGRAD_RETAINED_MEMORY="0", MALLOC_TRIM_THRESHOLD_="131072")
-    assert retained == memory.DEFAULT
+    assert retained == retained_memory.DEFAULT
     assert none == 0
     assert kept < 100 < fresh
 

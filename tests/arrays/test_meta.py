@@ -9,7 +9,7 @@ import pytest
 from tests.op_programs import SAMPLES
 
 import ndgrad
-from ndgrad.ops.table import table
+from ndgrad._src.ops.table import table
 from ndgrad.testing.op_checks import as_tuple
 
 PROGRAMS = {

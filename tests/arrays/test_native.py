@@ -11,7 +11,7 @@ import pytest
 
 import ndgrad as nd
 import ndgrad.nn.functional as F
-from ndgrad.arrays import native
+from ndgrad._src.arrays import native_kernels
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
@@ -34,11 +34,11 @@ def _with_gradients(function, arrays):
 
 def _compared(function, arrays, ulp):
     """With kernels, held against NumPy in double precision; without, the same program on NumPy."""
-    with native.kernels_in_use(True):
-        assert native.kernels() is not None
+    with native_kernels.kernels_in_use(True):
+        assert native_kernels.kernels() is not None
         found = _with_gradients(function, arrays)
         again = _with_gradients(function, arrays)
-    with native.kernels_in_use(False):
+    with native_kernels.kernels_in_use(False):
         exact = _with_gradients(function, [a.astype(np.float64) for a in arrays])
     for a, b, c in zip(found, again, exact, strict=True):
         assert a.dtype == arrays[0].dtype
@@ -129,7 +129,7 @@ def test_special_values_are_what_numpy_makes_of_them(name):
     x = np.resize(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-310, 700.0, -700.0, 3.0, -3.0]), 9000)
     results = []
     for use in (True, False):
-        with native.kernels_in_use(use), np.errstate(all="ignore"):
+        with native_kernels.kernels_in_use(use), np.errstate(all="ignore"):
             t = nd.tensor(x, requires_grad=True)
             y = ELEMENTWISE[name](t)
             y.sum().backward()
@@ -143,7 +143,7 @@ def test_a_recurrence_is_what_it_says_step_by_step(reverse):
     a, b = _draw(np.float64, (101, 97), (101, 97))
     a[3, 5] = np.inf
     b[3, :5] = 0.0
-    with native.kernels_in_use(True):
+    with native_kernels.kernels_in_use(True):
         h = nd.ops.scan.linear_recurrence.forward_for(np)(a, b, dim=1, reverse=reverse)
     steps, state = range(97)[:: -1 if reverse else 1], None
     expected = np.empty_like(b)
@@ -163,7 +163,7 @@ def test_scans_along_other_dimensions_than_the_last(dtype, reverse, dim):
     for op, operands in ((scans.cumsum, [b]), (scans.cumprod, [b]), (scans.linear_recurrence, [a, b])):
         found = []
         for use in (True, False):
-            with native.kernels_in_use(use):
+            with native_kernels.kernels_in_use(use):
                 found.append(op.forward_for(np)(*operands, dim=dim, reverse=reverse))
         np.testing.assert_allclose(*found, rtol=100 * np.finfo(dtype).eps)
 
@@ -175,7 +175,7 @@ def test_rows_of_infinities_and_nans(dtype):
     for function in (lambda t: F.softmax(t, 1), lambda t: F.log_softmax(t, 1), lambda t: F.layer_norm(t, (33,))):
         results = []
         for use in (True, False):
-            with native.kernels_in_use(use), np.errstate(all="ignore"):
+            with native_kernels.kernels_in_use(use), np.errstate(all="ignore"):
                 results.append(function(nd.tensor(x)).numpy())
         np.testing.assert_allclose(*results, rtol=64 * np.finfo(dtype).eps, atol=16 * np.finfo(dtype).eps)
 
@@ -184,7 +184,7 @@ def test_a_query_that_may_look_at_nothing_gives_zeros():
     q, k, v = (nd.tensor(a) for a in _draw(np.float64, (4, 60, 8), (4, 60, 8), (4, 60, 8)))
     mask = nd.ones(60, 60, dtype=nd.bool)
     mask[7] = False
-    with native.kernels_in_use(True):
+    with native_kernels.kernels_in_use(True):
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     assert (out[:, 7] == 0).all()
     assert nd.isfinite(out).all()
@@ -223,7 +223,7 @@ def test_adaptive_pooling_keeps_infinities_and_nans_where_they_are():
 def test_strange_layouts_and_dtypes_stay_with_numpy():
     x = np.random.default_rng(0).standard_normal((200, 150))
     expected = np.exp(x) / np.exp(x).sum(1, keepdims=True)
-    with native.kernels_in_use(True):
+    with native_kernels.kernels_in_use(True):
         for array in (np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2], x.astype(">f8"), x.astype(np.longdouble)):
             out = nd.ops.softmax.softmax.forward_for(np)(array, dim=1)
             np.testing.assert_allclose(np.asarray(out, np.float64), expected, rtol=1e-13)
@@ -234,7 +234,7 @@ def test_strange_layouts_and_dtypes_stay_with_numpy():
 
 
 def test_one_kernel_serves_all_values_of_a_setting():
-    kernels = native.kernels()
+    kernels = native_kernels.kernels()
     x = nd.tensor(np.random.default_rng(0).standard_normal(9000), requires_grad=True)
     F.elu(x, 0.5).sum().backward()
     before = kernels._elementwise.cache_info().currsize, kernels._formula.cache_info().currsize
@@ -248,14 +248,14 @@ def test_one_kernel_serves_all_values_of_a_setting():
 
 
 def test_a_wrong_class_is_refused_and_not_read():
-    with native.kernels_in_use(True), pytest.raises(IndexError):
+    with native_kernels.kernels_in_use(True), pytest.raises(IndexError):
         F.cross_entropy(nd.tensor(np.zeros((200, 50))), nd.tensor(np.full(200, 50)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_computes_the_same():
     x = _draw(np.float64, (300, 400))[0]
-    with native.kernels_in_use(True):
+    with native_kernels.kernels_in_use(True):
         before = F.softmax(nd.tensor(x), 1).numpy()
         child = os.fork()
         if not child:
@@ -287,5 +287,5 @@ def test_a_small_program_loads_no_compiler_and_a_switch_keeps_it_away(wish, load
 
 def test_a_wish_that_makes_no_sense_is_refused(monkeypatch):
     monkeypatch.setenv("NDGRAD_EAGER_KERNELS", "maybe")
-    with native.kernels_in_use(True), pytest.raises(ValueError, match="NDGRAD_EAGER_KERNELS"):
-        native.kernels()
+    with native_kernels.kernels_in_use(True), pytest.raises(ValueError, match="NDGRAD_EAGER_KERNELS"):
+        native_kernels.kernels()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgrad.arrays import philox
+from ndgrad._src.arrays import philox
 
 KNOWN = [
     ((0, 0), 0, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),

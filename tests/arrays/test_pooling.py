@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ndgrad.arrays import pooling, threads
+from ndgrad._src.arrays import pooling, threads
 
 
 class Case(NamedTuple):

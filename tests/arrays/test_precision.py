@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays import precision
+from ndgrad._src.arrays import precision
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

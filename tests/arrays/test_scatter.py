@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgrad.arrays import scatter
+from ndgrad._src.arrays import scatter
 
 DTYPES = [np.float64, np.float32, np.float16, np.complex128, np.complex64, np.int64, np.int8, np.uint8]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndgrad.sparse  # noqa: F401  # products of payloads are the sparse room's
-from ndgrad.arrays.sparse import Coo, SparseData, compress, joined
+from ndgrad._src.arrays.sparse import Coo, SparseData, compress, joined
 
 RANDOM = np.random.default_rng(7)
 

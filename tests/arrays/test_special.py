@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgrad.arrays import special
-from ndgrad.arrays.special.blocks import BLOCK
+from ndgrad._src.arrays import special
+from ndgrad._src.arrays.special.blocks import BLOCK
 
 UNARY = "erf erfc erfcx erfinv ndtr ndtri log_ndtr lgamma digamma trigamma i0 i0e i1 i1e".split()
 BINARY = "zeta polygamma betaln gammainc gammaincc".split()

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ndgrad.arrays import special as own
-from ndgrad.arrays.special_source import special
+from ndgrad._src.arrays import special as own
+from ndgrad._src.arrays.special_source import special
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_same_type_with_and_without_scipy(name: str, dtype: type, monkeypatch: p
 def test_scipy_is_imported_at_first_use_only() -> None:
     pytest.importorskip("scipy")
     program = (
-        "import sys, ndgrad.arrays.special_source as source; assert 'scipy' not in sys.modules;"
+        "import sys, ndgrad._src.arrays.special_source as source; assert 'scipy' not in sys.modules;"
         "source.special('erf'); assert 'scipy.special' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": "src"})

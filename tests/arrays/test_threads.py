@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.threads import in_threads
 
-from ndgrad.arrays import threads
+from ndgrad._src.arrays import threads
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgrad.arrays import triangular
-from ndgrad.arrays.triangular import lu_factor, lu_solve, lu_unpack, solve_triangular
+from ndgrad._src.arrays import triangular
+from ndgrad._src.arrays.triangular import lu_factor, lu_solve, lu_unpack, solve_triangular
 
 # Around the sizes at which the code changes its method, and below and above them all.
 SIZES = [1, 2, 7, 8, 9, 31, 33, 63, 64, 65, 130, 200]

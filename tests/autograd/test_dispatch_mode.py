@@ -11,8 +11,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.op_observers import InPlaceForm, Recording, observing
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.op_observers import InPlaceForm, Recording, observing
 from ndgrad.overrides import BaseTorchFunctionMode, FunctionMode, get_overridable_functions, resolve_name
 from ndgrad.utils._python_dispatch import DispatchMode
 

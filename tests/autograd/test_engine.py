@@ -390,7 +390,7 @@ def test_backward_inside_vmap_does_not_put_a_batch_into_grad():
 
 
 def test_callbacks_come_last_and_may_queue_more():
-    from ndgrad.autograd.graph import current_graph_task_id, current_node, queue_callback
+    from ndgrad._src.engine.graph import current_graph_task_id, current_node, queue_callback
 
     x, events = leaf(1.0), []
     h = x * 2

@@ -11,8 +11,8 @@ from tests.autograd.functions import Cube, Square
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.autograd import forward_ad
-from ndgrad.utils.checkpoint import checkpoint
+from ndgrad._src.interpreters import forward_ad
+from ndgrad._src.checkpoint import checkpoint
 
 
 class Doubled(ndgrad.autograd.Function):
@@ -120,7 +120,7 @@ def test_modes_are_restored_when_forward_raises():
         def forward(ctx, x):
             raise KeyError("mine")
 
-    from ndgrad.autograd.modes import process, thread
+    from ndgrad._src.core.modes import process, thread
 
     busy = len(process.busy)
     with pytest.raises(KeyError):

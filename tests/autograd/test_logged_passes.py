@@ -6,7 +6,7 @@ import logging
 import re
 
 import ndgrad
-from ndgrad.autograd.graph import _register_logging_hooks_on_whole_graph
+from ndgrad._src.engine.graph import _register_logging_hooks_on_whole_graph
 
 NAME = "ndgrad.autograd.graph"
 

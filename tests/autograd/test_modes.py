@@ -7,8 +7,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
-from ndgrad.autograd.modes import process, thread
+from ndgrad._src.core.grad_mode import _enter_inference_mode, _exit_inference_mode
+from ndgrad._src.core.modes import process, thread
 
 A = np.array([0.3, -1.2, 2.0])
 

@@ -307,7 +307,7 @@ def test_undo_data_is_as_large_as_what_was_overwritten():
 
 
 def test_backward_over_a_buffer_copies_its_memory_once(monkeypatch):
-    from ndgrad.autograd import versions
+    from ndgrad._src.core import versions
 
     copies = []
     original = versions.ctypes.string_at

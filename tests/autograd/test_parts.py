@@ -8,9 +8,9 @@ import pytest
 import ndgrad
 import ndgrad.numpy as np
 from ndgrad import func
-from ndgrad.autograd import parts
-from ndgrad.autograd.node import sizes
-from ndgrad.ops.vocabulary import find
+from ndgrad._src.core import part_gradients
+from ndgrad._src.core.node import sizes
+from ndgrad._src.ops.vocabulary import find
 
 START = onp.linspace(0.4, 1.5, 12)
 
@@ -25,7 +25,7 @@ def small_read(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def _in_place_at_any_size(monkeypatch):
     """So that the small arrays of these tests take the way of large ones."""
-    monkeypatch.setattr(parts, "SMALL", 0)
+    monkeypatch.setattr(part_gradients, "SMALL", 0)
 
 
 def places(*numbers):
@@ -258,7 +258,7 @@ def test_many_reads_of_one_array_make_few_gradients_of_the_whole(name, monkeypat
     op, made = find(DENSE[name]), []
     forward = op.forward_for(onp)
     monkeypatch.setitem(op._forwards, onp, lambda *args, **settings: made.append(1) or forward(*args, **settings))
-    ndgrad.ops.vocabulary.forget(op.name)
+    ndgrad._src.ops.vocabulary.forget(op.name)
     try:
         gradient_of(lambda x: sum((READS[name](np.sin(x), 0)).sum() for _ in range(3)), START)  # an array each: no more than three
         separate = len(made)
@@ -266,7 +266,7 @@ def test_many_reads_of_one_array_make_few_gradients_of_the_whole(name, monkeypat
         gradient_of(reading(READS[name]), START)
     finally:
         monkeypatch.undo()
-        ndgrad.ops.vocabulary.forget(op.name)
+        ndgrad._src.ops.vocabulary.forget(op.name)
     assert separate >= 3
     assert len(made) <= 3  # the leaf's, the result's, and one that met a gradient which was not owned
 

@@ -7,8 +7,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as np
-from ndgrad.autograd import references, versions
-from ndgrad.autograd.accumulate import counts
+from ndgrad._src.core import references, versions
+from ndgrad._src.engine.accumulate import counts
 
 
 class Doubled(ndgrad.autograd.Function):

@@ -13,9 +13,9 @@ from tests.func.table_programs import STEPS, step
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.autograd import graph
-from ndgrad.debug.source_lines import place_of
-from ndgrad.ops.table import table
+from ndgrad._src.engine import graph
+from ndgrad._src.debug.source_lines import place_of
+from ndgrad._src.ops.table import table
 
 
 def leaf(*values: float):
@@ -154,7 +154,7 @@ def test_lines_do_not_keep_local_variables_alive():
 
 
 def test_debug_mode_nests_and_decorates_and_is_left_after_errors():
-    busy = len(ndgrad.autograd.modes.process.busy)
+    busy = len(ndgrad._src.core.modes.process.busy)
     assert not ndgrad.autograd.is_debug_enabled()
 
     @ndgrad.autograd.debug()
@@ -168,7 +168,7 @@ def test_debug_mode_nests_and_decorates_and_is_left_after_errors():
     with pytest.raises(ZeroDivisionError):
         inside()
     assert not ndgrad.autograd.is_debug_enabled()
-    assert len(ndgrad.autograd.modes.process.busy) == busy
+    assert len(ndgrad._src.core.modes.process.busy) == busy
 
 
 def test_debug_mode_changes_no_gradient():
@@ -318,12 +318,12 @@ def test_hooks_that_raise_leave_modes_as_they_were():
     with pytest.raises(KeyError), graph.saved_tensors_hooks(fail, lambda t: t):
         x * x
     assert ndgrad.is_grad_enabled()
-    assert len(ndgrad.autograd.modes.process.busy) == bool(ndgrad.autograd.modes.process.shared)
+    assert len(ndgrad._src.core.modes.process.busy) == bool(ndgrad._src.core.modes.process.shared)
     with graph.saved_tensors_hooks(lambda t: t, fail):
         y = (x * x).sum()
     with pytest.raises(KeyError):
         y.backward()
-    assert len(ndgrad.autograd.modes.process.busy) == bool(ndgrad.autograd.modes.process.shared)
+    assert len(ndgrad._src.core.modes.process.busy) == bool(ndgrad._src.core.modes.process.shared)
     (x * x).sum().backward()
     assert x.grad.tolist() == [2.0, 4.0, 6.0]
 

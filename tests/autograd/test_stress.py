@@ -13,8 +13,8 @@ from tests.threads import in_threads
 
 import ndgrad
 from ndgrad import autograd
-from ndgrad.autograd import versions
-from ndgrad.autograd.modes import process
+from ndgrad._src.core import versions
+from ndgrad._src.core.modes import process
 
 pytestmark = pytest.mark.stress
 

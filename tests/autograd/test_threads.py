@@ -21,7 +21,7 @@ from tests.threads import in_threads
 
 import ndgrad
 from ndgrad import autograd
-from ndgrad.autograd.modes import process, thread
+from ndgrad._src.core.modes import process, thread
 
 
 def leaf(*values):
@@ -54,7 +54,7 @@ def test_gradients_add_up_when_grad_is_cleared_by_others(hasty):
         for _ in range(50):
             (x * 1.0).sum().backward()
             if i == 0:
-                from ndgrad.autograd.variable import lock_of
+                from ndgrad._src.core.variable import lock_of
 
                 with lock_of(x):
                     grad, x.grad = x.grad, None
@@ -375,7 +375,7 @@ def test_the_child_of_a_fork_is_not_in_the_modes_of_threads_that_it_does_not_hav
         import os, threading, warnings
         warnings.simplefilter("ignore", DeprecationWarning)
         import ndgrad
-        from ndgrad.autograd.modes import process
+        from ndgrad._src.core.modes import process
         inside, done = threading.Event(), threading.Event()
 
         def hold():
@@ -545,7 +545,7 @@ def test_handlers_inside_handlers_do_not_wait_for_a_lock_that_their_own_thread_h
         """
         import signal
         import numpy as np, ndgrad
-        from ndgrad.autograd.variable import lock_of
+        from ndgrad._src.core.variable import lock_of
         signal.alarm(30)
         x, w = (ndgrad.tensor(np.ones(2), requires_grad=True) for _ in range(2))
         y = x * 2
@@ -640,4 +640,4 @@ def test_every_lock_is_one_that_a_fork_renews():
     source = Path(ndgrad.__file__).parent
     makers = {str(f.relative_to(source)) for f in source.rglob("*.py") if re.search(r"\b(threading\.)?R?Lock\(\)", f.read_text())}
     # A worker's own lock is waited for by the thread that started it, which a child does not have either.
-    assert makers == {"_locks.py", "autograd/threads.py"}
+    assert makers == {"_locks.py", "_src/engine/threads.py"}

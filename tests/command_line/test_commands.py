@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from ndgrad.command_line import main
-from ndgrad.command_line.completion import words
-from ndgrad.error_codes import entries
+from ndgrad._src.command_line import main
+from ndgrad._src.command_line.completion import words
+from ndgrad._src.foundations.error_codes import entries
 
 MODEL = """
 import numpy as np

@@ -13,11 +13,11 @@ from ndgrad import func
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.compiler.accounting import called
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.lower.native_program import NativeProgram
-from ndgrad.compiler.lower.steps import Call
-from ndgrad.compiler.passes import simplified
+from ndgrad._src.compiler.lower.accounting import called
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.steps import Call
+from ndgrad._src.compiler.passes import simplified
 from tests.compiler.traced import traced
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.compiler.decisions import MOST_IN_VAIN, MOST_WAYS
+from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_WAYS
 from ndgrad.func import grad, scan, vmap
 
 UP, DOWN = [1.0, 2.0], [-1.0, -2.0]

@@ -12,12 +12,12 @@ import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func, nn, optim
 from ndgrad.autograd import Function
-from ndgrad.compiler.lower.loops import Pieces
-from ndgrad.compiler.native.target import available
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.lower.loops import Pieces
+from ndgrad._src.compiler.native.target import available
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.text import parse_program
 from ndgrad.func import associative_scan, cond, fori_loop, grad, hessian, jacfwd, jacrev, jvp, scan, vmap, while_loop
-from ndgrad.pytree import tree_flatten
+from ndgrad._src.foundations.pytree import tree_flatten
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.standard_normal((5, 3))
@@ -139,7 +139,7 @@ def bodies(program: Program) -> list[Program]:
 def test_loops_are_native_forward_and_backward() -> None:
     if not available():
         pytest.skip("llvmlite is not installed")
-    from ndgrad.compiler.lower.loops import Loop
+    from ndgrad._src.compiler.lower.loops import Loop
 
     w, rows = tensor(WEIGHTS, requires_grad=True), tensor(ROWS)
     compiled = ndgrad.compile(lambda w, rows: scan(lambda c, x: ((c * w + x).tanh(), None), w, rows)[0].sum(), fullgraph=True)

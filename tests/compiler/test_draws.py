@@ -13,7 +13,7 @@ import ndgrad
 import ndgrad.nn.functional as F
 import ndgrad.numpy as dnp
 from ndgrad import func, nn, optim
-from ndgrad.utils.checkpoint import checkpoint
+from ndgrad._src.checkpoint import checkpoint
 
 
 @pytest.fixture(autouse=True)

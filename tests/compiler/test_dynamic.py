@@ -10,8 +10,8 @@ import pytest
 
 import ndgrad
 from ndgrad import func
-from ndgrad.compiler.lower import templates
-from ndgrad.compiler.lower.templates import numbers_of, varies, with_parameters
+from ndgrad._src.compiler.lower import templates
+from ndgrad._src.compiler.lower.templates import numbers_of, varies, with_parameters
 
 pytest.importorskip("llvmlite")
 

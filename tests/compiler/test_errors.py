@@ -14,8 +14,8 @@ import pytest
 import ndgrad
 import ndgrad.numpy as ng
 from ndgrad import func, nn
-from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.pytree import tree_flatten
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.foundations.pytree import tree_flatten
 
 MEANT = "the line that is meant"
 

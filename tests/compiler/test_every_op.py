@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays.precision import is_inexact
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.layouts import _AS_LEFT, _KEPT, _ORDERLY, _kept_order
-from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM
-from ndgrad.ops.vocabulary import find
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.capture.memory_order import _AS_LEFT, _KEPT, _ORDERLY, _kept_order
+from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM
+from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of
 
 ULP = int(os.environ.get("NDGRAD_COMPILE_ULP", "0"))
@@ -46,7 +46,7 @@ EAGER = {
 @pytest.fixture(autouse=True)
 def lanes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops are traced as in long programs, where each has a function written for it."""
-    monkeypatch.setattr("ndgrad.compiler.traced_lanes._FREQUENT", 0)
+    monkeypatch.setattr("ndgrad._src.compiler.capture.traced_calls._FREQUENT", 0)
 
 
 def as_array(t: Any) -> Any:
@@ -136,7 +136,7 @@ def is_complex(sample: Any) -> bool:
 
 
 def check_complex(name: str, dtype: str, second: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ops of complex numbers, which are taken apart (ndgrad.compiler.passes.by_parts), in some units in the last place."""
+    """Ops of complex numbers, which are taken apart (ndgrad._src.compiler.passes.complex_parts), in some units in the last place."""
     monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
     monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
     monkeypatch.setattr(f"{__name__}.ULP", ULP or 200)

@@ -12,15 +12,15 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as ng
-from ndgrad.compiler.float_errors import SILENT, FloatFlags, default_settings, settings
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.kernels.operations import OPERATIONS
-from ndgrad.compiler.lower.pointwise import is_pointwise
-from ndgrad.compiler.native.target import available
-from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.program import Instruction, Program, Value
-from ndgrad.compiler.replay import forward_of
-from ndgrad.compiler.trace import infer
+from ndgrad._src.compiler.lower.float_errors import SILENT, FloatFlags, default_settings, settings
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.kernels.operations import OPERATIONS
+from ndgrad._src.compiler.lower.pointwise import is_pointwise
+from ndgrad._src.compiler.native.target import available
+from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.compiler.program.replay import forward_of
+from ndgrad._src.compiler.capture.tracer import infer
 
 
 @pytest.fixture(autouse=True)
@@ -174,7 +174,7 @@ def test_native_code_sets_a_bit_or_is_known_to_be_silent(name: str) -> None:
         made = Instruction(op, tuple(inputs), dict(op.settings), tuple(Value(*kind) for kind in types))
         if not is_pointwise(made):
             continue
-        from ndgrad.compiler.lower.native_program import NativeProgram
+        from ndgrad._src.compiler.lower.native_program import NativeProgram
 
         program = NativeProgram(Program(inputs, list(made.results), [made], {}, name))
         program.look_for(13)

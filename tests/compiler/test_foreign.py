@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from ndgrad.compiler.foreign import check_pure
-from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.code_origin import check_pure
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
 
 
 def module(name: str, **held: object) -> types.ModuleType:

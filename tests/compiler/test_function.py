@@ -13,8 +13,8 @@ import pytest
 
 import ndgrad
 from ndgrad import nn
-from ndgrad.compiler import function
-from ndgrad.compiler.function import CompiledFunction
+from ndgrad._src.compiler.runtime import function
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 
 @ndgrad.compile

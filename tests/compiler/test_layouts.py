@@ -12,7 +12,7 @@ import pytest
 import ndgrad
 import ndgrad.numpy as ng
 from ndgrad import func
-from ndgrad.compiler import layouts
+from ndgrad._src.compiler.capture import memory_order
 
 #: Ops whose results lie as their functions, or libraries, leave them.
 OPS: dict[str, Callable[[Any], Any]] = {
@@ -74,14 +74,14 @@ def test_writes_of_such_memory_have_the_gradients_of_eager_code(name: str) -> No
 
 
 def test_nothing_is_run_where_nothing_is_written() -> None:
-    with mock.patch.object(layouts, "_strides_of", side_effect=AssertionError("run")):
+    with mock.patch.object(memory_order, "_strides_of", side_effect=AssertionError("run")):
         f = lambda x: np.linalg.inv(x.T).reshape(-1)[1:].sum()
         assert ndgrad.compile(f, fullgraph=True)(matrix()).item() == pytest.approx(f(matrix()).item(), rel=1e-9)
 
 
 def test_what_cannot_be_found_out_runs_eagerly_and_is_right() -> None:
     f = written(OPS["inv"], FORMS["F"], True)
-    with mock.patch.object(layouts, "_strides_of", return_value=None), mock.patch.dict(layouts._found, clear=True):
+    with mock.patch.object(memory_order, "_strides_of", return_value=None), mock.patch.dict(memory_order._found, clear=True):
         g = ndgrad.compile(f)
         assert "in which order it lies" in str(ndgrad.compiler.explain(g, matrix()).reason)
         for a, b in zip(g(matrix()), f(matrix()), strict=True):

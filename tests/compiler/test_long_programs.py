@@ -13,9 +13,10 @@ import pytest
 import ndgrad
 import ndgrad.numpy as np
 from ndgrad import func
-from ndgrad.compiler import backend, trace
-from ndgrad.compiler.lower import native_program
-from ndgrad.compiler.replay import Replay
+from ndgrad._src.compiler.runtime import backend
+from ndgrad._src.compiler.capture import tracer
+from ndgrad._src.compiler.lower import native_program
+from ndgrad._src.compiler.program.replay import Replay
 
 #: Rounds of a loop, and frames that compiling may use: fewer than there are rounds.
 LONG, FRAMES = 300, 200
@@ -243,7 +244,7 @@ def test_a_program_of_too_many_small_steps_runs_on_numpy(monkeypatch: pytest.Mon
 
 
 def test_a_trace_that_is_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "MOST_INSTRUCTIONS", 50)
+    monkeypatch.setattr(tracer, "MOST_INSTRUCTIONS", 50)
     f, x = irregular(200)
     compiled = ndgrad.compile(f)
     for _ in range(3):

@@ -11,10 +11,11 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as gnp
-from ndgrad.compiler import loop_gradients, specialise
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.text import parse_program
-from ndgrad.compiler.trace_watch import trust
+from ndgrad._src.compiler.capture import loop_gradients
+from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.text import parse_program
+from ndgrad._src.compiler.capture.trace_watch import trust
 
 ROUNDS = 200
 
@@ -42,7 +43,7 @@ def compared(f: Callable[..., Any], arrays: Sequence[Any]) -> loop_gradients.Joi
         made.append(loop_gradients.joint_program(*args))
         return made[-1]
 
-    with mock.patch.object(specialise, "joint_program", watched):
+    with mock.patch.object(specialization, "joint_program", watched):
         found = gradients(ndgrad.compile(f, fullgraph=True), arrays)
     expected = gradients(f, arrays)
     for a, b in zip(found, expected, strict=True):

@@ -11,7 +11,7 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad.func import grad, vmap
-from ndgrad.pytree import tree_flatten
+from ndgrad._src.foundations.pytree import tree_flatten
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((2, 3, 4))
@@ -222,7 +222,7 @@ def test_a_large_array_from_outside_is_kept_once() -> None:
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8", "?"])
 @pytest.mark.parametrize("order", ["C", "F", "strided"])
 def test_contents_are_compared_bit_by_bit(dtype: str, order: str) -> None:
-    from ndgrad.compiler.holding import Contents
+    from ndgrad._src.compiler.capture.captured_state import Contents
 
     array = np.asarray(RNG.standard_normal((300, 200)).astype(dtype), order="F" if order == "F" else "C")
     array = array[::2, ::3] if order == "strided" else array

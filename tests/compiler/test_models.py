@@ -14,8 +14,8 @@ from ndgrad import nn, optim
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.compiler.lower import native_program
-from ndgrad.compiler.lower.steps import Call
+from ndgrad._src.compiler.lower import native_program
+from ndgrad._src.compiler.lower.steps import Call
 
 Loss = Callable[..., Any]
 

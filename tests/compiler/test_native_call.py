@@ -18,12 +18,12 @@ pytest.importorskip("llvmlite")
 
 import ndgrad
 from ndgrad import Tensor, nn, optim
-from ndgrad.compiler.environment import Environment
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.native import layout, target
-from ndgrad.compiler.native.calls import MISS, NativeEntry, Specialisation
-from ndgrad.compiler.native.guards import Place
-from ndgrad.compiler.snapshot import Snapshot, compare_quickly, tensor_guard
+from ndgrad._src.compiler.capture.environment import Environment
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.native import layout, target
+from ndgrad._src.compiler.native.calls import MISS, NativeEntry, Specialisation
+from ndgrad._src.compiler.native.guards import Place
+from ndgrad._src.compiler.runtime.state_guards import Snapshot, compare_quickly, tensor_guard
 
 pytestmark = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))
 
@@ -616,7 +616,7 @@ def test_replaced_tensors_and_changed_globals():
 
 
 def test_names_of_dimensions_are_left_to_python():
-    from ndgrad.autograd.modes import process
+    from ndgrad._src.core.modes import process
 
     compiled = CompiledFunction(lambda x: x * 2)
     x = ndgrad.ones(2, 3)

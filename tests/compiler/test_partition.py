@@ -7,11 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ndgrad.compiler.min_cut import FlowGraph
-from ndgrad.compiler.partition import is_cheap, split
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.program import Program, Value
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.program.min_cut import FlowGraph
+from ndgrad._src.compiler.program.partition import is_cheap, split
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.program.program import Program, Value
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, random_function, run, traced
 
 # The function is matmul, sin, exp and a product with it; %3 is the gradient of its result.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ndgrad
-from ndgrad.compiler.read_numbers import MATH
+from ndgrad._src.compiler.capture.number_placeholders import MATH
 
 
 class State:

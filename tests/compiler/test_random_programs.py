@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ndgrad.compiler.native.target import available
+from ndgrad._src.compiler.native.target import available
 from tests.programs.check import Result
 from tests.programs.compiled import examine_loop, examine_tensors, report
 

@@ -12,7 +12,7 @@ import pytest
 import ndgrad
 import ndgrad.numpy as ng
 from ndgrad import func, nn
-from ndgrad.pytree import tree_flatten
+from ndgrad._src.foundations.pytree import tree_flatten
 
 VALUES = ([1.0, 2.5, 4.0], [-3.0, 0.5, 0.25])
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler import replay
-from ndgrad.compiler.passes import simplified, with_loops
-from ndgrad.compiler.replay import Replay, written_out
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.program import replay
+from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.program.replay import Replay, written_out
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, random_function, traced
 
 CHAIN = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import ndgrad
-from ndgrad.compiler.function import CompiledFunction
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 
 def test_equal_results_are_memory_of_their_own() -> None:

@@ -13,9 +13,11 @@ import pytest
 
 import ndgrad
 from ndgrad import nn
-from ndgrad.compiler import accounting, phases, roofline
-from ndgrad.compiler.picture import ProgramPicture
-from ndgrad.compiler.text import parse_program, value_names
+from ndgrad._src.compiler.lower import accounting
+from ndgrad._src.compiler.native import phases
+from ndgrad._src.compiler.report import roofline
+from ndgrad._src.compiler.report.picture import ProgramPicture
+from ndgrad._src.compiler.program.text import parse_program, value_names
 from ndgrad.profiler import timing
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -32,7 +34,7 @@ def native() -> None:
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> roofline.Machine:
     """A machine that takes no time to measure."""
     made = roofline.Machine({1 << 15: 100e9, 1 << 27: 10e9}, {"float32": 100e9, "float64": 50e9}, 1)
-    monkeypatch.setattr("ndgrad.compiler.report.machine", lambda: made)
+    monkeypatch.setattr("ndgrad._src.compiler.report.report.machine", lambda: made)
     return made
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import ndgrad
 from ndgrad import nn
-from ndgrad.compiler.function import CompiledFunction
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 
 def leaf() -> Any:

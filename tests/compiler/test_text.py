@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler.ops import OPS
-from ndgrad.compiler.passes import simplified, with_loops
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.text import left_out, parse_program
-from ndgrad.ops.table import table
+from ndgrad._src.compiler.program.compiler_ops import OPS
+from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.text import left_out, parse_program
+from ndgrad._src.ops.table import table
 from tests.compiler.traced import arrays_for, assert_same, random_function, traced
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.autograd.op_observers import in_place_form
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.ops.table import RANDOM
-from ndgrad.ops.vocabulary import find
+from ndgrad._src.core.op_observers import in_place_form
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.ops.table import RANDOM
+from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, various
 
 Outcome = tuple[str, Any]

@@ -12,13 +12,13 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as ndnp
-from ndgrad.compiler import traced_lanes
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.kernels import arrays
-from ndgrad.compiler.native import pool, target
-from ndgrad.compiler.payload import TracedArray
-from ndgrad.ops.table import RANDOM
-from ndgrad.ops.vocabulary import find
+from ndgrad._src.compiler.capture import traced_calls
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.kernels import arrays
+from ndgrad._src.compiler.native import pool, target
+from ndgrad._src.compiler.capture.traced_arrays import TracedArray
+from ndgrad._src.ops.table import RANDOM
+from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of
 
 #: More than an op needs before it has a lane.
@@ -120,8 +120,8 @@ def _replaced(x: Any, y: Any) -> Any:
 def test_arguments_of_several_dtypes_before_and_after_ops_have_functions_of_their_own(
     frequent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traced_lanes, "_FREQUENT", frequent)
-    monkeypatch.setattr(traced_lanes, "_lanes", {key: {} for key in traced_lanes._lanes})
+    monkeypatch.setattr(traced_calls, "_FREQUENT", frequent)
+    monkeypatch.setattr(traced_calls, "_lanes", {key: {} for key in traced_calls._lanes})
     values = {d: ndgrad.tensor([1.0, 2.0, 0.0]).to(d) for d in _DTYPES}
     for d in _DTYPES[:2]:
         values[d] = values[d] + ndgrad.tensor([1j, 0j, -2j], dtype=d)

@@ -14,7 +14,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
-from ndgrad.arrays import native
+from ndgrad._src.arrays import native_kernels
 from ndgrad.optim import lr_scheduler
 
 
@@ -95,7 +95,7 @@ def test_a_training_step_is_one_program(kind: str, zero: str):
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_one_program_serves_all_steps(kind: str):
     """The count of steps is data of the program, and what eager steps remember of the parameters is no part of it."""
-    shape = (64, native.SMALLEST // 64)  # large enough for eager steps to have something to remember
+    shape = (64, native_kernels.SMALLEST // 64)  # large enough for eager steps to have something to remember
 
     def updated(compiles: bool) -> tuple[list[Any], Any]:
         rng = np.random.default_rng(0)

@@ -9,14 +9,14 @@ from unittest import mock
 import numpy as np
 
 import ndgrad
-from ndgrad.compiler import function as functions
-from ndgrad.compiler import specialise
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.replay import Replay
-from ndgrad.compiler.text import parse_program
-from ndgrad.compiler.trace_watch import trust
+from ndgrad._src.compiler.runtime import function as functions
+from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.program.text import parse_program
+from ndgrad._src.compiler.capture.trace_watch import trust
 
 trust(__file__)
 
@@ -29,7 +29,7 @@ class _Traced(BaseException):  # no error, and nothing that catches errors may c
         self.held = held
 
 
-class _Traces(specialise.Specialisation):
+class _Traces(specialization.Specialisation):
     """It goes no further than the trace."""
 
     def _finish(self, tracer: Any, *rest: Any) -> None:
@@ -49,7 +49,7 @@ def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool 
     try:
         with (
             mock.patch.object(functions, "Specialisation", _Traces),
-            mock.patch.object(specialise, "joint_program", return_value=None),  # which runs passes before
+            mock.patch.object(specialization, "joint_program", return_value=None),  # which runs passes before
         ):
             CompiledFunction(function, fullgraph=True)(*tensors)
     except _Traced as found:

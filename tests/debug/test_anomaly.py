@@ -23,12 +23,12 @@ def line() -> int:
 
 @pytest.fixture(autouse=True)
 def quiet():
-    busy = len(ndgrad.autograd.modes.process.busy)
+    busy = len(ndgrad._src.core.modes.process.busy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
     assert not ndgrad.autograd.is_anomaly_enabled()
-    assert len(ndgrad.autograd.modes.process.busy) == busy
+    assert len(ndgrad._src.core.modes.process.busy) == busy
 
 
 def failure(run) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 import ndgrad
 from ndgrad.autograd import explain
-from ndgrad.debug.provenance import departures
+from ndgrad._src.debug.provenance import departures
 
 
 @pytest.fixture(autouse=True)

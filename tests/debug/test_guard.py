@@ -8,7 +8,7 @@ from tests.autograd.functions import Square
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.debug.checksum import checksum
+from ndgrad._src.debug.checksum import checksum
 
 CHANGED = "changed behind the library's back"
 
@@ -186,14 +186,14 @@ def test_the_same_bytes_written_again_are_no_change():
 
 
 def test_guard_is_off_outside_its_block():
-    busy = len(ndgrad.autograd.modes.process.busy)
+    busy = len(ndgrad._src.core.modes.process.busy)
     assert not ndgrad.autograd.is_guard_enabled()
     with ndgrad.autograd.guard():
         assert ndgrad.autograd.is_guard_enabled()
         with ndgrad.autograd.set_guard(False):
             assert not ndgrad.autograd.is_guard_enabled()
     assert not ndgrad.autograd.is_guard_enabled()
-    assert len(ndgrad.autograd.modes.process.busy) == busy
+    assert len(ndgrad._src.core.modes.process.busy) == busy
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from docs.reference_pages.namespaces import APART, namespaces
 from docs.reference_pages.ops import families
 from docs.reference_pages.pages import Reference
 
-from ndgrad.ops.table import table
+from ndgrad._src.ops.table import table
 
 
 @functools.cache
@@ -115,7 +115,7 @@ def test_pages_of_the_book_learn_where_the_reference_tells_about_their_files():
     assert ("ndgrad.nn.Linear", f"{reference().site.pages['ndgrad.nn.Linear']}.html#ndgrad.nn.Linear") in told[
         "src/ndgrad/nn/modules/linear.py"
     ]
-    assert ("the op table", "reference/ops/reduce.html") in told["src/ndgrad/ops/reduce.py"]
+    assert ("the op table", "reference/ops/reduce.html") in told["src/ndgrad/_src/ops/reduce.py"]
     assert all((ROOT / path).is_file() for path in told)
 
 

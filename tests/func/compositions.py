@@ -475,7 +475,7 @@ class Vocabulary:
 
 class Ours(Vocabulary):
     def __init__(self, face: str) -> None:
-        from ndgrad.utils.checkpoint import checkpoint
+        from ndgrad._src.checkpoint import checkpoint
 
         super().__init__(ndgrad, ndgrad.func, checkpoint)
         self.face = face

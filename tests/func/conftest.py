@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ndgrad.autograd.modes import process, thread
+from ndgrad._src.core.modes import process, thread
 
 
 @pytest.fixture(autouse=True)

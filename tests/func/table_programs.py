@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
+from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
 from tests.op_programs import SAMPLES, differentiable, program_of
 
 Map = Callable[[Any], Any]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.autograd.modes import process, thread
+from ndgrad._src.core.modes import process, thread
 from ndgrad.func import (
     chunk_vmap,
     debug_unwrap,

@@ -14,16 +14,16 @@ import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func
 from ndgrad.func import hessian, jacfwd, jacrev, jvp, vmap
-from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
+from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
 from tests.examples import at_least
 from tests.op_programs import SAMPLES, differentiable, program_of
 
 pytest.importorskip("scipy")
 
-from ndgrad.func.sparsity import wide
-from ndgrad.func.sparsity.coloring import color_columns, color_symmetric, readable
-from ndgrad.func.sparsity.sets import DISCRETE, IndexSets
-from ndgrad.func.sparsity.trace import pattern_of, trace
+from ndgrad._src.transforms.sparsity import batched_tangents as wide
+from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, readable
+from ndgrad._src.transforms.sparsity.sets import DISCRETE, IndexSets
+from ndgrad._src.transforms.sparsity.trace import pattern_of, trace
 
 float64 = ndgrad.float64
 

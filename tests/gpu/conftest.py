@@ -9,6 +9,6 @@ if os.environ.get("NDGRAD_STAND_IN"):
 
     stand_in.install()
 
-    from ndgrad.compiler.trace_watch import trust
+    from ndgrad._src.compiler.capture.trace_watch import trust
 
     trust(stand_in.__file__ or "")  # it counts as a library, as CuPy does

@@ -1,7 +1,7 @@
 """What steps ask of a GPU, counted where there is none: `python -m tests.gpu.counted_launches`.
 
 The stand-in for CuPy, with kernels that are counted and not run, and products likewise: all of the host's part of the kernels of
-ndgrad.compiler.cuda runs, with shapes, dtypes and addresses as on a GPU; values are zeros. Functions of CuPy's that are called
+ndgrad._src.compiler.cuda runs, with shapes, dtypes and addresses as on a GPU; values are zeros. Functions of CuPy's that are called
 besides are counted by name. Prints JSON, by step.
 """
 

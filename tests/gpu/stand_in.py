@@ -20,7 +20,7 @@ import numpy
 import scipy.linalg
 import scipy.special
 
-from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
+from ndgrad._src.arrays.addresses import flat_bytes, owner_of, pointer
 
 #: What NumPy has and CuPy has not.
 ABSENT = frozenset(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays import device_kernels
-from ndgrad.compiler.cuda import captured, launch
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.compiler.cuda import graph_capture, launch
 from ndgrad.cuda import graphs
 from tests.compiler.cuda import emulator
 
@@ -66,7 +66,7 @@ def kernels(monkeypatch):
     monkeypatch.setattr(graphs, "graph", recording)
     stream, make = type(cupy.cuda.get_current_stream()), cupy.empty
     monkeypatch.setattr(stream, "begin_capture", None, raising=False)
-    monkeypatch.setattr(captured, "_kernels", {})
+    monkeypatch.setattr(graph_capture, "_kernels", {})
 
     def empty(*arguments, **settings):
         array = make(*arguments, **settings)

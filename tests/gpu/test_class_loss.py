@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays import device_kernels
-from ndgrad.compiler.cuda import class_loss as kernels
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.compiler.cuda import class_loss as kernels
 from tests.compiler.cuda import emulator
 
 cupy = pytest.importorskip("cupy")
@@ -22,7 +22,7 @@ F = ndgrad.nn.functional
 
 
 class _Notes:
-    """In the place of ndgrad.compiler.cuda.faults.Notes: what a kernel leaves for the host."""
+    """In the place of ndgrad._src.compiler.cuda.index_faults.Notes: what a kernel leaves for the host."""
 
     def __init__(self) -> None:
         self.host, self.flag = np.zeros(2, np.int64), np.zeros(1, np.uint64)

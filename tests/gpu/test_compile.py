@@ -11,7 +11,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
-from ndgrad.compiler.cuda import launch
+from ndgrad._src.compiler.cuda import launch
 from tests.compiler.cuda import emulator
 
 cupy = pytest.importorskip("cupy")

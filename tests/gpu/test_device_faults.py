@@ -14,8 +14,8 @@ import pytest
 
 import ndgrad
 from ndgrad import cuda
-from ndgrad.arrays import device_kernels, gpus, library
-from ndgrad.compiler.cuda import elementwise
+from ndgrad._src.arrays import device_kernels, gpus, library
+from ndgrad._src.compiler.cuda import elementwise
 
 cupy = pytest.importorskip("cupy")
 HAS_KERNELS = device_kernels.kernels() is not None
@@ -62,7 +62,7 @@ def test_no_memory_in_backward_leaves_gradients_alone_and_the_next_pass_is_right
 
 @pytest.mark.skipif(not HAS_KERNELS, reason="there are no kernels here")
 def test_a_kernel_that_cannot_be_compiled_is_told_and_the_op_runs_all_the_same(monkeypatch):
-    eager = pytest.importorskip("ndgrad.compiler.cuda.eager")
+    eager = pytest.importorskip("ndgrad._src.compiler.cuda.eager")
     monkeypatch.setattr(eager, "source", lambda kind: elementwise.source(kind) + " no such word;")
     x = ndgrad.tensor(np.linspace(0, 1, 7), device="cuda")._array
     run = eager.Elementwise(cupy, "tanh")

@@ -11,7 +11,7 @@ from ndgrad import nn, optim
 from tests.gpu.comparison import drawn
 
 cupy = pytest.importorskip("cupy")
-if ndgrad.arrays.device_kernels.kernels() is None:
+if ndgrad._src.arrays.device_kernels.kernels() is None:
     pytest.skip("there are no kernels that can be recorded", allow_module_level=True)
 
 

@@ -8,7 +8,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
-from ndgrad.arrays import device_kernels
+from ndgrad._src.arrays import device_kernels
 from tests.gpu.comparison import drawn
 
 cupy = pytest.importorskip("cupy")

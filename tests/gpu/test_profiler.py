@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ndgrad
-from ndgrad.arrays import device_kernels
+from ndgrad._src.arrays import device_kernels
 from ndgrad.profiler import ProfilerActivity, profile, supported_activities
 
 cupy = pytest.importorskip("cupy")

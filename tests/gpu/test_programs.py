@@ -14,7 +14,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import func, linalg, nn, optim
-from ndgrad.autograd import forward_ad
+from ndgrad._src.interpreters import forward_ad
 
 cupy = pytest.importorskip("cupy")
 
@@ -304,7 +304,7 @@ def test_large_factors_of_lu():
 
 
 def test_a_tensor_on_the_gpu_leaves_calls_on_the_cpu_their_lanes():
-    from ndgrad.autograd.modes import process
+    from ndgrad._src.core.modes import process
 
     ndgrad.ones(2, device="cuda")
     assert not process.busy

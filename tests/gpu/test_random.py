@@ -10,8 +10,8 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import cuda
-from ndgrad.arrays import device_kernels, philox
-from ndgrad.utils.checkpoint import checkpoint
+from ndgrad._src.arrays import device_kernels, philox
+from ndgrad._src.checkpoint import checkpoint
 
 cupy = pytest.importorskip("cupy")
 HAS_KERNELS = device_kernels.kernels() is not None

@@ -49,7 +49,7 @@ def test_attention(is_causal, dtype):
 
 @DTYPES
 def test_attention_over_views_in_parts_and_with_a_mask(dtype, monkeypatch):
-    attention = pytest.importorskip("ndgrad.compiler.cuda.attention")
+    attention = pytest.importorskip("ndgrad._src.compiler.cuda.attention")
     monkeypatch.setattr(attention, "_ROOM", 1 << 12)
     qkv, mask = drawn(2, 20, 3, 4, 8), drawn(20, 20) > -1
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays import device_kernels
-from ndgrad.compiler.cuda import single_attention
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.compiler.cuda import float32_attention
 from tests.compiler.cuda import emulator
 from tests.gpu.test_tiled_attention import drawn, expected, single
 
@@ -22,19 +22,19 @@ if not ON_GPU and shutil.which("g++") is None:
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch):
     if not ON_GPU:
-        monkeypatch.setattr(single_attention.launch, "Kernel", emulator.Kernel)
-        monkeypatch.setattr(single_attention.launch, "new", lambda shape, dtype: cupy.empty(shape, dtype))
-        monkeypatch.setattr(single_attention.launch, "capability", lambda device: 80)
-        single_attention._kernel.cache_clear()
+        monkeypatch.setattr(float32_attention.launch, "Kernel", emulator.Kernel)
+        monkeypatch.setattr(float32_attention.launch, "new", lambda shape, dtype: cupy.empty(shape, dtype))
+        monkeypatch.setattr(float32_attention.launch, "capability", lambda device: 80)
+        float32_attention._kernel.cache_clear()
     yield
     if not ON_GPU:
-        single_attention._kernel.cache_clear()
+        float32_attention._kernel.cache_clear()
 
 
 def check(g, q, k, v, is_causal, scale=0.3, tolerance=4e-6):
-    assert single_attention.takes(q, k, v, scale)
-    out, logs = single_attention.attention(q, k, v, is_causal, scale)
-    found = out, *single_attention.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
+    assert float32_attention.takes(q, k, v, scale)
+    out, logs = float32_attention.attention(q, k, v, is_causal, scale)
+    found = out, *float32_attention.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
     for got, want in zip(found, expected(g, q, k, v, is_causal, scale), strict=True):
         np.testing.assert_allclose(single(got).reshape(want.shape), want, rtol=0, atol=tolerance * np.abs(want).max())
 
@@ -60,17 +60,17 @@ def test_large_scores_and_scores_that_are_not_numbers():
     q, k, v = (drawn(1, 1, 8, 8, seed=s, dtype=ndgrad.float32) for s in (1, 2, 3))
     # the largest weight of a row is nearly all, and a score of a hundred has as many fewer digits behind the point
     check(v, q * 30, k, v, False, tolerance=3e-5)
-    out, _ = single_attention.attention(q * -np.float32(3e37), k * 0 + 1, v, False, 1.0)
+    out, _ = float32_attention.attention(q * -np.float32(3e37), k * 0 + 1, v, False, 1.0)
     assert np.isfinite(single(out)).all()  # each query has one score for all keys, however low
     spoilt = q.copy()
     spoilt[0, 0, 3, 2] = np.nan
-    out, _ = single_attention.attention(spoilt, k, v, False, 1.0)
+    out, _ = float32_attention.attention(spoilt, k, v, False, 1.0)
     assert np.isnan(single(out)[0, 0]).any(axis=1).tolist() == [i == 3 for i in range(8)]
 
 
 def test_what_is_not_taken():
     for size, dtype in ((12, ndgrad.float32), (128, ndgrad.float32), (16, ndgrad.float64), (16, ndgrad.float16)):
         q = drawn(1, 1, 8, size, seed=1, dtype=dtype)
-        assert not single_attention.takes(q, q, q, 1.0)
+        assert not float32_attention.takes(q, q, q, 1.0)
     q = drawn(1, 1, 8, 16, seed=1, dtype=ndgrad.float32)
-    assert not single_attention.takes(q, q, q, -1.0)
+    assert not float32_attention.takes(q, q, q, -1.0)

@@ -37,7 +37,7 @@ def test_steps_are_those_of_the_cpu(name, dtype):
     tolerance = 1e-12 if dtype == ndgrad.float64 else 2e-4
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g.detach().cpu().numpy(), w.detach().numpy(), rtol=tolerance, atol=tolerance)
-    if ndgrad.arrays.device_kernels.kernels() is not None:
+    if ndgrad._src.arrays.device_kernels.kernels() is not None:
         assert optimizer._plans, "no kernel was used"
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays.library import library_of
-from ndgrad.autograd.variable import wrap
-from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.variable import wrap
+from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
 from ndgrad.testing.op_checks import as_tuple
 from tests.examples import few
 from tests.op_programs import SAMPLES, various

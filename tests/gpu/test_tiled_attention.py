@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays import device_kernels
-from ndgrad.compiler.cuda import tiled_attention as tiled
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.compiler.cuda import half_attention as tiled
 from tests.compiler.cuda import emulator
 
 cupy = pytest.importorskip("cupy")

@@ -36,7 +36,7 @@ def test_convolution(name, dtype, by_cudnn):
 
 
 def test_many_samples_go_through_in_parts(monkeypatch):
-    windows = pytest.importorskip("ndgrad.compiler.cuda.windows")
+    windows = pytest.importorskip("ndgrad._src.compiler.cuda.windows")
     monkeypatch.setattr(windows, "_ROOM", 1 << 14)
     with ndgrad.backends.cudnn.flags(enabled=False):
         compare(lambda x, w: F.conv2d(x, w, padding=1), [drawn(9, 3, 12, 12), drawn(4, 3, 3, 3)], ndgrad.float32)

@@ -9,7 +9,7 @@ from tests.autograd.functions import Cube
 import ndgrad
 import ndgrad.numpy as nnp
 from ndgrad import func, implicit
-from ndgrad.autograd.modes import thread
+from ndgrad._src.core.modes import thread
 
 pytest.importorskip("scipy")
 

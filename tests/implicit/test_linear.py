@@ -7,7 +7,7 @@ import pytest
 
 import ndgrad
 from ndgrad import func, implicit
-from ndgrad.autograd.modes import thread
+from ndgrad._src.core.modes import thread
 
 pytest.importorskip("scipy")
 

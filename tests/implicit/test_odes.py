@@ -11,8 +11,8 @@ import pytest
 import ndgrad
 import ndgrad.numpy as nnp
 from ndgrad import func, implicit
-from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.node import Node
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.node import Node
 
 integrate = pytest.importorskip("scipy.integrate")
 

@@ -8,7 +8,7 @@ import pytest
 
 import ndgrad
 from ndgrad import func, implicit
-from ndgrad.autograd.modes import process, thread
+from ndgrad._src.core.modes import process, thread
 
 optimize = pytest.importorskip("scipy.optimize")
 

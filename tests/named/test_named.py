@@ -12,8 +12,8 @@ import pytest
 
 import ndgrad
 import ndgrad.nn.functional as F
-from ndgrad.api import families
-from ndgrad.named.inference import elementwise, rule_of
+from ndgrad._src.tensor import families
+from ndgrad._src.tensor.named.inference import elementwise, rule_of
 
 
 def ones(*names, sizes=None):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.utils.checkpoint import checkpoint
+from ndgrad._src.checkpoint import checkpoint
 from tests.nested.components import arrays, nested
 
 

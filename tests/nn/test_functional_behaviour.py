@@ -392,7 +392,7 @@ def test_convolution_by_single_taps_equals_the_blocked_one():
     """Array libraries without kernels of ours take one product per tap."""
     from types import SimpleNamespace
 
-    from ndgrad.ops import convolution as ops
+    from ndgrad._src.ops import convolution as ops
 
     other = SimpleNamespace(
         **{name: getattr(np, name) for name in ("pad", "einsum", "zeros", "empty", "result_type", "ascontiguousarray")}, __name__="other"

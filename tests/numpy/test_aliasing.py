@@ -16,8 +16,8 @@ import pytest
 
 import ndgrad.numpy as dnp
 from ndgrad import func
-from ndgrad.autograd.variable import Variable
-from ndgrad.storage import batch_dims, memory_of
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.storage import batch_dims, memory_of
 from tests.numpy.alias_samples import GROUPS, LAYOUTS, QUICK_LAYOUTS, laid_out
 from tests.numpy.function_samples import DIFFERENTIABLE, DISCRETE
 from tests.numpy.test_functions import exists

@@ -16,7 +16,7 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 from ndgrad.numpy.dispatch import REFUSED, dispatches, table
 from tests.numpy.function_samples import DIFFERENTIABLE, DISCRETE, Call
 

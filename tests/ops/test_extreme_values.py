@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays.precision import finfo
+from ndgrad._src.arrays.precision import finfo
 from tests.extreme_programs import BINARY, REDUCTIONS, UNARY, extremes, function, pairs, run, vectors
 
 pytest.importorskip("ml_dtypes")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays.precision import finfo, is_floating
+from ndgrad._src.arrays.precision import finfo, is_floating
 from ndgrad.func import jvp, vjp
-from ndgrad.ops.table import RANDOM, Op, table
+from ndgrad._src.ops.table import RANDOM, Op, table
 from ndgrad.testing.op_checks import Sample
 from tests.op_programs import SAMPLES, differentiable, program_of
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.autograd.dispatch import record_any
-from ndgrad.autograd.saved import unpack_raw
-from ndgrad.autograd.variable import Variable, requires_grad
-from ndgrad.ops.table import RANDOM, table
-from ndgrad.ops.vocabulary import raw_ops
+from ndgrad._src.core.dispatch import record_any
+from ndgrad._src.core.saved import unpack_raw
+from ndgrad._src.core.variable import Variable, requires_grad
+from ndgrad._src.ops.table import RANDOM, table
+from ndgrad._src.ops.vocabulary import raw_ops
 from ndgrad.testing.op_checks import as_tuple
 from tests.op_programs import SAMPLES
 

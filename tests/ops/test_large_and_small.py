@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.arrays import native
-from ndgrad.ops.table import table
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.ops.table import table
 from tests.examples import in_a_long_run
 from tests.op_programs import SAMPLES
 
@@ -71,7 +71,7 @@ def run(name: str, arrays: list[Any]) -> list[Any]:
 def test_many_elements_are_what_few_are(name: str, dtype: Any) -> None:
     x = special(dtype)
     arrays = [x] if len(table[name].args) == 1 else [a.ravel() for a in np.meshgrid(x, x)]
-    times = -(-native.SMALLEST // arrays[0].size)
+    times = -(-native_kernels.SMALLEST // arrays[0].size)
     with np.errstate(all="ignore"):
         try:
             few = run(name, arrays)

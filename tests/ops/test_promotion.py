@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.ops.table import table
+from ndgrad._src.ops.table import table
 from tests.op_programs import SAMPLES
 
 #: Ops whose arguments are never Python's numbers, by what they are for.

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
+from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
 from ndgrad.testing.op_checks import CHECKS, THIRD_ORDER, Sample, as_tuple, checks, more_checks, wrap_array
 from tests.op_programs import SAMPLES
 

@@ -7,9 +7,9 @@ import pytest
 
 import ndgrad as nd
 from ndgrad import optim
-from ndgrad.arrays import native
-from ndgrad.arrays.formulas import Formula, NoFormula
-from ndgrad.autograd.modes import process
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.arrays.formulas import Formula, NoFormula
+from ndgrad._src.core.modes import process
 from ndgrad.optim import fused
 from ndgrad.optim.array_program import program
 
@@ -42,7 +42,7 @@ def _nothing_watches(monkeypatch):
 
 def _trained(name, ordinary, dtype, late, steps=7):
     settings = ({"foreach": False, "fused": False} if name in WITH_FUSED else {"foreach": False}) if ordinary else {}
-    with native.kernels_in_use(False):
+    with native_kernels.kernels_in_use(False):
         r = np.random.default_rng(0)
         params = [nd.tensor(r.standard_normal(s).astype(dtype), requires_grad=True) for s in SHAPES]
         optimizer = MAKES[name](params, **settings)

@@ -7,8 +7,8 @@ import pytest
 
 import ndgrad as nd
 from ndgrad import optim
-from ndgrad.arrays import native
-from ndgrad.autograd.modes import process
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.core.modes import process
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
@@ -31,7 +31,7 @@ MAKES = {
 
 def _trained(make, kernels, dtype=np.float32, steps=7):
     """Parameters and state after some steps; one parameter has its first gradient later than the others."""
-    with native.kernels_in_use(kernels):
+    with native_kernels.kernels_in_use(kernels):
         r = np.random.default_rng(0)
         params = [nd.tensor(r.standard_normal(s).astype(dtype), requires_grad=True) for s in SHAPES]
         optimizer = make(params)
@@ -68,7 +68,7 @@ def _counting(monkeypatch):
     # other tests leave what makes all steps ordinary ones: classes with a dispatch of their own, a second array library
     monkeypatch.setattr(process, "dispatching", False)
     monkeypatch.setattr(process, "busy", set())
-    kernels, calls = native.kernels(), []
+    kernels, calls = native_kernels.kernels(), []
     original = kernels.formula_in_place
     monkeypatch.setattr(kernels, "formula_in_place", lambda *given: calls.append(1) or original(*given))
     return calls
@@ -100,7 +100,7 @@ def test_a_saved_parameter_is_known_to_be_overwritten():
 def test_parameters_that_share_memory_are_updated_one_after_another():
     results = []
     for use in (True, False):
-        with native.kernels_in_use(use):
+        with native_kernels.kernels_in_use(use):
             memory = nd.from_numpy(np.arange(10000.0))
             params = [memory[:9000].detach().requires_grad_(), memory[1000:].detach().requires_grad_()]
             for p in params:

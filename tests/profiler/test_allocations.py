@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.autograd import graph
-from ndgrad.autograd.modes import ThreadState, process
+from ndgrad._src.engine import graph
+from ndgrad._src.core.modes import ThreadState, process
 
 
 @pytest.fixture(autouse=True)
@@ -211,7 +211,7 @@ def test_trace_is_entered_once_and_takes_a_function():
 
 
 def test_memory_of_checkpointing_is_seen_to_fall():
-    from ndgrad.utils.checkpoint import checkpoint
+    from ndgrad._src.checkpoint import checkpoint
 
     def block(x):
         for _ in range(10):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.autograd.call_watchers import watching
-from ndgrad.autograd.modes import ThreadState, process, thread
+from ndgrad._src.engine.call_watchers import watching
+from ndgrad._src.core.modes import ThreadState, process, thread
 from ndgrad.autograd.profiler import profile, record_function
 from ndgrad.autograd.profiler_util import EventList, FunctionEvent
 from ndgrad.utils._python_dispatch import DispatchMode
@@ -67,7 +67,7 @@ def test_backward_runs_in_the_lane_in_which_it_always_runs():
 
 def test_first_gradient_of_a_leaf_is_still_taken_without_a_copy():
     """A watcher that held the gradient would force a copy: see Note [Steal or copy]."""
-    from ndgrad.autograd import accumulate
+    from ndgrad._src.engine import accumulate
 
     copies = []
     original = accumulate.copy_like

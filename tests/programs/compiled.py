@@ -18,8 +18,8 @@ import numpy as np
 
 import ndgrad
 from ndgrad import func
-from ndgrad.compiler.backend import LoweringFailed
-from ndgrad.pytree import tree_flatten
+from ndgrad._src.compiler.runtime.backend import LoweringFailed
+from ndgrad._src.foundations.pytree import tree_flatten
 from tests.programs import check as numpy_programs
 from tests.programs import loops, tensors
 from tests.programs.check import Outcome, Result, closed, judged, reasons_of, without_numbers

@@ -8,7 +8,7 @@ import pytest
 import ndgrad
 import ndgrad.numpy as nnp
 from ndgrad import func
-from ndgrad.autograd.modes import process, thread
+from ndgrad._src.core.modes import process, thread
 
 scipys = pytest.importorskip("scipy.optimize")
 from ndgrad.scipy import integrate, optimize  # noqa: E402

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from ndgrad.ops.table import elementwise, op, table
+from ndgrad._src.ops.table import elementwise, op, table
 from ndgrad.testing import Sample, check_op
 from ndgrad.testing.op_checks import CHECKS, Failure
 

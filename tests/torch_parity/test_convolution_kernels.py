@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.arrays import convolution, pooling
+from ndgrad._src.arrays import convolution, pooling
 
 torch = pytest.importorskip("torch")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from ndgrad import dtypes
-from ndgrad.dtypes import (
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.arrays.dtypes import (
     ALIASES,
     as_dtype,
     bfloat16,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ndgrad
-from ndgrad.ops import activation
+from ndgrad._src.ops import activation
 
 pytestmark = pytest.mark.usefixtures("float64_torch")
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import ndgrad
-from ndgrad.autograd.modes import process, thread
+from ndgrad._src.core.modes import process, thread
 from tests.torch_parity.differences import deliberate
 from tests.torch_parity.func_programs import compositions, forward, mapping, networks, reverse, writes
 from tests.torch_parity.func_programs.dialect import PROGRAMS, Program, attempt, draw, draw_complex, vector

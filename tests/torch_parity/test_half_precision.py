@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import ndgrad
-from ndgrad.arrays.precision import finfo
+from ndgrad._src.arrays.precision import finfo
 from tests.extreme_programs import BINARY, UNARY, function
 
 HALVES = ("bfloat16", "float16")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ndgrad.printing import format_tensor, printoptions
+from ndgrad._src.tensor.printing import format_tensor, printoptions
 from tests.examples import at_least
 
 DEFAULTS = {"f2": torch.float16, "f4": torch.float32, "f8": torch.float64}

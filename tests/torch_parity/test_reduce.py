@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ndgrad
-from ndgrad.api import norm
+from ndgrad._src.tensor.functions import norm
 
 pytestmark = [pytest.mark.usefixtures("float64_torch"), pytest.mark.filterwarnings("ignore")]
 

@@ -16,8 +16,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.autograd.modes import process, thread
-from ndgrad.utils.checkpoint import (
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.checkpoint import (
     CheckpointError,
     CheckpointPolicy,
     GraphExecGroup,

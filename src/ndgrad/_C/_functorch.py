@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.autograd.levels import level_number
-from ndgrad.autograd.modes import modes
-from ndgrad.autograd.variable import Variable, meta_of
-from ndgrad.func.unwrap import debug_unwrap
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.interpreters.levels import level_number
+from ndgrad._src.core.modes import modes
+from ndgrad._src.core.variable import Variable, meta_of
+from ndgrad._src.transforms.unwrap import debug_unwrap
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

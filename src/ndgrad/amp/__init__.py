@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.amp import autocast_mode, grad_scaler
 from ndgrad.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from ndgrad.amp.grad_scaler import GradScaler

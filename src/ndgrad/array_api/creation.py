@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ndgrad.array_api.device_placement import placed
 from ndgrad.array_api.naming import like
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.numpy import creation as ours
 from ndgrad.numpy import grids, shapes
 from ndgrad.numpy.coercion import as_array, on_device

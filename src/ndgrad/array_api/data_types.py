@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import finfo as limits_of
-from ndgrad.arrays.precision import is_floating
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad._src.arrays.precision import finfo as limits_of
+from ndgrad._src.arrays.precision import is_floating
+from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.numpy import inspection
 from ndgrad.numpy.coercion import as_array, on_device
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad import devices
+from ndgrad._src.foundations import devices
 from ndgrad.array_api.data_types import KINDS
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
-from ndgrad.arrays.special_source import special as _raw
-from ndgrad.autograd.stake import at_stake
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad._src.arrays.special_source import special as _raw
+from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import as_array, constant, inexact, operands, values_of, with_dtype
-from ndgrad.ops import (
+from ndgrad._src.ops import (
     activation,
     arithmetic,
     bessel,
@@ -34,16 +34,12 @@ from ndgrad.ops import (
     transcendental,
     trigonometric,
 )
-from ndgrad.ops import (
-    complex as complex_ops,
-)
-from ndgrad.ops import (
-    gamma as gamma_ops,
-)
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import gamma as gamma_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
-    from ndgrad.ops.table import Op
+    from ndgrad._src.ops.table import Op
 
 where, _both = selection.where, comparison.logical_and
 

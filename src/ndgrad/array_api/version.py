@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from ndgrad._registry import register
+from ndgrad._src.foundations.registry import register
 
 VERSION = "2024.12"
 KNOWN = ("2021.12", "2022.12", "2023.12", VERSION)

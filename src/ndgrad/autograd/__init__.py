@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.shadowing import prefer_functions
+from ndgrad._src.foundations.shadowing import prefer_functions
 
 __all__ = [
     "Function", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled",
@@ -22,22 +22,22 @@ _HOMES = {
     "kineto_available": "ndgrad.profiler.timing",
     "is_multithreading_enabled": "ndgrad.autograd.grad_mode",
     "set_multithreading_enabled": "ndgrad.autograd.grad_mode",
-    "_is_checkpoint_valid": "ndgrad.autograd.callbacks",
-    "SavedTensor": "ndgrad.autograd.saved_access",
-    "debug": "ndgrad.debug.debug_mode",
-    "detect_anomaly": "ndgrad.debug.anomaly",
-    "explain": "ndgrad.debug.explanation",
-    "guard": "ndgrad.debug.checksum",
-    "is_anomaly_check_nan_enabled": "ndgrad.debug.anomaly",
-    "is_anomaly_enabled": "ndgrad.debug.anomaly",
-    "is_debug_enabled": "ndgrad.debug.debug_mode",
-    "is_guard_enabled": "ndgrad.debug.checksum",
-    "set_debug": "ndgrad.debug.debug_mode",
-    "set_detect_anomaly": "ndgrad.debug.anomaly",
-    "set_guard": "ndgrad.debug.checksum",
+    "_is_checkpoint_valid": "ndgrad._src.engine.callbacks",
+    "SavedTensor": "ndgrad._src.core.saved_access",
+    "debug": "ndgrad._src.debug.debug_mode",
+    "detect_anomaly": "ndgrad._src.debug.anomaly",
+    "explain": "ndgrad._src.debug.explanation",
+    "guard": "ndgrad._src.debug.checksum",
+    "is_anomaly_check_nan_enabled": "ndgrad._src.debug.anomaly",
+    "is_anomaly_enabled": "ndgrad._src.debug.anomaly",
+    "is_debug_enabled": "ndgrad._src.debug.debug_mode",
+    "is_guard_enabled": "ndgrad._src.debug.checksum",
+    "set_debug": "ndgrad._src.debug.debug_mode",
+    "set_detect_anomaly": "ndgrad._src.debug.anomaly",
+    "set_guard": "ndgrad._src.debug.checksum",
     "is_inference_mode_enabled": "ndgrad.autograd.grad_mode",
-    "backward": "ndgrad.autograd.backward_api",
-    "grad": "ndgrad.autograd.backward_api",
+    "backward": "ndgrad._src.engine.backward_api",
+    "grad": "ndgrad._src.engine.backward_api",
     "gradcheck": "ndgrad.autograd.gradcheck",
     "gradgradcheck": "ndgrad.autograd.gradcheck",
     "Function": "ndgrad.autograd.function",
@@ -65,7 +65,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"ndgrad.autograd.{name}")
     home = _HOMES.get(name)
     if home is None:
-        from ndgrad.absent import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
 
         raise refusal(__name__, name)
     value = getattr(importlib.import_module(home), name)

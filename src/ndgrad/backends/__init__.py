@@ -36,7 +36,7 @@ else:
     def __getattr__(name: str) -> ModuleType:
         if name in _SUBMODULES:
             return importlib.import_module(f"ndgrad.backends.{name}")
-        from ndgrad.absent import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
 
         raise refusal(__name__, name)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 
 def build() -> dict[str, Any]:

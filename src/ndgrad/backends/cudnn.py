@@ -37,7 +37,7 @@ def version() -> int | None:
     """The version of cuDNN, such as 91900; None if it is not there."""
     if not cuda.is_available():
         return None
-    from ndgrad.compiler.cuda import cudnn, cudnn_backend  # only where there is a GPU
+    from ndgrad._src.compiler.cuda import cudnn, cudnn_backend  # only where there is a GPU
 
     found = cudnn.front_end()
     if found is not None:

@@ -63,7 +63,7 @@ class _Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in self._switches._names:
             return getattr(self._switches, name)
-        from ndgrad.absent import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
 
         raise refusal(self.__name__, name)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 from ndgrad.numpy._array import Array, to_array, to_tensor
 
 try:

@@ -34,7 +34,7 @@ __all__ = [*_HOMES]
 def __getattr__(name: str) -> _Any:
     home = _HOMES.get(name)
     if home is None:
-        from ndgrad.absent import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
 
         raise refusal(__name__, name)
     return getattr(_importlib.import_module(f"ndgrad.compiler.{home}"), name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from ndgrad import amp, dtypes
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad import amp
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.amp import autocast_mode, grad_scaler
 
 if TYPE_CHECKING:

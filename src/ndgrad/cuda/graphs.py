@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from ndgrad.arrays import device_kernels, faults, recording
-from ndgrad.arrays.gpus import cupy_with_devices
+from ndgrad._src.arrays import device_kernels, device_faults, graph_recording
+from ndgrad._src.arrays.gpus import cupy_with_devices
 from ndgrad.cuda.streams import Stream, current_stream, stream, synchronize
 
 __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing"]
@@ -37,7 +37,7 @@ def is_current_stream_capturing() -> bool:
     >>> ndgrad.cuda.is_current_stream_capturing()
     False
     """
-    return recording.active is not None
+    return graph_recording.active is not None
 
 
 def graph_pool_handle() -> tuple[int, int]:
@@ -51,14 +51,14 @@ class CUDAGraph:
     def __init__(self, keep_graph: bool = False) -> None:
         self._cupy = cupy_with_devices("cuda.CUDAGraph()")
         self._graph: Any = None
-        self._recording: recording.Recording | None = None
+        self._recording: graph_recording.Recording | None = None
         self._leaving: contextlib.ExitStack | None = None
         self._pool: Any = None
         self._stream: Any = None
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Record from here on what is put into the current queue, which must not be the default one."""
-        if recording.active is not None:
+        if graph_recording.active is not None:
             raise RuntimeError("a CUDA graph is being recorded already, and one is recorded at a time. [nd-cuda-graph]")
         if self._graph is not None:
             raise RuntimeError(
@@ -69,7 +69,7 @@ class CUDAGraph:
                 f"capture_error_mode is {capture_error_mode!r}, and can be one of {', '.join(map(repr, _MODES))}. "
                 "[nd-cuda-graph]"
             )
-        faults.settle()
+        device_faults.settle()
         cuda = self._cupy.cuda
         self._stream = cuda.get_current_stream()
         if self._stream.ptr in (0, 1, 2):
@@ -82,21 +82,21 @@ class CUDAGraph:
             leaving.enter_context(cuda.using_allocator(self._pool.malloc))
             # the graph's own memory is asked for while it is recorded, which the stricter modes refuse
             self._stream.begin_capture(_MODES["relaxed"])
-            self._recording = recording.active = recording.Recording()
+            self._recording = graph_recording.active = graph_recording.Recording()
             self._leaving = leaving.pop_all()
 
     def capture_end(self) -> None:
         """The end of the recording."""
         if self._leaving is None:
             raise RuntimeError("capture_end() without capture_begin(). [nd-cuda-graph]")
-        recording.active = None
+        graph_recording.active = None
         leaving, self._leaving = self._leaving, None
         with leaving:
             self._graph = self._stream.end_capture()
 
     def _give_up(self) -> None:
         """End a recording that has failed, and leave nothing of it."""
-        recording.active = None
+        graph_recording.active = None
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
             with leaving, contextlib.suppress(Exception):

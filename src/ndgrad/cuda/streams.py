@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ndgrad.arrays.faults import settle
-from ndgrad.arrays.gpus import cupy_with_devices, device_number
-from ndgrad.arrays.streams import streams as process_streams
-from ndgrad.devices import device as as_device
+from ndgrad._src.arrays.device_faults import settle
+from ndgrad._src.arrays.gpus import cupy_with_devices, device_number
+from ndgrad._src.arrays.streams import streams as process_streams
+from ndgrad._src.foundations.devices import device as as_device
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device

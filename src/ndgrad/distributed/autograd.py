@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.remote import contexts as _contexts
 from ndgrad.distributed.remote.agent import current_agent as _current_agent
 from ndgrad.distributed.remote.backward import backward, get_gradients

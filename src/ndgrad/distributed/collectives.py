@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.arrays.library import library_of
-from ndgrad.autograd.grad_mode import is_grad_enabled
-from ndgrad.autograd.inplace import check_memory, check_writable, write
-from ndgrad.autograd.modes import modes, process
-from ndgrad.autograd.variable import Variable
-from ndgrad.autograd.versions import Storage, storage_of
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.grad_mode import is_grad_enabled
+from ndgrad._src.core.inplace import check_memory, check_writable, write
+from ndgrad._src.core.modes import modes, process
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.core.versions import Storage, storage_of
 from ndgrad.distributed import nccl, ops, transport
 from ndgrad.distributed.agreement import Pending
 from ndgrad.distributed.groups import GroupMember, ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
 
 if TYPE_CHECKING:
-    from ndgrad._tensor import Tensor
+    from ndgrad._src.tensor.tensor_class import Tensor
 
 
 class Work:
@@ -398,7 +398,7 @@ def reduce_scatter(
     _count("reduce_scatter", given, found, "input_list")
     _same("reduce_scatter", given, out, "input_list")
     if _at_stake(out, *given):
-        from ndgrad.api.join import stack  # differentiable
+        from ndgrad._src.tensor.functions.join import stack  # differentiable
 
         return reduce_scatter_tensor(out, stack(given), op, found, async_op)
     arrays = [_array("reduce_scatter", g) for g in given]
@@ -462,7 +462,7 @@ def all_to_all(
     if _at_stake(*outs, *given):
         if async_op:
             _refuse_asynchronous("all_to_all")
-        from ndgrad.api.join import cat  # differentiable
+        from ndgrad._src.tensor.functions.join import cat  # differentiable
 
         flat = ops.all_to_all(
             cat([g.reshape(-1) for g in given]), group=found, sent=tuple(sent), received=tuple(received)

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._tensor import Tensor
-from ndgrad.autograd.callbacks import queue_callback
-from ndgrad.autograd.grad_mode import is_grad_enabled, no_grad
-from ndgrad.autograd.node import edge_node
-from ndgrad.autograd.traversal import iterate_nodes
-from ndgrad.autograd.variable import Variable, edge, wrap
-from ndgrad.autograd.versions import storage_of
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.engine.callbacks import queue_callback
+from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
+from ndgrad._src.core.node import edge_node
+from ndgrad._src.core.traversal import iterate_nodes
+from ndgrad._src.core.variable import Variable, edge, wrap
+from ndgrad._src.core.versions import storage_of
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.nn.modules.module import Module
-from ndgrad.pytree import tree_leaves
+from ndgrad._src.foundations.pytree import tree_leaves
 
 if TYPE_CHECKING:
     from ndgrad.distributed.agreement import Pending
@@ -239,7 +239,7 @@ class DistributedDataParallel(Module):
 
     def _give(self, p: Tensor, piece: Any) -> None:
         if p.grad is None:
-            from ndgrad.api.data import tensor  # a parameter that only other ranks have used
+            from ndgrad._src.tensor.functions.data import tensor  # a parameter that only other ranks have used
 
             p.grad = tensor(piece.copy(), dtype=p.dtype)
             return

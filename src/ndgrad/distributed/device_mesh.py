@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.groups import ProcessGroup, get_rank, get_world_size, new_group, world_group
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
@@ -73,7 +73,7 @@ class DeviceMesh:
     @property
     def mesh(self) -> Any:
         """The ranks, as a tensor."""
-        from ndgrad.api.data import tensor  # loaded anyway where tensors are
+        from ndgrad._src.tensor.functions.data import tensor  # loaded anyway where tensors are
 
         return tensor(self._ranks.copy())
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.arrays.library import is_on_device
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad.distributed.agreement import Call, Pending
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.reductions import ReduceOp, check_reducible

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._locks import make_lock
+from ndgrad._src.foundations.locks import make_lock
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.launch import dead_ranks
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import ThreadState
+from ndgrad._src.core.modes import ThreadState
 
 if TYPE_CHECKING:
     from ndgrad.distributed.agreement import Pending

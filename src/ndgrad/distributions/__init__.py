@@ -2,7 +2,7 @@
 
 One file per distribution, named as torch's, over `distribution.Distribution`. Samples that are differentiable in the
 parameters (`rsample`) are functions of random numbers of a fixed distribution, or, for gamma, Dirichlet and what is
-made of them, ops with a derivative at fixed probability (Note [Implicit reparametrisation] in ndgrad.ops.random).
+made of them, ops with a derivative at fixed probability (Note [Implicit reparametrisation] in ndgrad._src.ops.random).
 """
 
 from __future__ import annotations

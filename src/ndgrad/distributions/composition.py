@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import ndgrad
 from ndgrad.distributions import constraints
 from ndgrad.distributions.utils import _sum_rightmost
-from ndgrad.sizes import Size
+from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -15,7 +15,7 @@ import ndgrad
 from ndgrad.distributions import constraints
 from ndgrad.distributions.constraints import Constraint
 from ndgrad.distributions.utils import are_all, lazy_property
-from ndgrad.sizes import Size
+from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

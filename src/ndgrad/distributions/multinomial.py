@@ -11,7 +11,7 @@ from ndgrad.distributions.binomial import Binomial
 from ndgrad.distributions.categorical import Categorical
 from ndgrad.distributions.distribution import Distribution
 from ndgrad.distributions.utils import broadcast_all
-from ndgrad.sizes import Size
+from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

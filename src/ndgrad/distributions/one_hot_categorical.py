@@ -10,7 +10,7 @@ from ndgrad.distributions import constraints
 from ndgrad.distributions.categorical import Categorical
 from ndgrad.distributions.distribution import Distribution
 from ndgrad.nn import functional as F
-from ndgrad.sizes import Size
+from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -10,7 +10,7 @@ from ndgrad.distributions.utils import lazy_property, logits_to_probs, probs_to_
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
-    from ndgrad.sizes import Size
+    from ndgrad._src.foundations.sizes import Size
 
 __all__: list[str] = []
 

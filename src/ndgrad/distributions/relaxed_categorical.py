@@ -16,7 +16,7 @@ from ndgrad.distributions.utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
-    from ndgrad.sizes import Size
+    from ndgrad._src.foundations.sizes import Size
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

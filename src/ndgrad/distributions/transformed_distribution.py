@@ -11,7 +11,7 @@ from ndgrad.distributions.distribution import Distribution
 from ndgrad.distributions.independent import Independent
 from ndgrad.distributions.transforms import ComposeTransform, Transform
 from ndgrad.distributions.utils import _sum_rightmost
-from ndgrad.sizes import Size
+from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import ndgrad
-from ndgrad.autograd.variable import innermost_array, own_level
+from ndgrad._src.core.variable import innermost_array, own_level
 from ndgrad.nn import functional as F
-from ndgrad.storage import checkable
+from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -10,7 +10,7 @@ import ndgrad
 from ndgrad.distributions import constraints
 from ndgrad.distributions.distribution import Distribution
 from ndgrad.distributions.utils import broadcast_all
-from ndgrad.ops import random as random_ops
+from ndgrad._src.ops import random as random_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
 
     home = _HOMES.get(name)
     if home is None:
-        from ndgrad.absent import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
 
         raise refusal(__name__, name)
     value = getattr(importlib.import_module(f"ndgrad.func.{home}"), name)

@@ -184,6 +184,6 @@ def combine_state_for_ensemble(
 
 
 def _stack(tensors: tuple[Any, ...]) -> Any:
-    from ndgrad.api.join import stack  # a family that few programs load at once
+    from ndgrad._src.tensor.functions.join import stack  # a family that few programs load at once
 
     return stack(tensors)

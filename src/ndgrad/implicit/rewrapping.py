@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.captures import as_captured
-from ndgrad.autograd.subclass import as_class
+from ndgrad._src.core.captures import as_captured
+from ndgrad._src.core.subclass import as_class
 
 
 def with_face(t: Any, face: type[Any]) -> Any:

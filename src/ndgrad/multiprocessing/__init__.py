@@ -11,7 +11,7 @@ from __future__ import annotations
 import multiprocessing as _standard
 from multiprocessing import *  # noqa: F403
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.multiprocessing import reductions
 from ndgrad.multiprocessing.spawning import (
     ProcessContext,

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 import ndgrad
-from ndgrad import dtypes
-from ndgrad._tensor import Tensor
-from ndgrad.api.arguments import as_dim
-from ndgrad.arrays.integers import as_places
-from ndgrad.arrays.jagged import Layout, RaggedSize, ragged_size
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.arrays.integers import as_places
+from ndgrad._src.arrays.jagged import Layout, RaggedSize, ragged_size
 from ndgrad.nested.kinds import along
 from ndgrad.nested.tensor import (
     build,
@@ -34,7 +34,7 @@ from ndgrad.nested.tensor import (
     refuse,
     values_of,
 )
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.nn import attention, common_types, functional, init, modules, parallel, parameter, utils
 from ndgrad.nn.modules import *
 from ndgrad.nn.parallel import DataParallel

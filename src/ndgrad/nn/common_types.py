@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar
 
-from ndgrad._tensor import Tensor
+from ndgrad._src.tensor.tensor_class import Tensor
 
 __all__: list[str] = []
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.api.creation import eye
-from ndgrad.autograd.grad_mode import no_grad
+from ndgrad._src.tensor.functions.creation import eye
+from ndgrad._src.core.grad_mode import no_grad
 
 if TYPE_CHECKING:
     from ndgrad._typing import Generator, Tensor
@@ -309,7 +309,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     >>> (ndgrad.nn.init.sparse_(ndgrad.empty(4, 3), sparsity=0.5) == 0).sum(0)
     tensor([2, 2, 2])
     """
-    from ndgrad.api.random import randperm  # importing ndgrad.nn need not load it
+    from ndgrad._src.tensor.functions.random import randperm  # importing ndgrad.nn need not load it
 
     _needs(tensor, (2,), "2")
     rows, columns = tensor.shape

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_floating, is_inexact, is_number
-from ndgrad.autograd.layout import is_view_of
-from ndgrad.autograd.lent import Lent
-from ndgrad.autograd.plain_arrays import checked
-from ndgrad.autograd.stake import at_stake
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad._src.arrays.precision import is_floating, is_inexact, is_number
+from ndgrad._src.core.layout import is_view_of
+from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.plain_arrays import checked
+from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.variable import Variable, meta_of, np_dtype
 from ndgrad.numpy._array import as_no_numbers, reshaped, to_array
 from ndgrad.numpy.coercion import (
     as_array,
@@ -34,9 +34,9 @@ from ndgrad.numpy.coercion import (
 )
 from ndgrad.numpy.elementwise import i0
 from ndgrad.numpy.grids import indices
-from ndgrad.ops import arithmetic, exponential, join, rounding
-from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import sample_of, shared_storage
+from ndgrad._src.ops import arithmetic, exponential, join, rounding
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.storage import sample_of, shared_storage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -239,7 +239,9 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
     >>> np.from_dlpack(np.array([1.0, 2.0]))
     array([1., 2.])
     """
-    from ndgrad.api.dlpack import from_dlpack as tensor_from_dlpack  # few exchange memory with another library
+    from ndgrad._src.tensor.functions.dlpack import (
+        from_dlpack as tensor_from_dlpack,
+    )  # few exchange memory with another library
 
     return to_array(tensor_from_dlpack(x, device=device, copy=copy))
 

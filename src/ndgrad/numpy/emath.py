@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import np_dtype
+from ndgrad._src.core.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, inexact, values_of, with_dtype
 from ndgrad.numpy.ufuncs import call
 

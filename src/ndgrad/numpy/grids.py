@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 from ndgrad.numpy.coercion import as_array, as_arrays, broadcast, flat, operands
 from ndgrad.numpy.joining import concatenate
 from ndgrad.numpy.shapes import swapaxes
-from ndgrad.ops import shape as shape_ops
+from ndgrad._src.ops import shape as shape_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Dtype

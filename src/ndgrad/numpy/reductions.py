@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from ndgrad.api import extremum as extremum_api
-from ndgrad.api import statistics as statistics_api
-from ndgrad.arrays.precision import is_floating, is_inexact, result_dtype
-from ndgrad.autograd.variable import np_dtype
+from ndgrad._src.tensor.functions import extremum as extremum_api
+from ndgrad._src.tensor.functions import statistics as statistics_api
+from ndgrad._src.arrays.precision import is_floating, is_inexact, result_dtype
+from ndgrad._src.core.variable import np_dtype
 from ndgrad.numpy.coercion import (
     arranged_like,
     as_array,
@@ -33,10 +33,10 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
-from ndgrad.ops import arithmetic, comparison, join, selection
-from ndgrad.ops import reduce as ops
-from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import sample_of
+from ndgrad._src.ops import arithmetic, comparison, join, selection
+from ndgrad._src.ops import reduce as ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.storage import sample_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Axis, Dtype, Out

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.plain_arrays import NotNumbers
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.plain_arrays import NotNumbers
+from ndgrad._src.core.variable import Variable
 from ndgrad.numpy import ufunc_methods
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.ufuncs import READY, call, straight

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad import _registry as registry
-from ndgrad._registry import register
-from ndgrad._tensor import Tensor
-from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
-from ndgrad.autograd.grad_mode import no_grad
-from ndgrad.autograd.plain_arrays import NotNumbers, checked
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.precision import FLOATING, is_inexact, is_number
+from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.core.plain_arrays import NotNumbers, checked
+from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import (
     as_array,
@@ -34,7 +34,7 @@ from ndgrad.numpy.coercion import (
     taken,
     with_dtype,
 )
-from ndgrad.ops import (
+from ndgrad._src.ops import (
     arithmetic,
     bitwise,
     comparison,
@@ -45,17 +45,17 @@ from ndgrad.ops import (
     selection,
     trigonometric,
 )
-from ndgrad.ops import cast as cast_ops
-from ndgrad.ops import complex as complex_ops
-from ndgrad.ops import reduce as reduce_ops
-from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import is_open, laid_out
+from ndgrad._src.ops import cast as cast_ops
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import reduce as reduce_ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.storage import is_open, laid_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._typing import ArrayLike, Dtype, Out
-    from ndgrad.ops.table import Op
+    from ndgrad._src.ops.table import Op
 
 _SCALARS = (bool, int, float, complex)
 

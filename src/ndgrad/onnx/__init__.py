@@ -3,7 +3,7 @@
 from ndgrad.onnx import errors
 from ndgrad.onnx.export import ONNXProgram, export, is_in_onnx_export
 from ndgrad.onnx.graph import OnnxExporterError
-from ndgrad.shadowing import prefer_functions
+from ndgrad._src.foundations.shadowing import prefer_functions
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "errors", "export", "is_in_onnx_export"]
 

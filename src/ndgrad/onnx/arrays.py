@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.program import Instruction, Value
+from ndgrad._src.compiler.program.program import Instruction, Value
 from ndgrad.onnx.graph import END, Graph, OnnxExporterError
 from ndgrad.onnx.sizes import Varying
 from ndgrad.onnx.writers import writes

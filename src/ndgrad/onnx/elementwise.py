@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.program import Instruction, Value
+from ndgrad._src.compiler.program.program import Instruction, Value
 from ndgrad.onnx.graph import Graph, OnnxExporterError
 from ndgrad.onnx.writers import writes
 

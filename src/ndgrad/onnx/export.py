@@ -14,19 +14,19 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._tensor import Tensor
-from ndgrad.api.data import from_numpy
-from ndgrad.autograd.variable import Variable
-from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.tensor.functions.data import from_numpy
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad.onnx import arrays, elementwise, networks  # their writers  # noqa: F401
 from ndgrad.onnx.graph import Graph, OnnxExporterError
 from ndgrad.onnx.sizes import Disagreement, Merging, OpenSize, Varying
 from ndgrad.onnx.tracing import Traced, traced
 from ndgrad.onnx.writers import WRITERS
-from ndgrad.pytree import tree_flatten, tree_unflatten
-from ndgrad.storage import memory_of
-from ndgrad.whole_files import replacing
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.tensor.storage import memory_of
+from ndgrad._src.foundations.atomic_files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -425,7 +425,7 @@ def _described(n: int, sizes: Sequence[OpenSize]) -> int | str | None:
 
 
 def _verify(program: ONNXProgram, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    from ndgrad.autograd.grad_mode import no_grad  # for this check alone
+    from ndgrad._src.core.grad_mode import no_grad  # for this check alone
 
     with _evaluating(model), no_grad():
         want = [leaf for leaf in tree_flatten(model(*args, **kwargs))[0] if isinstance(leaf, Variable)]

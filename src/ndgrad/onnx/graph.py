@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.compiler.program import Value
+from ndgrad._src.compiler.program.program import Value
 from ndgrad.onnx.sizes import OpenSize, Varying
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ndgrad.ops.resample import Taps
+from ndgrad._src.ops.resample import Taps
 
 
 @dataclass(frozen=True)

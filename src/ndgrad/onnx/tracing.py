@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ndgrad.autograd.grad_mode import no_grad
-from ndgrad.autograd.op_observers import observing
-from ndgrad.autograd.variable import Variable
-from ndgrad.compiler.environment import Environment
-from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.outside import payload_of
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.specialise import tracing
-from ndgrad.compiler.trace import Tracer
-from ndgrad.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.core.op_observers import observing
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.compiler.capture.environment import Environment
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.captured_tensors import payload_of
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.runtime.specialization import tracing
+from ndgrad._src.compiler.capture.tracer import Tracer
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ndgrad.compiler.program import Instruction
+from ndgrad._src.compiler.program.program import Instruction
 from ndgrad.onnx.graph import Graph
 
 #: Given an instruction, writes its nodes; the name of its result, or a name per result ("" for one that is not made).

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.op_observers import in_place_form
-from ndgrad.ops.vocabulary import find
+from ndgrad._src.core.op_observers import in_place_form
+from ndgrad._src.ops.vocabulary import find
 
 _SAME = {"mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul", "_to_copy": "cast", "view": "reshape"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ndgrad.optim.lr_scheduler as lr_scheduler
 import ndgrad.optim.swa_utils as swa_utils
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.optim.adafactor import Adafactor
 from ndgrad.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from ndgrad.optim.adaptive import Adadelta, Adagrad, RMSprop, Rprop

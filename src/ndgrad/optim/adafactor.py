@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import np_dtype
+from ndgrad._src.core.variable import np_dtype
 from ndgrad.optim.optimizer import (
     Group,
     Optimizer,

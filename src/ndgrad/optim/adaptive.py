@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad.api.creation import full_like
-from ndgrad.api.sparse import sparse_coo_tensor
+from ndgrad._src.tensor.functions.creation import full_like
+from ndgrad._src.tensor.functions.sparse import sparse_coo_tensor
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean
 
 if TYPE_CHECKING:

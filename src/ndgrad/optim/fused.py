@@ -1,7 +1,7 @@
 """Steps of an optimizer over the memory of all parameters of a group, in place.
 
 An optimizer is a rule for one parameter (`Optimizer._update`), which is written in elementwise operations. It is
-run once per step on symbols (ndgrad.arrays.formulas) in the place of a parameter, its gradient and its state. The
+run once per step on symbols (ndgrad._src.arrays.formulas) in the place of a parameter, its gradient and its state. The
 formula that this leaves is run over the memory of all parameters: by a native kernel in one call, or by NumPy's ufuncs
 (ndgrad.optim.array_program) where there are none. The operations are those of the rule in its order, each rounded as
 NumPy rounds it, so that parameters are the same to the last bit whichever way is taken. On a GPU one kernel updates all
@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ndgrad.arrays import device_kernels, native, recording
-from ndgrad.arrays.addresses import pointer
-from ndgrad.arrays.formulas import Formula, NoFormula, Signature, Symbol
-from ndgrad.arrays.library import is_on_device, library_of
-from ndgrad.arrays.placement import device_of
-from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.modes import modes, process
-from ndgrad.autograd.variable import Variable, wrap
-from ndgrad.autograd.versions import InferenceStorage, storage_of
+from ndgrad._src.arrays import device_kernels, native_kernels, graph_recording
+from ndgrad._src.arrays.addresses import pointer
+from ndgrad._src.arrays.formulas import Formula, NoFormula, Signature, Symbol
+from ndgrad._src.arrays.library import is_on_device, library_of
+from ndgrad._src.arrays.placement import device_of
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.modes import modes, process
+from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.core.versions import InferenceStorage, storage_of
 from ndgrad.optim.array_program import program
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Plans:
         self.of_group: dict[int, _Plan] = {}
 
     def __environment__(self) -> list[Any]:
-        """Nothing that a trace depends on (ndgrad.compiler.environment)."""
+        """Nothing that a trace depends on (ndgrad._src.compiler.capture.environment)."""
         return []
 
 
@@ -103,7 +103,7 @@ def _is_worth_it(found: list[tuple[Tensor, Tensor, State]]) -> bool:
     work = _EACH * len(found)
     for p, _, _ in found:
         work += p._array.size
-        if work >= native.SMALLEST or is_on_device(p._array):
+        if work >= native_kernels.SMALLEST or is_on_device(p._array):
             return True
     return False
 
@@ -146,10 +146,10 @@ def _plain(t: Any, like: Any, written: bool) -> bool:
     if t._storage.__class__ is InferenceStorage:
         return False
     if is_on_device(array):
-        return device_kernels.kernels() is not None and array.size > 0 and native.is_dense(array)
-    if array.__class__ is not np.ndarray or not native.has_kernels(array.dtype):
+        return device_kernels.kernels() is not None and array.size > 0 and native_kernels.is_dense(array)
+    if array.__class__ is not np.ndarray or not native_kernels.has_kernels(array.dtype):
         return False
-    return bool(array.flags.carray) if written else native.is_dense(array)
+    return bool(array.flags.carray) if written else native_kernels.is_dense(array)
 
 
 class _Written:
@@ -237,7 +237,7 @@ class _Plan:
         #: of each parameter the arrays that are written and those that are read; the gradient is not kept
         self.sets = sets
         self.dtype = rows[0].array.dtype
-        self.kernels = native.step_kernels(rows[0].array)
+        self.kernels = native_kernels.step_kernels(rows[0].array)
         self.signature: Signature | None = None
         self.prepare(rule)
         if self.kernels is not None:
@@ -329,14 +329,14 @@ class _Plan:
             all(map(is_, map(type, gradients), repeat(like)))
             and all(map(is_, [g.dtype for g in gradients], repeat(self.dtype)))
             and [g.shape for g in gradients] == self.shapes
-            and all(map(native.is_dense, gradients))
+            and all(map(native_kernels.is_dense, gradients))
             and self.own.isdisjoint(map(id, gradients))
             and self.own.isdisjoint(map(id, [g.base for g in gradients]))
         )
 
     def run(self, optimizer: Optimizer, group: Group, rule: _Written, gradients: list[Any]) -> None:
         """Run a rule on the memory of all parameters, and leave versions and numbers as it says."""
-        if recording.active is not None:
+        if graph_recording.active is not None:
             self._record(optimizer, group, rule, gradients)
             return
         storages = [t._storage or storage_of(t) for t in self.written]
@@ -359,7 +359,7 @@ class _Plan:
 
     def _record(self, optimizer: Optimizer, group: Group, rule: _Written, gradients: list[Any]) -> None:
         """Record a step. What depends on its number, or on settings that may change, is computed before each replay."""
-        signature, recorded = self.signature, recording.active
+        signature, recorded = self.signature, graph_recording.active
         assert recorded is not None
         numbers = self.kernels.later_numbers(len(rule.formula.numbers))
         self.kernels.formula_in_place(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ndgrad.dtypes import float32
+from ndgrad._src.arrays.dtypes import float32
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, move, running_mean, tensors_of
 
 if TYPE_CHECKING:

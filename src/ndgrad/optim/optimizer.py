@@ -15,16 +15,16 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overload
 
-from ndgrad.api.creation import zeros_like
-from ndgrad.api.data import tensor
-from ndgrad.api.elementwise import where
-from ndgrad.arrays import recording
-from ndgrad.arrays.memory import retain_by_default
-from ndgrad.autograd.grad_mode import enable_grad, no_grad
-from ndgrad.autograd.hooks import RemovableHandle
-from ndgrad.autograd.sparse_gradients import is_sparse_data
-from ndgrad.autograd.variable import Variable, innermost_array
-from ndgrad.dtypes import get_default_dtype
+from ndgrad._src.tensor.functions.creation import zeros_like
+from ndgrad._src.tensor.functions.data import tensor
+from ndgrad._src.tensor.functions.elementwise import where
+from ndgrad._src.arrays import graph_recording
+from ndgrad._src.arrays.retained_memory import retain_by_default
+from ndgrad._src.core.grad_mode import enable_grad, no_grad
+from ndgrad._src.core.hooks import RemovableHandle
+from ndgrad._src.core.sparse_gradients import is_sparse_data
+from ndgrad._src.core.variable import Variable, innermost_array
+from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad.optim.fused import Plans, update_alike, update_together
 
 __all__ = ["Optimizer"]
@@ -326,7 +326,7 @@ class Optimizer:
         ordinary = bool(group.get("differentiable"))
         if not ordinary and update_together(self, group):
             return
-        recording.refuse(
+        graph_recording.refuse(
             f"{type(self).__name__}.step()",
             "parameters, gradients and states must be as in a step before it. Run the step a few times first, "
             "outside of the block.",
@@ -547,7 +547,7 @@ def number(t: Rate) -> Any:
 
 def as_float(value: Any) -> float:
     """A number as a float. In a traced step a placeholder may stand for a number, which has operators but cannot be
-    converted (ndgrad.compiler.number_tape)."""
+    converted (ndgrad._src.compiler.capture.number_tape)."""
     if value.__class__ is float:
         found: float = value
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad.api.creation import zeros_like
+from ndgrad._src.tensor.functions.creation import zeros_like
 from ndgrad.optim.optimizer import (
     Group,
     Optimizer,

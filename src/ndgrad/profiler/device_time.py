@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.arrays import library, recording
+from ndgrad._src.arrays import library, graph_recording
 
 
 def moment() -> Any:
     """The present end of the current stream; None as long as nothing is on a GPU, or while a graph is recorded."""
     found = library.device_library
-    if found is None or recording.active is not None:
+    if found is None or graph_recording.active is not None:
         return None
     event = found.cuda.Event()
     event.record()
@@ -30,5 +30,5 @@ def told(first: Any, last: Any) -> dict[str, Any]:
 
 def wait(is_asked_for: bool) -> None:
     """Wait until the GPU has come to all moments, if there are any."""
-    if is_asked_for and library.device_library is not None and recording.active is None:
+    if is_asked_for and library.device_library is not None and graph_recording.active is None:
         library.device_library.cuda.Device().synchronize()

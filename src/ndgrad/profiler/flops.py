@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ndgrad.ops.table import RulesOfOps
+from ndgrad._src.ops.table import RulesOfOps
 
 Shapes = list[tuple[int, ...]]
 

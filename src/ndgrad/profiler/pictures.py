@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from ndgrad.debug.drawing.contents import format_bytes
-from ndgrad.debug.drawing.page import page
+from ndgrad._src.debug.drawing.contents import format_bytes
+from ndgrad._src.debug.drawing.page import page
 
 WIDTH, ROW = 1000.0, 19.0
 _COLOURS = (

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import inexact
-from ndgrad.pytree import PyTree, tree_map
+from ndgrad._src.foundations.pytree import PyTree, tree_map
 from ndgrad.scipy._without_rules import floating
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import scipy.fft
 
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 
 
 class Backend:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.autograd.variable import np_dtype
+from ndgrad._src.core.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, one_axis
 from ndgrad.scipy._without_rules import beyond, floating, public_of
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 import ndgrad.linalg
-from ndgrad.autograd.variable import Variable
-from ndgrad.func.jacobian import jacfwd
-from ndgrad.func.transforms import grad
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.transforms.jacobian import jacfwd
+from ndgrad._src.transforms.transforms import grad
 from ndgrad.implicit.constraints import constant
 from ndgrad.implicit.convergence import ConvergenceError, ConvergenceWarning, SingularError, scipy_module
 from ndgrad.implicit.equations import carries_derivative
@@ -26,7 +26,7 @@ from ndgrad.implicit.packing import Layout, PyTree
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import find_root
 from ndgrad.numpy._array import Array
-from ndgrad.pytree import tree_flatten, tree_map
+from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad.scipy._arrays import as_array, as_arrays
 from ndgrad.scipy._without_rules import public_of
 

@@ -35,7 +35,7 @@ from ndgrad.serialization.options import (
 from ndgrad.serialization.reading import load
 from ndgrad.serialization.rebuilding import _rebuild_as as _rebuild_as  # the name that files have for it
 from ndgrad.serialization.rebuilding import _rebuild_parameter as _rebuild_parameter
-from ndgrad.serialization.vouched import (
+from ndgrad.serialization.trusted_names import (
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,
@@ -43,7 +43,7 @@ from ndgrad.serialization.vouched import (
     safe_globals,
 )
 from ndgrad.serialization.writing import save
-from ndgrad.storage import TypedStorage, UntypedStorage
+from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage
 
 __all__ = [
     "DEFAULT_PROTOCOL", "LoadEndianness", "MAP_PRIVATE", "MAP_SHARED", "SourceChangeWarning", "add_safe_globals",

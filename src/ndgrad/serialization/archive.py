@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from ndgrad.mapped_files import map_of, part_of
+from ndgrad._src.foundations.mapped_files import map_of, part_of
 from ndgrad.serialization.options import MAP_SHARED, get_default_mmap_options, skipping
 
 if TYPE_CHECKING:

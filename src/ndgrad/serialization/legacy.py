@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ndgrad import dtypes
-from ndgrad.plain_pickle import PlainUnpickler
-from ndgrad.serialization.memories import Memories, swapped
+from ndgrad._src.arrays import dtypes
+from ndgrad.serialization.plain_pickle import PlainUnpickler
+from ndgrad.serialization.storages import Memories, swapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ndgrad import devices
-from ndgrad.plain_pickle import UsersError
-from ndgrad.storage import TypedStorage, UntypedStorage
+from ndgrad._src.foundations import devices
+from ndgrad.serialization.plain_pickle import UsersError
+from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ndgrad import devices, dtypes
-from ndgrad._tensor import Tensor
-from ndgrad.api.creation import empty_strided
-from ndgrad.autograd.variable import wrap
-from ndgrad.plain_pickle import Callee, Forgotten
-from ndgrad.serialization.memories import Memories, array_class, requiring
+from ndgrad._src.foundations import devices
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.tensor.functions.creation import empty_strided
+from ndgrad._src.core.variable import wrap
+from ndgrad.serialization.plain_pickle import Callee, Forgotten
+from ndgrad.serialization.storages import Memories, array_class, requiring
 from ndgrad.serialization.names import DTYPE_OF
-from ndgrad.storage import UntypedStorage
+from ndgrad._src.tensor.storage import UntypedStorage
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype
@@ -116,7 +117,7 @@ def _rebuild_meta(dtype: object, size: Any, stride: Any, requires_grad: object) 
 
 
 def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
-    from ndgrad.api.sparse_parts import from_parts  # loaded where there are sparse tensors
+    from ndgrad._src.tensor.functions.sparse_parts import from_parts  # loaded where there are sparse tensors
 
     return from_parts(layout, parts)
 

@@ -12,16 +12,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad import devices, dtypes
-from ndgrad._tensor import Tensor
-from ndgrad.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer
-from ndgrad.arrays.placement import device_of, moved
-from ndgrad.autograd.sparse_gradients import is_sparse_data
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.foundations import devices
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer
+from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.core.sparse_gradients import is_sparse_data
+from ndgrad._src.core.variable import Variable
 from ndgrad.serialization import legacy
 from ndgrad.serialization.archive import ALIGNMENT, write_record
 from ndgrad.serialization.locations import location_tag
-from ndgrad.serialization.memories import array_class
+from ndgrad.serialization.storages import array_class
 from ndgrad.serialization.names import (
     DEVICE,
     FROM_TYPE,
@@ -43,9 +44,9 @@ from ndgrad.serialization.names import (
 )  # fmt: skip
 from ndgrad.serialization.options import skipping
 from ndgrad.serialization.rebuilding import _rebuild_as
-from ndgrad.sizes import Size
-from ndgrad.storage import TypedStorage, UntypedStorage, memory_of
-from ndgrad.whole_files import replacing
+from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, memory_of
+from ndgrad._src.foundations.atomic_files import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +108,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         if is_lazy(t) or (t._meta is not None and t._meta.names is not None):  # of these, the class says what is wrong
             return t.__reduce_ex__(2)
         if is_sparse_data(t._array):
-            from ndgrad.api.sparse_parts import parts_of  # loaded where there are sparse tensors
+            from ndgrad._src.tensor.functions.sparse_parts import parts_of  # loaded where there are sparse tensors
 
             return SPARSE, (t.layout, parts_of(t.detach()))
         if t.is_nested:

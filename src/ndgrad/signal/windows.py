@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ndgrad.api.public import publish_namespace as _publish_namespace
-from ndgrad.api.windows import (
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
+from ndgrad._src.tensor.functions.windows import (
     bartlett,
     blackman,
     cosine,

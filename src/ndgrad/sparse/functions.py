@@ -12,13 +12,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 import ndgrad
-from ndgrad import devices, dtypes
-from ndgrad._tensor import Tensor
-from ndgrad.api.arguments import as_dim
-from ndgrad.arrays.sparse import Compressed, Coo
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
-from ndgrad.autograd.versions import storage_of
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.foundations import devices
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.arrays.sparse import Compressed, Coo
+from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad._src.core.versions import storage_of
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad.sparse.tensor import (
     HANDLERS,
     add,
@@ -343,7 +344,7 @@ for _name in ("conj", "real", "neg", "imag"):
 
 @handles("to")
 def to(self: Any, *args: Any, **options: Any) -> Any:
-    from ndgrad.api.convert import _read_to  # the many forms of `to`
+    from ndgrad._src.tensor.functions.convert import _read_to  # the many forms of `to`
 
     first: Any = args[0] if args else options.get("other")
     if not is_sparse(self):  # only the dtype of the other counts

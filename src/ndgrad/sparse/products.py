@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad._tensor import Tensor
-from ndgrad.arrays.integers import as_places
-from ndgrad.arrays.sparse import Compressed, Coo, expand
-from ndgrad.arrays.sparse_pattern import Pattern
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.ops.sparse import sparse_product, sparse_sample, sparse_solve
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.integers import as_places
+from ndgrad._src.arrays.sparse import Compressed, Coo, expand
+from ndgrad._src.arrays.sparse_pattern import Pattern
+from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.ops.sparse import sparse_product, sparse_sample, sparse_solve
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad.sparse.functions import mul
 from ndgrad.sparse.parts import permuted
 from ndgrad.sparse.tensor import (
@@ -272,7 +272,7 @@ def solve(a: Any, b: Any, left: bool) -> Any:
 
 def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
     """Softmax over the entries that there are: places without one count as -inf."""
-    from ndgrad.api.arguments import as_dim  # one use
+    from ndgrad._src.tensor.arguments import as_dim  # one use
 
     if not is_sparse(x) or layout_of(x) != "sparse_coo":
         raise NotImplementedError(

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad import dtypes
-from ndgrad.arrays.sparse import NAMES, Compressed
-from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.autograd.view import tangents_of
-from ndgrad.printing import append_suffixes, format_array
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.arrays.sparse import NAMES, Compressed
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.core.view import tangents_of
+from ndgrad._src.tensor.printing import append_suffixes, format_array
 from ndgrad.sparse.tensor import data_of, handles
 
 

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ndgrad.arrays.placement import CPU, moved
-from ndgrad.arrays.precision import is_inexact
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad._src.arrays.placement import CPU, moved
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core.variable import Variable, np_dtype
 
 #: dtype -> (rtol, atol); zero for all others.
 _TOLERANCES = {

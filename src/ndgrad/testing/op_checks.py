@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._tensor import Tensor
-from ndgrad.arrays.precision import finfo, is_inexact, result_dtype
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.precision import finfo, is_inexact, result_dtype
 from ndgrad.autograd.gradcheck.progress import Progress
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.func.transforms import jvp, vjp, vmap
-from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op
+from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.transforms.transforms import jvp, vjp, vmap
+from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op
 
 #: The checks of one sample, in the order they run; the last two, of third order, for smooth elementwise ops.
 CHECKS = (
@@ -68,7 +68,7 @@ def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> 
     With `variants` the samples are also tried in strided memory, in single precision and over an empty batch, and those
     of an elementwise op without dimensions and without elements. A long check shows its progress on the terminal.
 
-    >>> from ndgrad.ops.exponential import exp
+    >>> from ndgrad._src.ops.exponential import exp
     >>> from ndgrad.testing import Sample, check_op
     >>> len(check_op(exp, Sample((np.array([0.5, -1.0]),), reference=np.exp)))
     17

@@ -12,7 +12,7 @@ _SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "d
 if TYPE_CHECKING:
     from ndgrad.utils import _python_dispatch as _python_dispatch
     from ndgrad.utils import _pytree as _pytree
-    from ndgrad.utils import checkpoint as checkpoint
+    from ndgrad._src import checkpoint
     from ndgrad.utils import data as data
     from ndgrad.utils import dlpack as dlpack
     from ndgrad.utils import hooks as hooks
@@ -21,7 +21,7 @@ else:
     def __getattr__(name: str) -> ModuleType:
         if name in _SUBMODULES:
             return importlib.import_module(f"ndgrad.utils.{name}")
-        from ndgrad.absent import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
 
         raise refusal(__name__, name)
 

@@ -1,5 +1,5 @@
 """Dispatch modes, under the name that torch programs import them by. What they are is told in
-ndgrad.autograd.op_observers."""
+ndgrad._src.core.op_observers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad.autograd.modes import restore, scope, thread
-from ndgrad.autograd.op_observers import DispatchMode
-from ndgrad.autograd.subclass import has_dispatch
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.modes import restore, scope, thread
+from ndgrad._src.core.op_observers import DispatchMode
+from ndgrad._src.core.subclass import has_dispatch
+from ndgrad._src.core.variable import Variable
 
 __all__ = [
     "BaseTorchDispatchMode", "DispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from ndgrad import pytree
-from ndgrad.pytree import (
+from ndgrad._src.foundations import pytree
+from ndgrad._src.foundations.pytree import (
     LEAF,
     IsLeaf,
     PyTree,

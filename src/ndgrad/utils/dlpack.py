@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.dlpack import from_dlpack
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.dlpack import from_dlpack
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ndgrad.debug.drawing import LARGEST, GraphPicture, picture_of
+from ndgrad._src.debug.drawing import LARGEST, GraphPicture, picture_of
 from ndgrad.profiler.pictures import FlamePicture, MemoryPicture, Picture, flame, memory
 from ndgrad.viz.chart import Chart, beside
 

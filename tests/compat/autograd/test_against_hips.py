@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.pytree import tree_flatten
+from ndgrad._src.foundations.pytree import tree_flatten
 from tests.compat.autograd.programs import MISTAKES, PROGRAMS
 
 pytest.importorskip("scipy")

@@ -118,7 +118,7 @@ static void run(void (*f)(const void*), unsigned int blocks, unsigned int count,
 """
 
 
-#: What stands for the functions of ndgrad.compiler.cuda.tile_products that are a device's instructions.
+#: What stands for the functions of ndgrad._src.compiler.cuda.tile_products that are a device's instructions.
 _TENSOR_CORES = r"""
 inline unsigned int pair(float x, float y) {
     S low, high;
@@ -285,7 +285,7 @@ def _header(folder: Path) -> Path:
 
 
 class Functions:
-    """In the place of ndgrad.compiler.cuda.launch.Functions."""
+    """In the place of ndgrad._src.compiler.cuda.launch.Functions."""
 
     def __init__(self, code: str) -> None:
         text = _on_processor(code)
@@ -311,7 +311,7 @@ class Functions:
 
 
 class Kernel:
-    """In the place of ndgrad.compiler.cuda.launch.Kernel."""
+    """In the place of ndgrad._src.compiler.cuda.launch.Kernel."""
 
     def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0, exactly: str = "") -> None:
         self._functions, self._layout, self._name = Functions(code), layout, name
@@ -322,7 +322,7 @@ class Kernel:
 
 def install() -> None:
     """Let programs on the stand-in's device run fused kernels here."""
-    from ndgrad.compiler.cuda import launch
+    from ndgrad._src.compiler.cuda import launch
 
     launch.Functions = Functions  # type: ignore[misc]
     launch.can_be_made = lambda: True

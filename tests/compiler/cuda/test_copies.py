@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ndgrad.compiler.cuda.copies import _is_view, _width, source
+from ndgrad._src.compiler.cuda.copies import _is_view, _width, source
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (1, 6, 1, 4), (24,), (4, 6)])

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 import ndgrad.nn.functional as F
-from ndgrad.compiler.cuda.expanding import expanded
-from ndgrad.compiler.cuda.fusing import DEVICE
-from ndgrad.compiler.cuda.parting import parted
-from ndgrad.compiler.cuda.scheduling import scheduled
-from ndgrad.compiler.lower.group import grouped
-from ndgrad.compiler.lower.steps import Kernel
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.replay import Replay
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.cuda.expand import expanded
+from ndgrad._src.compiler.cuda.fusion import DEVICE
+from ndgrad._src.compiler.cuda.device_split import parted
+from ndgrad._src.compiler.cuda.scheduling import scheduled
+from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.steps import Kernel
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import traced
 
 

@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from ndgrad.compiler.cuda import columns, launch, rows
+from ndgrad._src.compiler.cuda import columns, launch, rows
 from tests.compiler.cuda import emulator
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from ndgrad.compiler.cuda.values import CudaWriter, has_formula, write
-from ndgrad.compiler.kernels.maths.values import Mask, Real
-from ndgrad.compiler.kernels.operations import OPERATIONS
-from ndgrad.ops.table import table
+from ndgrad._src.compiler.cuda.values import CudaWriter, has_formula, write
+from ndgrad._src.compiler.kernels.maths.values import Mask, Real
+from ndgrad._src.compiler.kernels.operations import OPERATIONS
+from ndgrad._src.ops.table import table
 
 special = pytest.importorskip("scipy.special")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.kernels import convolution, windows
-from ndgrad.compiler.kernels.tiles import tile_shape
-from ndgrad.compiler.native.ir import module
-from ndgrad.compiler.native.target import Code, host
+from ndgrad._src.compiler.kernels import convolution, windows
+from ndgrad._src.compiler.kernels.tiles import tile_shape
+from ndgrad._src.compiler.native.ir import module
+from ndgrad._src.compiler.native.target import Code, host
 
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_int64
 GUARD = 64

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.kernels import maths
-from ndgrad.compiler.native.ir import TYPES, Function, Vector, module
-from ndgrad.compiler.native.target import Code, Target, host, processor
+from ndgrad._src.compiler.kernels import maths
+from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, module
+from ndgrad._src.compiler.native.target import Code, Target, host, processor
 
 #: This machine, and the least of its architecture: no fused multiply-add on x86, 16-byte vectors.
 TARGETS = {"host": host, "plain": lambda: processor("generic")}

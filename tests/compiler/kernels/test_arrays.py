@@ -9,11 +9,11 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from tests.compiler.kernels.convolutions import axes
 
-from ndgrad.arrays import convolution as eager
-from ndgrad.arrays import pooling as eager_pooling
-from ndgrad.arrays import threads
-from ndgrad.compiler.kernels import arrays
-from ndgrad.compiler.kernels.pooling import average_counts
+from ndgrad._src.arrays import convolution as eager
+from ndgrad._src.arrays import pooling as eager_pooling
+from ndgrad._src.arrays import threads
+from ndgrad._src.compiler.kernels import arrays
+from ndgrad._src.compiler.kernels.pooling import average_counts
 
 
 @pytest.fixture(params=[1, 3])

@@ -12,10 +12,10 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from tests.compiler.kernels.convolutions import Convolution, axes
 
-from ndgrad.arrays import convolution as eager
-from ndgrad.compiler.kernels import windows
-from ndgrad.compiler.kernels.tiles import Tile
-from ndgrad.compiler.native.target import processor
+from ndgrad._src.arrays import convolution as eager
+from ndgrad._src.compiler.kernels import windows
+from ndgrad._src.compiler.kernels.tiles import Tile
+from ndgrad._src.compiler.native.target import processor
 
 DTYPES = ["float32", "float64"]
 

@@ -13,10 +13,10 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 from tests.compiler.kernels.products import Product, aligned, bound
 from tests.examples import in_a_long_run
 
-from ndgrad.compiler.kernels import gemm
-from ndgrad.compiler.kernels.tiles import Tile, TileShape, tile_kernel
-from ndgrad.compiler.native.ir import SIZES, Vector, module
-from ndgrad.compiler.native.target import assembly, host, processor
+from ndgrad._src.compiler.kernels import gemm
+from ndgrad._src.compiler.kernels.tiles import Tile, TileShape, tile_kernel
+from ndgrad._src.compiler.native.ir import SIZES, Vector, module
+from ndgrad._src.compiler.native.target import assembly, host, processor
 
 DTYPES = ["float32", "float64"]
 PLAIN = processor("generic")

@@ -17,13 +17,13 @@ pytest.importorskip("mpmath")
 import mpmath
 from tests.compiler.kernels.loops import TARGETS, library
 
-from ndgrad.compiler.kernels import maths
-from ndgrad.compiler.kernels.maths import FORMULAS
-from ndgrad.compiler.kernels.maths.coefficients import CONSTANTS, POLYNOMIALS
-from ndgrad.compiler.native.ir import Function, Vector, module
-from ndgrad.compiler.native.target import assembly, processor
-from ndgrad.ops import vocabulary
-from ndgrad.ops.table import table
+from ndgrad._src.compiler.kernels import maths
+from ndgrad._src.compiler.kernels.maths import FORMULAS
+from ndgrad._src.compiler.kernels.maths.coefficients import CONSTANTS, POLYNOMIALS
+from ndgrad._src.compiler.native.ir import Function, Vector, module
+from ndgrad._src.compiler.native.target import assembly, processor
+from ndgrad._src.ops import vocabulary
+from ndgrad._src.ops.table import table
 
 vocabulary.load_all()
 mp: Any = mpmath.mp

@@ -15,12 +15,12 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from tests.compiler.kernels.loops import TARGETS, Loops
 
-from ndgrad.compiler.kernels import operations
-from ndgrad.compiler.kernels.casts import cast
-from ndgrad.compiler.native.ir import TYPES, Function
-from ndgrad.compiler.native.target import host
-from ndgrad.ops import vocabulary
-from ndgrad.ops.table import table
+from ndgrad._src.compiler.kernels import operations
+from ndgrad._src.compiler.kernels.casts import cast
+from ndgrad._src.compiler.native.ir import TYPES, Function
+from ndgrad._src.compiler.native.target import host
+from ndgrad._src.ops import vocabulary
+from ndgrad._src.ops.table import table
 
 vocabulary.load_all()
 

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from ndgrad.arrays import pooling as eager
-from ndgrad.compiler.kernels import pooling, windows
-from ndgrad.compiler.native.ir import module
-from ndgrad.compiler.native.target import Code, host, processor
+from ndgrad._src.arrays import pooling as eager
+from ndgrad._src.compiler.kernels import pooling, windows
+from ndgrad._src.compiler.native.ir import module
+from ndgrad._src.compiler.native.target import Code, host, processor
 
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_int64
 

@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from ndgrad.compiler.kernels import maths
-from ndgrad.compiler.kernels.reductions import Place, Reduction, stream, stream_place
-from ndgrad.compiler.native.ir import TYPES, Function, Vector, module
-from ndgrad.compiler.native.target import Code, host
+from ndgrad._src.compiler.kernels import maths
+from ndgrad._src.compiler.kernels.reductions import Place, Reduction, stream, stream_place
+from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, module
+from ndgrad._src.compiler.native.target import Code, host
 
 NAMES = {"sum": np.add, "prod": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
 DTYPES = ["int8", "uint32", "int64", "uint64", "float32", "float64"]

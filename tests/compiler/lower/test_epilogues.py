@@ -12,13 +12,13 @@ from ndgrad.nn import functional as F
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.compiler.accounting import ops_of
-from ndgrad.compiler.lower.epilogues import finished
-from ndgrad.compiler.lower.group import grouped
-from ndgrad.compiler.lower.native_program import NativeProgram
-from ndgrad.compiler.lower.steps import Finished, Step
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.lower.accounting import ops_of
+from ndgrad._src.compiler.lower.epilogues import finished
+from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.steps import Finished, Step
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.lower.test_native_programs import failures_are_errors
 
 assert failures_are_errors  # a fixture that every test here uses

@@ -10,7 +10,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
-from ndgrad.compiler import specialise
+from ndgrad._src.compiler.runtime import specialization
 
 pytest.importorskip("llvmlite")
 
@@ -19,7 +19,7 @@ pytest.importorskip("llvmlite")
 def failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
     monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
-    monkeypatch.setattr(specialise, "LARGE_WRITE", 0)
+    monkeypatch.setattr(specialization, "LARGE_WRITE", 0)
 
 
 def in_place(compiled: Any) -> int:

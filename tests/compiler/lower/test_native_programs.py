@@ -15,16 +15,16 @@ from ndgrad.nn import functional as F
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.compiler.function import CompiledFunction
-from ndgrad.compiler.lower.group import grouped
-from ndgrad.compiler.lower.loops import Loop
-from ndgrad.compiler.lower.native_program import NativeProgram
-from ndgrad.compiler.lower.products import Product
-from ndgrad.compiler.lower.steps import Call, Kernel
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.passes.reroll import rolled
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.loops import Loop
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.products import Product
+from ndgrad._src.compiler.lower.steps import Call, Kernel
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes.reroll import rolled
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, random_function, run, traced
 
 RNG = np.random.default_rng(5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.compiler.lower.plan import planned
-from ndgrad.compiler.program import Value
+from ndgrad._src.compiler.lower.memory_plan import planned
+from ndgrad._src.compiler.program.program import Value
 
 
 def test_values_that_live_together_do_not_overlap() -> None:

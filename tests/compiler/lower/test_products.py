@@ -11,9 +11,9 @@ import ndgrad
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.compiler.lower.native_program import NativeProgram
-from ndgrad.compiler.lower.products import Product
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.products import Product
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.lower.test_native_programs import failures_are_errors
 from tests.compiler.traced import run
 

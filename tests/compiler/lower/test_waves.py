@@ -13,17 +13,17 @@ from ndgrad.nn import functional as F
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.arrays import threads
-from ndgrad.compiler import specialise
-from ndgrad.compiler.accounting import ops_of
-from ndgrad.compiler.lower.group import grouped
-from ndgrad.compiler.lower.native_program import NativeProgram
-from ndgrad.compiler.lower.products import Product
-from ndgrad.compiler.lower.steps import Kernel, Step
-from ndgrad.compiler.lower.waves import waves
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.program import Value
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.arrays import threads
+from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.lower.accounting import ops_of
+from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.products import Product
+from ndgrad._src.compiler.lower.steps import Kernel, Step
+from ndgrad._src.compiler.lower.parallel_steps import waves
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.program.program import Value
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.lower.test_native_programs import assert_close, failures_are_errors
 from tests.compiler.traced import arrays_for, random_function, run, traced
 
@@ -66,7 +66,7 @@ def conflicts(a: Step, b: Step, memory: dict[Value, Value]) -> bool:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_on_two_threads(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "max_threads", 2)
-    monkeypatch.setattr("ndgrad.compiler.lower.assembly._SHARED_WAVE", 0)
+    monkeypatch.setattr("ndgrad._src.compiler.lower.module_assembly._SHARED_WAVE", 0)
     function, arrays = random_function(seed)
     program = traced(function, arrays)
     made = NativeProgram(simplified(program))
@@ -102,7 +102,7 @@ def test_sums_of_pieces_of_kernels_that_run_at_once(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("make", [optim.AdamW, lambda p: optim.SGD(p, momentum=0.9)], ids=["adamw", "momentum"])
 def test_updates_of_all_parameters_are_one_wave(make: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "max_threads", count)
-    monkeypatch.setattr(specialise, "LARGE_WRITE", 0)
+    monkeypatch.setattr(specialization, "LARGE_WRITE", 0)
 
     def parameters() -> list[Any]:
         rng = np.random.default_rng(0)
@@ -127,7 +127,7 @@ def test_updates_of_all_parameters_are_one_wave(make: Any, count: int, monkeypat
 
 def test_a_training_step_on_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "max_threads", 2)
-    monkeypatch.setattr(specialise, "LARGE_WRITE", 0)
+    monkeypatch.setattr(specialization, "LARGE_WRITE", 0)
     rng = np.random.default_rng(1)
     x, y = ndgrad.tensor(rng.standard_normal((64, 96))), ndgrad.tensor(rng.integers(0, 5, 64))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ndgrad.compiler.native import cache
+from ndgrad._src.compiler.native import cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of another kind")
 
@@ -233,7 +233,7 @@ def test_a_second_module_of_the_same_text_comes_from_the_cache(place: Path):
     pytest.importorskip("llvmlite")
     from ctypes import c_int64
 
-    from ndgrad.compiler.native.target import Code
+    from ndgrad._src.compiler.native.target import Code
 
     first = Code(TEXT)
     second = Code(TEXT)
@@ -254,7 +254,7 @@ def test_a_second_module_of_the_same_text_comes_from_the_cache(place: Path):
 
 def test_another_processor_is_another_object(place: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("llvmlite")
-    from ndgrad.compiler.native.target import Code
+    from ndgrad._src.compiler.native.target import Code
 
     Code(TEXT)
     monkeypatch.setenv("NDGRAD_COMPILE_CPU", "generic")
@@ -265,7 +265,7 @@ def test_a_read_only_home_works_without_the_cache(tmp_path: Path, monkeypatch: p
     pytest.importorskip("llvmlite")
     from ctypes import c_int64
 
-    from ndgrad.compiler.native.target import Code
+    from ndgrad._src.compiler.native.target import Code
 
     monkeypatch.delenv("NDGRAD_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -280,7 +280,7 @@ def test_an_object_that_cannot_be_linked_is_compiled_anew(place: Path):
     pytest.importorskip("llvmlite")
     from ctypes import c_int64
 
-    from ndgrad.compiler.native.target import Code
+    from ndgrad._src.compiler.native.target import Code
 
     code = Code(TEXT)
     cache.store(code.key, Code("define i64 @g() {\n  ret i64 1\n}\n").object)  # whole, ours, and of something else

@@ -26,12 +26,23 @@ pytest.importorskip("llvmlite")
 
 import ndgrad
 from ndgrad import Tensor
-from ndgrad.autograd.variable import requires_grad
-from ndgrad.autograd.versions import InferenceStorage
-from ndgrad.compiler.native import calls, layout, target
-from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, PythonEntry, Returned, Same, Scratch, Specialisation, Wrapping
-from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Is, Keys, Length, NumberAt, Place
-from ndgrad.compiler.native.tensor_guards import TensorAt
+from ndgrad._src.core.variable import requires_grad
+from ndgrad._src.core.versions import InferenceStorage
+from ndgrad._src.compiler.native import calls, layout, target
+from ndgrad._src.compiler.native.calls import (
+    MISS,
+    Fresh,
+    Guard,
+    NativeEntry,
+    PythonEntry,
+    Returned,
+    Same,
+    Scratch,
+    Specialisation,
+    Wrapping,
+)
+from ndgrad._src.compiler.native.guards import Apart, ArrayAt, Equal, Is, Keys, Length, NumberAt, Place
+from ndgrad._src.compiler.native.tensor_guards import TensorAt
 
 native = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))
 
@@ -359,7 +370,7 @@ def test_a_context_variable_with_a_default(fits: Callable[..., bool]):
 
 
 def test_grad_mode_is_a_place(fits: Callable[..., bool]):
-    from ndgrad.autograd import modes
+    from ndgrad._src.core import modes
 
     enabled = Is(Place(context=modes._variable).slot(modes.Scope, "modes").slot(modes.Modes, "grad_enabled"), True)
     idle = Length(Place(object=modes.process).slot(modes.Process, "busy"), 0)
@@ -370,7 +381,7 @@ def test_grad_mode_is_a_place(fits: Callable[..., bool]):
 
 
 def test_a_leaf_is_told_from_a_constant_and_from_a_result(fits: Callable[..., bool]):
-    from ndgrad.autograd.variable import Meta
+    from ndgrad._src.core.variable import Meta
 
     tensor = Place(argument=0)
     constant = (Is(tensor.slot(Tensor, "_node"), None), Is(tensor.slot(Tensor, "_meta"), None))

@@ -12,10 +12,10 @@ import pytest
 
 import ndgrad
 from ndgrad import nn
-from ndgrad.compiler.native.leaf_gradients import hand_out as native_hand_out
-from ndgrad.compiler.native.target import available
-from ndgrad.compiler.native_call import can_be_native
-from ndgrad.compiler.node import CompiledFunctionBackward
+from ndgrad._src.compiler.native.leaf_gradients import hand_out as native_hand_out
+from ndgrad._src.compiler.native.target import available
+from ndgrad._src.compiler.runtime.native_call import can_be_native
+from ndgrad._src.compiler.runtime.node import CompiledFunctionBackward
 
 pytestmark = pytest.mark.skipif(not (available() and can_be_native()), reason="no native code that may look at objects")
 

@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import ndgrad
-from ndgrad.arrays import threads as allowed
-from ndgrad.compiler.native import pool as pools
-from ndgrad.compiler.native import pool_code, target
+from ndgrad._src.arrays import threads as allowed
+from ndgrad._src.compiler.native import pool as pools
+from ndgrad._src.compiler.native import pool_code, target
 
 #: Work on an array of i64. `count` adds one to the element of its chunk; `slow` takes some microseconds for that, and
 #: counts the chunks of each worker from element 1000 on; `inside` adds one if two workers have one number; `nested`

@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.compiler.native import selftest
-from ndgrad.compiler.native.selftest import difference, problem
-from ndgrad.compiler.native.target import Code
+from ndgrad._src.compiler.native import selftest
+from ndgrad._src.compiler.native.selftest import difference, problem
+from ndgrad._src.compiler.native.target import Code
 
 TWICE = "define double @twice(double %x) {\n  %y = fmul double %x, 2.0\n  ret double %y\n}\n"
 

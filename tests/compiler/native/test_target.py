@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from ndgrad.compiler.native import target
-from ndgrad.compiler.native.ir import Function, Vector, module
+from ndgrad._src.compiler.native import target
+from ndgrad._src.compiler.native.ir import Function, Vector, module
 
 SCALE = """
 define void @scale(ptr %x, double %a, i64 %n) {
@@ -272,7 +272,7 @@ def test_a_child_forked_during_a_compilation_can_compile(monkeypatch: pytest.Mon
 
 def test_importing_the_room_does_not_load_llvmlite():
     program = (
-        "import sys, ndgrad.compiler.native.target, ndgrad.compiler.native.cache; sys.exit('llvmlite' in sys.modules)"
+        "import sys, ndgrad._src.compiler.native.target, ndgrad._src.compiler.native.cache; sys.exit('llvmlite' in sys.modules)"
     )
     subprocess.run(
         [sys.executable, "-c", program],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.compiler.passes.basic_index import after, disjoint, is_whole, places, shape_of, within, written
+from ndgrad._src.compiler.passes.basic_index import after, disjoint, is_whole, places, shape_of, within, written
 
 SLICES = [slice(a, b, s) for a in (None, 0, 1, -2) for b in (None, 3, -1) for s in (None, 2, -1)]
 INDICES: list[Any] = [(i,) for i in (*SLICES, 0, -1, 2)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgrad.compiler.passes.clean import no_arithmetic
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.passes.simplify import no_arithmetic
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import assert_same, becomes
 
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 5e-324, -1e308])

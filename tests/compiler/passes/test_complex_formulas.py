@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.compiler.replay import Replay
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.program.text import parse_program
 
 pytest.importorskip("llvmlite")
 
 import tests.op_programs  # noqa: F401  # which loads all ops
-from ndgrad.compiler.lower.native_program import NativeProgram
-from ndgrad.compiler.lower.steps import Call
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.steps import Call
 
 DTYPES = {"complex64": np.float32, "complex128": np.float64}
 

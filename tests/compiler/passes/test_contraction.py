@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tests.op_programs  # noqa: F401  # which loads all ops
-from ndgrad.compiler.passes.contraction import contractions
+from ndgrad._src.compiler.passes.contraction import contractions
 from tests.compiler.traced import becomes
 
 

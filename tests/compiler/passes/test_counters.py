@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler.passes import simplified, with_loops
-from ndgrad.compiler.passes.counters import counted_rows
+from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes.counters import counted_rows
 from ndgrad.func import fori_loop
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 
@@ -77,7 +77,7 @@ def test_other_numbers_stay_indices(numbers: list[int]) -> None:
       return %5, %7
   return %4, %5
 """
-    from ndgrad.compiler.text import parse_program
+    from ndgrad._src.compiler.program.text import parse_program
 
     found = str(counted_rows(parse_program(text)))
     assert "index_add_zeros" in found

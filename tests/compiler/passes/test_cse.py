@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.compiler.passes.cse import without_repetition
+from ndgrad._src.compiler.passes.cse import without_repetition
 from tests.compiler.traced import becomes
 
 

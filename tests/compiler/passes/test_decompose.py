@@ -10,12 +10,12 @@ import pytest
 
 import ndgrad
 import ndgrad.nn.functional as F
-from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.passes.decompose import composites
-from ndgrad.compiler.passes.decompose import decompose as decomposed
-from ndgrad.compiler.program import Program
-from ndgrad.ops.table import table
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes.decompose import composites
+from ndgrad._src.compiler.passes.decompose import decompose as decomposed
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.ops.table import table
 from tests.compiler.traced import arrays_for, assert_same, run, traced
 from tests.op_programs import SAMPLES, program_of
 

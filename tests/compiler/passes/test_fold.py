@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.passes.broadcast import broadcasting
-from ndgrad.compiler.passes.fold import folding, splat_constants
-from ndgrad.compiler.passes.rewrite import Rules
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.passes.broadcast import broadcasting
+from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
+from ndgrad._src.compiler.passes.rewrite import Rules
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import becomes
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.passes.attention import attention_gradients
-from ndgrad.compiler.passes.halves import narrow
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.replay import Replay
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes.attention import attention_gradients
+from ndgrad._src.compiler.passes.half_precision import narrow
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.replay import Replay
 from tests.compiler.traced import traced
 
 ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.passes import histories, simplified
-from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.passes.parts import read_parts
-from ndgrad.compiler.passes.rewrite import Rules
-from ndgrad.compiler.passes.views import canonical_views
-from ndgrad.compiler.program import Instruction, Program, Value
-from ndgrad.compiler.replay import Replay
-from ndgrad.compiler.trace import infer
+from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.passes import write_histories, simplified
+from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.part_reads import read_parts
+from ndgrad._src.compiler.passes.rewrite import Rules
+from ndgrad._src.compiler.passes.views import canonical_views
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.capture.tracer import infer
 from tests.compiler.traced import becomes
 
 both = Rules(canonical_views, read_parts)
@@ -156,14 +156,14 @@ def test_every_part_has_the_same_bits(block: int) -> None:
 def looked_at(rounds: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many places are compared for a buffer that is written and read in so many rounds."""
     count = 0
-    disjoint = histories.disjoint
+    disjoint = write_histories.disjoint
 
     def counting(*indices: Any) -> bool:
         nonlocal count
         count += 1
         return disjoint(*indices)
 
-    monkeypatch.setattr(histories, "disjoint", counting)
+    monkeypatch.setattr(write_histories, "disjoint", counting)
     x = Value((rounds + 1,), np.dtype("f8"))
     writing = Writing([x])
     u = x

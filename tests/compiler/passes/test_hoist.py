@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad.compiler.passes import simplified, with_loops
-from ndgrad.compiler.passes.hoist import hoisting
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes.hoist_products import hoisting
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 
 

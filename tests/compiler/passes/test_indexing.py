@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgrad.compiler.passes.decompose import decompose
-from ndgrad.compiler.program import Program
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.passes.decompose import decompose
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import run
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler.lower.pointwise import cost_alone
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.passes.neighbours import neighbours_in_place
-from ndgrad.compiler.program import Program
+from ndgrad._src.compiler.lower.pointwise import cost_alone
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes.neighbour_slices import neighbours_in_place
+from ndgrad._src.compiler.program.program import Program
 from tests.compiler.traced import assert_same, becomes, run, traced
 
 
@@ -83,8 +83,8 @@ def test_stencils_are_the_same_to_the_last_bit() -> None:
 
 def test_a_compiled_jacobian_of_neighbours_is_one_large_kernel() -> None:
     pytest.importorskip("llvmlite", reason="native code needs llvmlite")
-    from ndgrad.compiler.lower.group import Kernel
-    from ndgrad.compiler.lower.native_program import NativeProgram
+    from ndgrad._src.compiler.lower.grouping import Kernel
+    from ndgrad._src.compiler.lower.native_program import NativeProgram
 
     x = ndgrad.tensor(np.random.default_rng(1).standard_normal(400))
 

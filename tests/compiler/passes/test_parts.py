@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ndgrad.compiler.passes.parts import read_parts
-from ndgrad.compiler.passes.rewrite import Rules
-from ndgrad.compiler.passes.views import canonical_views
+from ndgrad._src.compiler.passes.part_reads import read_parts
+from ndgrad._src.compiler.passes.rewrite import Rules
+from ndgrad._src.compiler.passes.views import canonical_views
 from tests.compiler.traced import becomes
 
 both = Rules(canonical_views, read_parts)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler.passes import simplified, with_loops
-from ndgrad.compiler.passes.piecewise import put_together
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes.piecewise import put_together
+from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 
 ZEROS = np.array([-0.0, 0.0, 1.0, -1.0])

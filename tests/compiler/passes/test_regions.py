@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.passes.basic_index import common, places, written
-from ndgrad.compiler.passes.regions import in_regions
-from ndgrad.compiler.program import Instruction, Program, Value
-from ndgrad.compiler.replay import Replay
+from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.passes.basic_index import common, places, written
+from ndgrad._src.compiler.passes.regions import in_regions
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.compiler.program.replay import Replay
 
 
 def program_of(name: str, shape: tuple[int, ...], indices: list[Any], dtype: str = "float64") -> Program:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad.compiler.passes import simplified, with_loops
-from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.passes.rounds import shared_rounds
-from ndgrad.compiler.program import Program
+from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.shared_rounds import shared_rounds
+from ndgrad._src.compiler.program.program import Program
 from ndgrad.func import scan
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler.native.target import available
-from ndgrad.compiler.passes.select import selected_branches
-from ndgrad.compiler.text import parse_program
+from ndgrad._src.compiler.native.target import available
+from ndgrad._src.compiler.passes.select_branches import selected_branches
+from ndgrad._src.compiler.program.text import parse_program
 from ndgrad.func import cond, grad, scan
 from tests.compiler.traced import becomes
 

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.compiler import passes
-from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.passes import simplified
-from ndgrad.compiler.passes.broadcast import broadcasting
-from ndgrad.compiler.passes.clean import no_arithmetic
-from ndgrad.compiler.passes.cse import without_repetition
-from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.passes.fold import folding, splat_constants
-from ndgrad.compiler.passes.parts import read_parts
-from ndgrad.compiler.passes.rewrite import Rules, Walk
-from ndgrad.compiler.passes.views import canonical_views
-from ndgrad.compiler.replay import Replay, written_out
-from ndgrad.compiler.text import left_out, parse_program
-from ndgrad.ops.table import table
+from ndgrad._src.compiler import passes
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes.broadcast import broadcasting
+from ndgrad._src.compiler.passes.simplify import no_arithmetic
+from ndgrad._src.compiler.passes.cse import without_repetition
+from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
+from ndgrad._src.compiler.passes.part_reads import read_parts
+from ndgrad._src.compiler.passes.rewrite import Rules, Walk
+from ndgrad._src.compiler.passes.views import canonical_views
+from ndgrad._src.compiler.program.replay import Replay, written_out
+from ndgrad._src.compiler.program.text import left_out, parse_program
+from ndgrad._src.ops.table import table
 from tests.compiler.traced import arrays_for, assert_same, random_function, traced
 from tests.examples import few
 from tests.op_programs import SAMPLES, program_of
@@ -86,7 +86,7 @@ SHARED = {"__init__", "rewrite", "expansion", "basic_index", "periods", "loop_bu
 
 @pytest.mark.parametrize("name", sorted({module.name for module in iter_modules(passes.__path__)} - SHARED))
 def test_every_pass_says_whether_it_is_exact_or_reassociates(name: str) -> None:
-    said = import_module(f"ndgrad.compiler.passes.{name}").__doc__ or ""
+    said = import_module(f"ndgrad._src.compiler.passes.{name}").__doc__ or ""
     assert "xact" in said or "eassociat" in said
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tests.op_programs  # noqa: F401  # which loads all ops
-from ndgrad.compiler.passes.turned import with_turned_products
+from ndgrad._src.compiler.passes.transposed_products import with_turned_products
 from tests.compiler.traced import becomes
 
 

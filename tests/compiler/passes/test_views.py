@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ndgrad.compiler.passes.views import canonical_views
+from ndgrad._src.compiler.passes.views import canonical_views
 from tests.compiler.traced import becomes
 
 NOTHING = "program p(%0: float64[2,3])\n  return %0\n"

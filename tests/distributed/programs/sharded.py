@@ -13,7 +13,7 @@ import ndgrad.distributed as dist
 from ndgrad.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from ndgrad.distributed.tensor.debug import CommDebugMode
 from ndgrad.distributed.tensor.parallel import ColwiseParallel, parallelize_module
-from ndgrad.utils.checkpoint import checkpoint
+from ndgrad._src.checkpoint import checkpoint
 
 
 def _sharded(seed=0, **settings):

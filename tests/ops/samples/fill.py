@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.devices import device
+from ndgrad._src.foundations.devices import device
 from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(21)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad.testing.op_checks import Sample
 
 try:

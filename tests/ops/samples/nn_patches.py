@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from ndgrad.ops.patches import positions
+from ndgrad._src.ops.patches import positions
 from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(14)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.ops.resample import Taps, average_taps, border_taps, cubic_taps, linear_taps, nearest_taps
+from ndgrad._src.ops.resample import Taps, average_taps, border_taps, cubic_taps, linear_taps, nearest_taps
 from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(13)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.ops.window import Geometry, geometry_of
+from ndgrad._src.ops.window import Geometry, geometry_of
 from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.arrays.sparse_pattern import Pattern
+from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.linalg import complex_, real
 

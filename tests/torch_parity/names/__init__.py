@@ -3,7 +3,7 @@
     torch-2.13.txt     name and kind, one a line, as torch 2.13 has them (without a GPU)
     differs.txt        names that are here and differ on purpose: entry of docs/differences.md, names
 
-A name is `same` if it is here and is a thing of the same kind, `differs` if it stands in differs.txt, and `absent` if `ndgrad.absent` has
+A name is `same` if it is here and is a thing of the same kind, `differs` if it stands in differs.txt, and `absent` if `ndgrad._src.foundations.missing_names` has
 the reason. There is no fourth. `python -m tests.torch_parity.names` writes what follows from this: the counts in docs/parity.md, the page
 docs/absent.md, and the table without patterns that nothing fits any more; with `--torch`, the list of names too, from the torch that is
 installed.
@@ -137,7 +137,7 @@ def is_here(name: str) -> bool:
 @functools.cache
 def standing() -> dict[str, str]:
     """Name -> same, differs, absent or unknown."""
-    from ndgrad import absent
+    from ndgrad._src.foundations import missing_names as absent
 
     found = {}
     for name in listed():
@@ -175,7 +175,7 @@ def counts_table() -> str:
 
 def absent_page() -> str:
     """docs/absent.md."""
-    from ndgrad import absent
+    from ndgrad._src.foundations import missing_names as absent
 
     lines = [
         "# What is not here",
@@ -207,7 +207,7 @@ def _listed_names(found: list[str]) -> str:
 
 def stale() -> list[str]:
     """Patterns of the table that no missing name fits."""
-    from ndgrad import absent
+    from ndgrad._src.foundations import missing_names as absent
 
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
     patterns = [p for row in absent.table() for p in row.patterns]
@@ -216,7 +216,7 @@ def stale() -> list[str]:
 
 def prune() -> None:
     """Take patterns that no missing name fits out of the table, and rows that have none left."""
-    from ndgrad import absent
+    from ndgrad._src.foundations import missing_names as absent
 
     gone = set(stale())
     if not gone:
@@ -236,7 +236,7 @@ def prune() -> None:
 
 def idle() -> list[str]:
     """Rows of the table that no missing name fits."""
-    from ndgrad import absent
+    from ndgrad._src.foundations import missing_names as absent
 
     patterns = set(stale())
     return [row.reason for row in absent.table() if patterns.issuperset(row.patterns)]

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad.arrays.library import library_of
-from ndgrad.arrays.placement import CPU, moved
-from ndgrad.arrays.precision import is_inexact
-from ndgrad.autograd.variable import Variable, innermost_array, np_dtype
-from ndgrad.autograd.versions import storage_of
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.placement import CPU, moved
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype
+from ndgrad._src.core.versions import storage_of
 
 Array = np.ndarray[Any, Any]
 

@@ -8,8 +8,8 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from ndgrad.autograd.variable import Variable as _Variable
-from ndgrad.lifting.numbers import isinstance_ as isinstance
+from ndgrad._src.core.variable import Variable as _Variable
+from ndgrad._src.lifting.numbers import isinstance_ as isinstance
 
 dict, list, tuple = _python.dict, _python.list, _python.tuple
 

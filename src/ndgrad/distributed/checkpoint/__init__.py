@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.checkpoint.layout import CheckpointException, Metadata
 from ndgrad.distributed.checkpoint.loading import load, read_metadata
 from ndgrad.distributed.checkpoint.saving import save

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ndgrad._tensor import Tensor
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.distributed.tensor.placements import Shard, chunk_sizes
 

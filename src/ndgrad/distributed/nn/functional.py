@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import ndgrad.api.creation as creation
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.join import cat, stack
+import ndgrad._src.tensor.functions.creation as creation
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.join import cat, stack
 from ndgrad.distributed import ops
 from ndgrad.distributed.collectives import rank_in
 from ndgrad.distributed.groups import ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
 
 if TYPE_CHECKING:
-    from ndgrad._tensor import Tensor
+    from ndgrad._src.tensor.tensor_class import Tensor
 
 __all__ = [
     "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "recv", "reduce",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.optim.optimizer import DistributedOptimizer
 from ndgrad.distributed.optim.zero_redundancy import ZeroRedundancyOptimizer
 

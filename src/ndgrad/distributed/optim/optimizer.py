@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ndgrad._locks import make_lock
-from ndgrad._tensor import Tensor
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import rpc
 from ndgrad.distributed.autograd import get_gradients
 from ndgrad.futures import Future

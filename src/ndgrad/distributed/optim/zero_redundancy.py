@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.grad_mode import no_grad
-from ndgrad.autograd.versions import storage_of
+from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.core.versions import storage_of
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of
 from ndgrad.distributed.objects import _all
 
 if TYPE_CHECKING:
-    from ndgrad._tensor import Tensor
+    from ndgrad._src.tensor.tensor_class import Tensor
     from ndgrad.optim.optimizer import Optimizer
 
 

@@ -7,7 +7,7 @@ model, and how far it was from measurements.
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.planning.costs import Cost, Link, cost
 from ndgrad.distributed.planning.machine import Machine, measure
 from ndgrad.distributed.planning.recording import record

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ndgrad.distributed.planning.costs import NOTHING, Cost, cost
 from ndgrad.distributed.planning.machine import Machine
-from ndgrad.whole_files import replacing
+from ndgrad._src.foundations.atomic_files import replacing
 
 
 class Event(NamedTuple):

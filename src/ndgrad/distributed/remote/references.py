@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Generic, TypeVar
 
-from ndgrad._locks import make_lock
+from ndgrad._src.foundations.locks import make_lock
 from ndgrad.distributed.remote.agent import Agent, WorkerInfo, current_agent
 from ndgrad.distributed.remote.contexts import RANK_BITS
 from ndgrad.futures import Future

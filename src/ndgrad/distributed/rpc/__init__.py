@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.groups import destroy_process_group, init_process_group, is_initialized, world_group
 from ndgrad.distributed.objects import all_gather_object
 from ndgrad.distributed.remote import contexts as _contexts

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndgrad import random as _random  # noqa: F401  # its generator is what all ranks draw from
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api import creation as _creation
-from ndgrad.api import random as _draws
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions import creation as _creation
+from ndgrad._src.tensor.functions import random as _draws
 from ndgrad.distributed.device_mesh import DeviceMesh, init_device_mesh
 from ndgrad.distributed.tensor.dtensor import DTensor, _factory, distribute_module, distribute_tensor, explain
 from ndgrad.distributed.tensor.placements import Partial, Placement, Replicate, Shard

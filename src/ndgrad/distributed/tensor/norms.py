@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.api.data import tensor as make_tensor
+from ndgrad._src.tensor.functions.data import tensor as make_tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.distributed.tensor.placements import REPLICATE, Shard
 from ndgrad.linalg import vector_norm
 
 if TYPE_CHECKING:
-    from ndgrad._tensor import Tensor
+    from ndgrad._src.tensor.tensor_class import Tensor
 
 
 def total_norm(tensors: Sequence[Any], order: float) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 from ndgrad.distributed.tensor import signatures_of_layers, signatures_of_matrices, signatures_of_places  # noqa: F401
 from ndgrad.distributed.tensor.draws import Piece, PieceGenerator, agree_on_state
 from ndgrad.distributed.tensor.placements import (
@@ -31,8 +31,8 @@ from ndgrad.distributed.tensor.placements import (
 )
 from ndgrad.distributed.tensor.redistribution import Step, cost, shared, steps
 from ndgrad.distributed.tensor.signatures import Signature, signature
-from ndgrad.ops.table import Op
-from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad._src.ops.table import Op
+from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 class Plan:

@@ -27,7 +27,7 @@ from ndgrad.distributed.ops import _all_gather, _all_reduce, _host, _reduce_scat
 from ndgrad.distributed.ops import all_to_all as all_to_all_op
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Shard, Spec
-from ndgrad.ops.table import op
+from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload

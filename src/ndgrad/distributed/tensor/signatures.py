@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad.ops.table import RANDOM, VARIABLE, Op, RulesOfOps
+from ndgrad._src.ops.table import RANDOM, VARIABLE, Op, RulesOfOps
 
 Shape = tuple[int, ...]
 #: One per dimension; None is a dimension that must be whole.

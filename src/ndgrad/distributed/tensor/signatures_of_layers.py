@@ -18,7 +18,7 @@ from ndgrad.distributed.tensor.signatures import (
     normalised_labels,
     signature_rule,
 )
-from ndgrad.ops.table import Op
+from ndgrad._src.ops.table import Op
 
 
 def _with_local_shape(op: Op, name: str) -> Any:

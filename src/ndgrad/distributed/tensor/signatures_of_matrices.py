@@ -19,7 +19,7 @@ from ndgrad.distributed.tensor.signatures import (
     linear_in,
     signature_rule,
 )
-from ndgrad.ops.table import Op
+from ndgrad._src.ops.table import Op
 
 #: op -> the dimensions of one problem, argument by argument.
 CORES: dict[str, tuple[int, ...]] = {

@@ -20,7 +20,7 @@ from ndgrad.distributed.tensor.signatures import (
     linear_in,
     signature_rule,
 )
-from ndgrad.ops.table import Op
+from ndgrad._src.ops.table import Op
 
 _FIRST = (frozenset((0,)),)
 

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ndgrad._tensor import Tensor
-from ndgrad.api.creation import arange, full
-from ndgrad.dtypes import bool_, int32
-from ndgrad.func.transforms import vmap
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.tensor.functions.creation import arange, full
+from ndgrad._src.arrays.dtypes import bool_, int32
+from ndgrad._src.transforms.transforms import vmap
 
 __all__ = [
     "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention",

@@ -8,9 +8,9 @@ Ops with rules of their own are in ndgrad.ops; what is here reads arguments, che
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.api.product import pdist
-from ndgrad.api.public import publish_namespace as _publish_namespace
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.product import pdist
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 from ndgrad.nn.functional.activation import *
 from ndgrad.nn.functional.affine import *
 from ndgrad.nn.functional.alignment import *

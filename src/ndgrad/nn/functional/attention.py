@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.arrays.native import attention_kernels
-from ndgrad.arrays.precision import FLOATING
-from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.stake import as_number
-from ndgrad.autograd.variable import np_dtype
+from ndgrad._src.arrays.native_kernels import attention_kernels
+from ndgrad._src.arrays.precision import FLOATING
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.variable import np_dtype
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.regularization import dropout
-from ndgrad.ops import attention as attention_ops
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.ops import attention as attention_ops
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Sizes, Tensor

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
-from ndgrad.ops import convolution as convolution_ops
-from ndgrad.ops import patches
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.ops import convolution as convolution_ops
+from ndgrad._src.ops import patches
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor

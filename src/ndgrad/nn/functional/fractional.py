@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ndgrad.autograd.variable import np_dtype, shape_of
+from ndgrad._src.core.variable import np_dtype, shape_of
 from ndgrad.nn.functional.noise import uniform_like
 from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
-from ndgrad.ops import pooling as pooling_ops
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.ops import pooling as pooling_ops
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Tensor

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.grad_mode import no_grad
-from ndgrad.autograd.inplace import write
-from ndgrad.autograd.stake import as_number
-from ndgrad.autograd.variable import beside, np_dtype
-from ndgrad.ops import slices
-from ndgrad.ops.vocabulary import tensor_ops as ops
-from ndgrad.storage import checkable
+from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.ops import slices
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:
     import numpy.typing as npt

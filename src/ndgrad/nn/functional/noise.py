@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from ndgrad.arrays.library import is_on_device, library_of
-from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.variable import wrap
-from ndgrad.ops import random
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.arrays.library import is_on_device, library_of
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.variable import wrap
+from ndgrad._src.ops import random
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

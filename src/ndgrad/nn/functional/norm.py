@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ndgrad.arrays.precision import finfo, is_floating
-from ndgrad.autograd.grad_mode import no_grad
-from ndgrad.autograd.inplace import write
-from ndgrad.autograd.variable import np_dtype
-from ndgrad.ops import normalization, padding, pooling  # noqa: F401
-from ndgrad.ops.fill import copy
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.arrays.precision import finfo, is_floating
+from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import normalization, padding, pooling  # noqa: F401
+from ndgrad._src.ops.fill import copy
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ndgrad.ops.padding import constant_pad_nd
-from ndgrad.ops.resample import border_taps, resample
+from ndgrad._src.ops.padding import constant_pad_nd
+from ndgrad._src.ops.resample import border_taps, resample
 
 if TYPE_CHECKING:
     from ndgrad._typing import Number, Sizes, Tensor

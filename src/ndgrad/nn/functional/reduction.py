@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgrad.autograd.stake import as_number
+from ndgrad._src.core.detach_checks import as_number
 from ndgrad.nn.functional.reduction import read_reduction, reduced
-from ndgrad.ops import loss as loss_ops
-from ndgrad.ops.vocabulary import tensor_ops as ops
-from ndgrad.storage import checkable
+from ndgrad._src.ops import loss as loss_ops
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -6,9 +6,9 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
-from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.variable import shape_of
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.variable import shape_of
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor

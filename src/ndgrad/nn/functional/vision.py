@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_floating
-from ndgrad.autograd.variable import beside, np_dtype
-from ndgrad.ops import resample as resample_ops
-from ndgrad.ops.resample import Taps
-from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.arrays.precision import is_floating
+from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.ops import resample as resample_ops
+from ndgrad._src.ops.resample import Taps
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor

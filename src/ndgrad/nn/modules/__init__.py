@@ -9,7 +9,7 @@ The files carry the names they have in torch where programs import from them
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.nn.modules import utils as utils
 from ndgrad.nn.modules.activation import *
 from ndgrad.nn.modules.adaptive import *

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 from ndgrad.nn.modules.module import Module, indented
 from ndgrad.nn.parameter import Parameter, is_lazy
 

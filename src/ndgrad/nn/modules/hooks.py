@@ -15,13 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from ndgrad.autograd.function import Function
-from ndgrad.autograd.hooks import RemovableHandle
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad._src.custom_functions.function import Function
+from ndgrad._src.core.hooks import RemovableHandle
+from ndgrad._src.core.modes import thread
+from ndgrad._src.core.variable import Variable, requires_grad
 
 if TYPE_CHECKING:
-    from ndgrad.autograd.node import Node
+    from ndgrad._src.core.node import Node
     from ndgrad.nn.modules.module import Module
 
 Hook = Callable[..., Any]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from ndgrad.dtypes import dtype
+    from ndgrad._src.arrays.dtypes import dtype
 
 __all__ = ["LinearCrossEntropyOptions"]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ndgrad import dtypes
-from ndgrad.api.convert import _read_to, converted
-from ndgrad.api.creation import empty, empty_like
-from ndgrad.autograd.grad_mode import no_grad
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.tensor.functions.convert import _read_to, converted
+from ndgrad._src.tensor.functions.creation import empty, empty_like
+from ndgrad._src.core.grad_mode import no_grad
 from ndgrad.nn.modules.hooks import (
     Hooked,
     register_module_backward_hook,
@@ -121,7 +121,7 @@ class Module(Hooked, Stateful, Registry):
         >>> layer(ndgrad.tensor([-1.0, 1.0]))
         tensor([0., 1.])
         """
-        from ndgrad.compiler.entry import compile  # which knows modules
+        from ndgrad._src.compiler.runtime.entry import compile  # which knows modules
 
         compiled = compile(self._call_impl, *args, **kwargs)
         # `disable=True`, or a backend that compiles nothing, leaves the method as it is

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ndgrad.autograd.hooks import RemovableHandle
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.hooks import RemovableHandle
+from ndgrad._src.core.variable import Variable
 from ndgrad.nn.parameter import Buffer, Parameter, is_lazy
 
 if TYPE_CHECKING:

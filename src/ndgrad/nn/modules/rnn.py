@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ndgrad.api.creation import zeros
-from ndgrad.api.join import cat, stack
+from ndgrad._src.tensor.functions.creation import zeros
+from ndgrad._src.tensor.functions.join import cat, stack
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter

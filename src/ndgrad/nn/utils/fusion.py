@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndgrad.api.creation import ones_like, zeros_like
+from ndgrad._src.tensor.functions.creation import ones_like, zeros_like
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 from ndgrad.nn.modules.conv import _ConvNd
 from ndgrad.nn.modules.linear import Linear

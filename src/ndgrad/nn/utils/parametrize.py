@@ -13,8 +13,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ndgrad.autograd.grad_mode import enable_grad, no_grad
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.grad_mode import enable_grad, no_grad
+from ndgrad._src.core.variable import Variable
 from ndgrad.nn.modules.container import ModuleDict, ModuleList
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import Parameter

@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ndgrad.api.creation import ones_like, zeros_like
-from ndgrad.api.data import tensor
-from ndgrad.api.join import cat
-from ndgrad.api.random import rand, rand_like
+from ndgrad._src.tensor.functions.creation import ones_like, zeros_like
+from ndgrad._src.tensor.functions.data import tensor
+from ndgrad._src.tensor.functions.join import cat
+from ndgrad._src.tensor.functions.random import rand, rand_like
 from ndgrad.nn.modules.module import Module
 
 if TYPE_CHECKING:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ndgrad.func.modules import functional_call
+from ndgrad.nn.utils.functional_call import functional_call
 
 __all__ = ["functional_call"]

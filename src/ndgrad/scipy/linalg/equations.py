@@ -8,8 +8,8 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import operands
-from ndgrad.ops import matrix_equation
-from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad._src.ops import matrix_equation
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.linalg.systems import adjoint, square
 

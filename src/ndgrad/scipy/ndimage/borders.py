@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.autograd.stake import at_stake
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, constant, deliver, many_axes
 from ndgrad.scipy._without_rules import without_tensors

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.autograd.variable import Variable
+from ndgrad._src.core.variable import Variable
 from ndgrad.numpy.coercion import one_axis, values_of
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.ndimage.borders import of_images, sequence, total

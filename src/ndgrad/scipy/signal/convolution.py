@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 import ndgrad.numpy as np
-from ndgrad.autograd.variable import np_dtype
+from ndgrad._src.core.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, operands
-from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.fft import next_fast_len
 from ndgrad.scipy.signal.filters import lfilter

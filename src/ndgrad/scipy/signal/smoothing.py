@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.autograd.variable import np_dtype
+from ndgrad._src.core.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, one_axis
 from ndgrad.scipy import ndimage
 from ndgrad.scipy._without_rules import floating

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import constant, one_axis, operands
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.filters import _extended

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import ndgrad.numpy as np
-from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import beyond, floating, public_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.arrays.sparse_pattern import Pattern
+from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad.numpy.coercion import operands
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, coo_array, csc_array, csr_array, is_scipys

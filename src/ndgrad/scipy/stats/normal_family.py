@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.arrays.special.shape_derivatives import TAIL_NODES as tail_nodes
-from ndgrad.arrays.special.shape_derivatives import TAIL_WEIGHTS as tail_weights
+from ndgrad._src.arrays.special.shape_derivatives import TAIL_NODES as tail_nodes
+from ndgrad._src.arrays.special.shape_derivatives import TAIL_WEIGHTS as tail_weights
 from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, one_less_exp, xlogy
 
 if TYPE_CHECKING:

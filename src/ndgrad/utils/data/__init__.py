@@ -6,7 +6,7 @@ A dataset gives samples, a sampler says which and in what order, a collate funct
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.utils.data.collate import default_collate, default_convert
 from ndgrad.utils.data.dataset import (
     ChainDataset,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ndgrad.generator import Generator, default_generator
+from ndgrad._src.arrays.generator import Generator, default_generator
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

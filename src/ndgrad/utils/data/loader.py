@@ -20,7 +20,7 @@ from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, TypeVar
 
-from ndgrad.generator import Generator, default_generator
+from ndgrad._src.arrays.generator import Generator, default_generator
 from ndgrad.utils.data.collate import default_collate, default_convert
 from ndgrad.utils.data.dataset import IterableDataset
 from ndgrad.utils.data.fetch import END, Fetch

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ndgrad.generator import Generator, default_generator
+from ndgrad._src.arrays.generator import Generator, default_generator
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.generator import manual_seed
+from ndgrad._src.arrays.generator import manual_seed
 from ndgrad.utils.data.fetch import Fetch
 from ndgrad.utils.data.transport import pack
 
@@ -106,7 +106,9 @@ def run(setup: Setup, connection: Connection, parent: int) -> None:
     """The loop of a worker: `(number, task)` is answered by `(number, message)`, an Epoch by nothing."""
     global _info
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers
-    from ndgrad.api.describe import set_num_threads  # a child of spawn loads it here, and not to import this file
+    from ndgrad._src.tensor.functions.describe import (
+        set_num_threads,
+    )  # a child of spawn loads it here, and not to import this file
 
     set_num_threads(1)
     fetch: Fetch | None = None

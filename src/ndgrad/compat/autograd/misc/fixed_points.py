@@ -7,7 +7,7 @@ from typing import Any
 
 from ndgrad import implicit
 from ndgrad.compat.autograd.boxes import as_tensors, is_box, plain
-from ndgrad.pytree import tree_leaves, tree_map
+from ndgrad._src.foundations.pytree import tree_leaves, tree_map
 
 
 def fixed_point(

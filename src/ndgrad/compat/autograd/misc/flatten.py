@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 
 def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:

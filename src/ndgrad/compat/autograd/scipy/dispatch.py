@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-from ndgrad.autograd.modes import thread
+from ndgrad._src.core.modes import thread
 from ndgrad.numpy.coercion import holds_tensors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.tensor.experimental.context_parallel import context_parallel, context_parallel_unshard
 from ndgrad.distributed.tensor.experimental.ring_attention import ring_attention
 

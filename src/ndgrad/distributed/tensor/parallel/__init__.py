@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.tensor.parallel.loss import loss_parallel
 from ndgrad.distributed.tensor.parallel.parallelize import parallelize_module
 from ndgrad.distributed.tensor.parallel.styles import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ndgrad.api.elementwise import where
+from ndgrad._src.tensor.functions.elementwise import where
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.distributed.tensor.placements import REPLICATE

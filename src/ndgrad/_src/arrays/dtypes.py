@@ -1,0 +1,571 @@
+"""Element types: torch's dtype objects, each standing for one NumPy dtype.
+
+The constraint that shaped this file: one object has to please two readers. To someone who knows torch it is
+`ndgrad.float64`, a named singleton with `is_floating_point` and friends; to NumPy it *is*
+`np.dtype('float64')`: it compares equal to it, hashes like it, and goes wherever NumPy takes a dtype.
+
+Names that would hide a builtin (`bool`, `float`, `int`) live in `ALIASES` and are served by the module's
+`__getattr__`, so that the code below can still say `bool`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ndgrad._src.foundations import package_name
+from ndgrad._src.arrays import precision
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+# Inside the class body the name `dtype` is the attribute NumPy looks for; annotations there use this one.
+DType: TypeAlias = "dtype"
+DTypeLike: TypeAlias = "npt.DTypeLike | dtype"
+
+__all__ = [
+    "ALIASES",
+    "DTypeLike",
+    "as_dtype",
+    "as_numpy_dtype",
+    "bfloat16",
+    "bool_",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "dtype",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_complex_dtype",
+    "get_default_dtype",
+    "iinfo",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "promote_types",
+    "result_type",
+    "set_default_dtype",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+# Promotion compares kinds first and widths second; a dtype's category is the index of its kind.
+_BOOL, _INTEGER, _FLOATING, _COMPLEX = range(4)
+
+
+# ----- the dtype object -------------------------------------------------------------------------------------
+
+
+class dtype:
+    """The element type of a tensor; one singleton per type, such as `ndgrad.float32`.
+
+    >>> float32.is_floating_point, float32.itemsize, float32.to_complex()
+    (True, 4, ndgrad.complex64)
+    >>> np.zeros(2, dtype=float32).dtype == float32
+    True
+    >>> dtype("int8") is int8
+    True
+    """
+
+    __slots__ = (
+        "_category",
+        "_hash",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+    )
+
+    name: str
+    numpy: np.dtype[Any]
+    itemsize: int
+    is_floating_point: bool
+    is_complex: bool
+    is_signed: bool
+    _category: int
+    _hash: int
+
+    def __new__(cls, x: DTypeLike) -> DType:
+        return as_dtype(x)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype, under the name by which NumPy recognises a dtype in a foreign object.
+
+        >>> import ndgrad
+        >>> ndgrad.float32.dtype
+        dtype('float32')
+        """
+        return self.numpy
+
+    @property
+    def char(self) -> str:
+        """The letter by which NumPy names the type, as on its own dtypes.
+
+        >>> import ndgrad
+        >>> ndgrad.float32.char
+        'f'
+        """
+        return self.numpy.char
+
+    def to_real(self) -> DType:
+        """The type of this type's real part: itself, unless it is complex.
+
+        >>> import ndgrad
+        >>> ndgrad.complex64.to_real()
+        ndgrad.float32
+        """
+        return _REAL_OF.get(self.name, self)
+
+    def to_complex(self) -> DType:
+        """The complex type whose parts hold this type; half precision widens to complex64.
+
+        >>> import ndgrad
+        >>> ndgrad.float16.to_complex()
+        ndgrad.complex64
+        """
+        found = _COMPLEX_OF.get(self.name)
+        if found is None:
+            raise RuntimeError(
+                f"{self!r} has no complex counterpart for to_complex(). "
+                "Only floating-point types have one: convert to a floating-point type first. [nd-dtype]"
+            )
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
+        # np.dtype would go on to compare itself with arrays and with None, which it reads as float64.
+        if not isinstance(other, (np.dtype, type, str)):
+            return NotImplemented
+        if self is bfloat16 and sys.modules.get("ml_dtypes") is None:
+            return other == self.name
+        return bool(self.numpy == other)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"{package_name.package}.{self.name}"
+
+    def __reduce__(self) -> str:
+        # A string names an attribute of this module: pickle, copy and deepcopy all give back the singleton.
+        return self.name
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, attribute: str) -> Any:
+            # Reached only for a slot that is still empty. bfloat16 alone has such slots: the object exists
+            # without ml_dtypes, so that `x.dtype in (float16, bfloat16)` can be written anywhere, and needs
+            # it only for data.
+            if attribute == "numpy":
+                self.numpy = _load_bfloat16()
+                return self.numpy
+            if attribute == "_hash":
+                try:
+                    self._hash = hash(self.numpy)
+                except ImportError:
+                    self._hash = hash(self.name)
+                return self._hash
+            if attribute == "char":  # generated code takes a payload for an array until the forward function complains
+                return self.numpy.char
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {attribute!r}")
+
+
+def _make(name: str, category: int, *, itemsize: int | None = None) -> dtype:
+    made = object.__new__(dtype)
+    made.name = name
+    made._category = category
+    made.is_floating_point = category == _FLOATING
+    made.is_complex = category == _COMPLEX
+    made.is_signed = category >= _INTEGER and not name.startswith("uint")
+    if itemsize is None:
+        made.numpy = np.dtype(name)
+        made.itemsize = made.numpy.itemsize
+        made._hash = hash(made.numpy)
+    else:
+        made.itemsize = itemsize
+    return made
+
+
+def _load_bfloat16() -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise ImportError(
+            "ndgrad.bfloat16 needs the package ml_dtypes, which could not be imported: NumPy itself lacks the type. "
+            "Install it with `pip install ndgrad[bfloat16]`, or use "
+            "ndgrad.float16 or ndgrad.float32. [nd-install]"
+        ) from error
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+bool_ = _make("bool", _BOOL)
+uint8 = _make("uint8", _INTEGER)
+uint16 = _make("uint16", _INTEGER)
+uint32 = _make("uint32", _INTEGER)
+uint64 = _make("uint64", _INTEGER)
+int8 = _make("int8", _INTEGER)
+int16 = _make("int16", _INTEGER)
+int32 = _make("int32", _INTEGER)
+int64 = _make("int64", _INTEGER)
+float16 = _make("float16", _FLOATING)
+bfloat16 = _make("bfloat16", _FLOATING, itemsize=2)
+float32 = _make("float32", _FLOATING)
+float64 = _make("float64", _FLOATING)
+complex64 = _make("complex64", _COMPLEX)
+complex128 = _make("complex128", _COMPLEX)
+
+ALIASES: dict[str, dtype] = {
+    "bool": bool_,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "cfloat": complex64,
+    "cdouble": complex128,
+}
+"""torch's other names for the types, where `float` and `int` are the 32-bit ones."""
+
+_BY_NAME: dict[str, dtype] = {
+    d.name: d
+    for d in (
+        bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
+        float16, bfloat16, float32, float64, complex64, complex128,
+    )
+}  # fmt: skip
+_BY_KIND_AND_SIZE = {(d.numpy.kind, d.itemsize): d for d in _BY_NAME.values() if d is not bfloat16}
+#: Identity of NumPy's own dtype object -> dtype. There is one such object per type, and it lives as long as NumPy.
+BY_IDENTITY: dict[int, dtype] = {id(d.numpy): d for d in _BY_NAME.values() if d is not bfloat16}
+_REAL_OF = {"complex64": float32, "complex128": float64}
+_COMPLEX_OF = {
+    "float16": complex64,
+    "bfloat16": complex64,
+    "float32": complex64,
+    "float64": complex128,
+    "complex64": complex64,
+    "complex128": complex128,
+}
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> dtype:
+        try:
+            return ALIASES[name]
+        except KeyError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+# ----- conversion from what people write --------------------------------------------------------------------
+
+# Filled by _resolve, one entry for each spelling met. The second keeps the byte order, the first forgets it.
+_dtype_of: dict[Any, dtype] = {}
+_numpy_dtype_of: dict[Any, np.dtype[Any]] = {}
+
+
+def as_dtype(x: DTypeLike) -> dtype:
+    """The ndgrad dtype meant by a NumPy dtype, a Python type, a name, or another library's dtype object.
+
+    Plain names and Python types mean what they mean to NumPy (`float` is float64); names with a prefix mean
+    what they mean to torch (`"torch.float"` is float32).
+
+    >>> as_dtype(float), as_dtype("f4"), as_dtype(np.dtype(">i2"))
+    (ndgrad.float64, ndgrad.float32, ndgrad.int16)
+    """
+    if type(x) is dtype:
+        return x
+    try:
+        return _dtype_of[x]
+    except (KeyError, TypeError):
+        return _resolve(x)[0]
+
+
+def as_numpy_dtype(x: DTypeLike) -> np.dtype[Any]:
+    """The NumPy dtype meant by `x`, byte order included.
+
+    >>> as_numpy_dtype(float32), as_numpy_dtype(">f8")
+    (dtype('float32'), dtype('>f8'))
+    """
+    if type(x) is dtype:
+        return x.numpy
+    try:
+        return _numpy_dtype_of[x]
+    except (KeyError, TypeError):
+        return _resolve(x)[1]
+
+
+def _resolve(x: Any) -> tuple[dtype, np.dtype[Any]]:
+    found, as_numpy = _named(x), None
+    if found is not None:
+        as_numpy = found.numpy
+    elif x is not None:
+        try:
+            as_numpy = np.dtype(x)
+        except (TypeError, ValueError):
+            pass
+        else:
+            if as_numpy.name == "bfloat16":
+                found = bfloat16
+            else:
+                found = _BY_KIND_AND_SIZE.get((as_numpy.kind, as_numpy.itemsize))
+    if found is None or as_numpy is None:
+        raise TypeError(
+            f"{x!r} is not an element type that ndgrad has. "
+            f"Use one of {', '.join(_BY_NAME)}, by name, as ndgrad.<name> or as the NumPy dtype. [nd-dtype]"
+        )
+    if isinstance(x, (str, type, np.dtype)):
+        _dtype_of[x] = found
+        _numpy_dtype_of[x] = as_numpy
+    return found, as_numpy
+
+
+def _named(x: Any) -> dtype | None:
+    """What a name with a prefix, or an object that prints as one (torch.float32), stands for."""
+    if not isinstance(x, str):
+        if type(x).__name__ != "dtype":
+            return None
+        x = str(x)
+    elif x == "bfloat16":
+        return bfloat16
+    library, _, name = x.partition(".")
+    if library not in ("torch", "ndgrad"):
+        return None
+    return _BY_NAME.get(name) or ALIASES.get(name)
+
+
+# ----- the default ------------------------------------------------------------------------------------------
+
+_default_dtype = float32
+_default_complex_dtype = complex64
+
+
+def get_default_dtype() -> dtype:
+    """The type given to Python floats that become tensors; float32 unless set otherwise. NumPy's face
+    has NumPy's float64 always.
+
+    >>> import ndgrad
+    >>> ndgrad.get_default_dtype()
+    ndgrad.float32
+    """
+    return _default_dtype
+
+
+def get_default_complex_dtype() -> dtype:
+    """The type given to Python complex numbers that become tensors; follows the default dtype.
+
+    >>> get_default_complex_dtype()
+    ndgrad.complex64
+    """
+    return _default_complex_dtype
+
+
+def set_default_dtype(d: DTypeLike) -> None:
+    """Set, for the whole process, the type given to Python floats that become tensors.
+
+    >>> set_default_dtype(float64)
+    >>> get_default_dtype(), get_default_complex_dtype()
+    (ndgrad.float64, ndgrad.complex128)
+    >>> set_default_dtype(float32)
+    """
+    global _default_dtype, _default_complex_dtype
+    new = as_dtype(d)
+    if not new.is_floating_point:
+        raise TypeError(
+            f"the default dtype cannot be {new!r}, as given to set_default_dtype(): it is the type of Python "
+            "floats. Pass a floating-point type; the default complex type follows it. [nd-dtype]"
+        )
+    _default_dtype, _default_complex_dtype = new, new.to_complex()
+
+
+# ----- promotion --------------------------------------------------------------------------------------------
+
+
+def promote_types(a: DTypeLike, b: DTypeLike) -> dtype:
+    """The type of results of both, by torch's rule: the higher kind decides (bool, integers, floats, complex numbers),
+    and the width of lower ones does not count. (On NumPy's face, `ndgrad.numpy.promote_types` is NumPy's.)
+
+    >>> promote_types(int64, float32), promote_types(int8, uint8), promote_types(complex64, float64)
+    (ndgrad.float32, ndgrad.int16, ndgrad.complex128)
+    """
+    return _promote(as_dtype(a), as_dtype(b))
+
+
+_promoted: dict[tuple[str, str], dtype] = {}
+
+
+def _promote(a: dtype, b: dtype) -> dtype:
+    # By name: the hash of a string is kept in it, that of a dtype costs a call.
+    found = _promoted.get((a.name, b.name))
+    if found is None:
+        found = _promoted[a.name, b.name] = _find_promoted(a, b)
+    return found
+
+
+def _find_promoted(a: dtype, b: dtype) -> dtype:
+    low, high = (a, b) if a._category <= b._category else (b, a)
+    if low is high:
+        return high
+    if low._category < high._category:
+        if low._category < _FLOATING:
+            return high
+        return complex128 if float64 in (low, high.to_real()) else high  # a real and a complex type
+    if bfloat16 in (a, b):  # which NumPy does not know
+        return float64 if float64 in (a, b) else float32
+    return as_dtype(np.promote_types(a.numpy, b.numpy))
+
+
+def result_type(*operands: Any) -> dtype:
+    """The type of a result computed from tensors, arrays, dtypes and Python numbers, by torch's rule.
+
+    Tensors with dimensions decide; tensors without any, and after them Python numbers, count only if they are of a
+    higher kind, a Python number then as the default dtype.
+
+    >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(1, 2.5)
+    (ndgrad.float32, ndgrad.float32, ndgrad.float32)
+    >>> result_type(np.ones(2, "f4"), np.array(2.0), 2j)
+    ndgrad.complex64
+    """
+    if not operands:
+        raise TypeError(
+            "result_type() was given nothing to combine. Pass at least one tensor, dtype or number. [nd-too-few]"
+        )
+    ranks: list[dtype | None] = [None, None, None]
+    for operand in operands:
+        if isinstance(operand, (bool, int, float, complex, np.generic)):
+            rank, found = 2, type_of_number(operand)
+        elif hasattr(operand, "ndim") and not isinstance(operand, (type, dtype, np.dtype)):
+            rank, found = int(operand.ndim == 0), as_dtype(operand.dtype)
+        else:
+            rank, found = 0, as_dtype(operand)
+        before = ranks[rank]
+        ranks[rank] = found if before is None else _promote(before, found)
+    result = combined(*ranks)
+    assert result is not None
+    return result
+
+
+def combined(tensors: dtype | None, scalars: dtype | None, numbers: dtype | None) -> dtype | None:
+    """The type of a result, from those of tensors with dimensions, of tensors without and of Python numbers,
+    as far as there are any."""
+    return _over(tensors, _over(scalars, numbers))
+
+
+def _over(high: dtype | None, low: dtype | None) -> dtype | None:
+    """The type of a result of operands that decide and of others, which count if they are of a higher kind."""
+    if high is None or low is None or low._category <= high._category:
+        return low if high is None else high
+    return high.to_complex() if high._category == _FLOATING else low
+
+
+def type_of_number(number: complex | np.generic) -> dtype:
+    """The type that a Python number, or a scalar of NumPy's, counts as."""
+    kind = (
+        _KINDS_OF_SCALARS[number.dtype.kind] if isinstance(number, np.generic) else _NUMBER_KINDS[_plain_type(number)]
+    )
+    return (bool_, int64, _default_dtype, _default_complex_dtype)[kind]
+
+
+def _plain_type(number: Any) -> type:
+    return next(kind for kind in (bool, int, float, complex) if isinstance(number, kind))
+
+
+_KINDS_OF_SCALARS = {"b": _BOOL, "i": _INTEGER, "u": _INTEGER, "f": _FLOATING, "V": _FLOATING, "c": _COMPLEX}
+_NUMBER_KINDS: dict[type, int] = {bool: _BOOL, int: _INTEGER, float: _FLOATING, complex: _COMPLEX}
+
+
+def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
+    """Whether a result of type `from_` may be stored as `to` by an in-place write: NumPy's "same kind".
+
+    >>> import ndgrad
+    >>> ndgrad.can_cast(ndgrad.float64, ndgrad.float32), ndgrad.can_cast(ndgrad.float32, ndgrad.int64)
+    (True, False)
+    """
+    a, b = as_dtype(from_), as_dtype(to)
+    if bfloat16 in (a, b):
+        return a._category <= b._category
+    return np.can_cast(a.numpy, b.numpy, "same_kind")
+
+
+# ----- limits -----------------------------------------------------------------------------------------------
+
+
+class finfo:
+    """Limits of a floating-point type; of the parts, for a complex one; of the default type, for none.
+
+    >>> finfo(float32)
+    finfo(resolution=1e-06, min=-3.40282e+38, max=3.40282e+38, eps=1.19209e-07, smallest_normal=1.17549e-38, \
+tiny=1.17549e-38, dtype=float32)
+    """
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+
+    def __init__(self, type: DTypeLike | None = None) -> None:
+        real = (_default_dtype if type is None else as_dtype(type)).to_real()
+        if not real.is_floating_point:
+            raise TypeError(
+                f"{real!r} is not a floating-point type, as finfo() needs. Use ndgrad.iinfo for integers. [nd-dtype]"
+            )
+        # which imports ml_dtypes, if need be, with an error that says how to get it
+        limits = precision.finfo(real.numpy)
+        self.bits: int = 8 * real.itemsize
+        self.dtype: str = real.name
+        self.eps = float(limits.eps)
+        self.max = float(limits.max)
+        self.min = float(limits.min)
+        self.smallest_normal = self.tiny = float(limits.tiny)
+        # The power of ten itself, not its rounding to the narrow type that NumPy reports.
+        self.resolution = 10.0 ** -int(limits.precision)
+
+    def __eq__(self, other: object) -> bool:
+        return self.dtype == other.dtype if isinstance(other, finfo) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((finfo, self.dtype))
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        return f"finfo({', '.join(f'{n}={getattr(self, n):g}' for n in names)}, dtype={self.dtype})"
+
+
+class iinfo:
+    """Limits of an integer type.
+
+    >>> iinfo(int8)
+    iinfo(min=-128, max=127, dtype=int8)
+    """
+
+    __slots__ = ("bits", "dtype", "max", "min")
+
+    def __init__(self, type: DTypeLike) -> None:
+        integer = as_dtype(type)
+        if integer._category != _INTEGER:
+            raise TypeError(
+                f"{integer!r} is not an integer type, as iinfo() needs. Use ndgrad.finfo for floating types. [nd-dtype]"
+            )
+        limits = np.iinfo(integer.numpy)
+        self.bits: int = 8 * integer.itemsize
+        self.dtype: str = integer.name
+        self.max = int(limits.max)
+        self.min = int(limits.min)
+
+    def __eq__(self, other: object) -> bool:
+        return self.dtype == other.dtype if isinstance(other, iinfo) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((iinfo, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,173 @@
+"""Elementwise formulas, written down by running them: what a rule does to arrays, as a list that a
+native kernel can be made of.
+
+A rule (`mean * beta + grad * (1 - beta)`) is written once, in operators and methods. Run on arrays it takes a pass and
+a temporary for each step; run once on symbols it leaves a formula, and the kernel made of that takes one pass in all:
+
+    formula = Formula()
+    mean, grad = formula.input(), formula.input()
+    formula.signature([mean * 0.9 + grad * 0.1])
+
+Numbers in a formula are no part of its signature: a kernel is given them when it runs, so that one serves every step of
+an optimizer. What a symbol cannot do raises `NoFormula`, and the rule is run on arrays instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+#: What an operand of a node is: the number of another node, or of a number that is given when a kernel runs.
+NODE, NUMBER = 0, 1
+Reference = tuple[int, int]
+
+
+class Node(NamedTuple):
+    """One op of a formula; an input has the op "". Settings that are floats are numbers of the formula."""
+
+    op: str
+    operands: tuple[Reference, ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()
+    numbers: tuple[tuple[str, int], ...] = ()
+
+
+#: Ops whose results are booleans, and ops that take them.
+_LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_ANSWERS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit", *_LOGIC))
+_ASKING = frozenset(("where", "keep", "masked_fill", *_LOGIC))
+
+
+class Signature(NamedTuple):
+    """All of a formula but its numbers."""
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    numbers: int
+
+
+class NoFormula(Exception):
+    """A rule does what formulas have no word for."""
+
+
+class Formula:
+    """A formula being written down."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.numbers: list[float] = []
+
+    def input(self) -> Symbol:
+        """A symbol for another operand; they are numbered in order."""
+        return self.node(Node(""))
+
+    def node(self, node: Node) -> Symbol:
+        self.nodes.append(node)
+        return Symbol(self, len(self.nodes) - 1)
+
+    def apply(self, op: str, *operands: Any, **settings: Any) -> Symbol:
+        """An op of the table on symbols and numbers."""
+        references: tuple[Reference, ...] = tuple([self._reference(x) for x in operands])
+        if op not in _ASKING:
+            for kind, number in references:
+                if kind == NODE and self.nodes[number].op in _ANSWERS:
+                    raise NoFormula(f"{op} of booleans")
+        if not settings:  # an optimizer's rule is written down anew in each step
+            return self.node(Node(op, references))
+        others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
+        floats = [(name, value) for name, value in settings.items() if value.__class__ is float]
+        numbers = tuple([(name, self._reference(value)[1]) for name, value in floats])
+        return self.node(Node(op, references, others, numbers))
+
+    def _reference(self, x: Any) -> Reference:
+        if x.__class__ is Symbol:
+            return (NODE, x.number)
+        if isinstance(x, (float, int)) and not isinstance(x, bool):
+            self.numbers.append(float(x))
+            return (NUMBER, len(self.numbers) - 1)
+        raise NoFormula(type(x).__name__)
+
+    def signature(self, outputs: Sequence[Symbol]) -> Signature:
+        return Signature(tuple(self.nodes), tuple([s.number for s in outputs]), len(self.numbers))
+
+
+def _binary(op: str, swapped: bool = False) -> Callable[[Symbol, Any], Symbol]:
+    def method(self: Symbol, other: Any) -> Symbol:
+        return self.formula.apply(op, other, self) if swapped else self.formula.apply(op, self, other)
+
+    return method
+
+
+def _unary(op: str) -> Callable[[Symbol], Symbol]:
+    def method(self: Symbol) -> Symbol:
+        return self.formula.apply(op, self)
+
+    return method
+
+
+class Symbol:
+    """An array or a tensor in a formula: what `number` says of its nodes. A write lets it be another one."""
+
+    def __init__(self, formula: Formula, number: int) -> None:
+        self.formula = formula
+        self.number = number
+
+    __add__, __radd__ = _binary("add"), _binary("add", True)
+    __sub__, __rsub__ = _binary("sub"), _binary("sub", True)
+    __mul__, __rmul__ = _binary("mul"), _binary("mul", True)
+    __truediv__, __rtruediv__ = _binary("div"), _binary("div", True)
+    __pow__, __neg__ = _binary("pow"), _unary("neg")
+    __lt__, __le__, __gt__, __ge__ = _binary("lt"), _binary("le"), _binary("gt"), _binary("ge")
+    __and__, __or__, __xor__ = _binary("logical_and"), _binary("logical_or"), _binary("logical_xor")
+    __invert__ = _unary("logical_not")
+    maximum, minimum = _binary("maximum"), _binary("minimum")
+    sqrt, abs, sign = _unary("sqrt"), _unary("abs"), _unary("sign")
+
+    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, as of arrays
+        return self.formula.apply("eq", self, other)
+
+    def __ne__(self, other: object) -> Symbol:  # type: ignore[override]
+        return self.formula.apply("ne", self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def detach(self) -> Symbol:
+        return Symbol(self.formula, self.number)
+
+    clone = detach
+
+    def clamp(self, min: float, max: float) -> Symbol:
+        return self.maximum(min).minimum(max)
+
+    def masked_fill(self, mask: Symbol, value: float) -> Symbol:
+        return self.formula.apply("masked_fill", self, mask, value)
+
+    def add_(self, other: Any) -> Symbol:
+        self.number = (self + other).number
+        return self
+
+    def mul_(self, other: Any) -> Symbol:
+        self.number = (self * other).number
+        return self
+
+    def __bool__(self) -> bool:
+        raise NoFormula("a branch on values")
+
+    def __getattr__(self, name: str) -> Any:
+        raise NoFormula(name)
+
+
+class Words:
+    """The vocabulary of rules (ndgrad._src.ops.vocabulary) on symbols."""
+
+    raw = False
+    owns = False
+
+    def __init__(self, formula: Formula) -> None:
+        self._apply = formula.apply
+
+    def conj(self, x: Any) -> Any:
+        return x
+
+    def __getattr__(self, name: str) -> Any:
+        return functools.partial(self._apply, name.removesuffix("_"))

@@ -1,0 +1,336 @@
+"""Random number generators with torch's interface over NumPy's PCG64.
+
+The constraint that shaped this file: `import ndgrad` must not pay for `numpy.random` (15 ms, a fifth of
+NumPy's own import), so a generator is only a seed until something draws from it. From then on one
+`numpy.random.Generator` serves it for life; seeding and restoring change that object's state in place, so
+code that holds it follows.
+
+Note: generators and fork
+    A forked child starts with its parent's state and so draws the same numbers. That is torch's behaviour
+    too, and is left alone: call `manual_seed` in the child, with a seed of its own. The default generator's
+    locks are held across the fork, so the child never finds them taken by a thread that no longer exists; no
+    such care is taken of a generator of your own from which another thread draws just then.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.arrays import library
+from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.foundations.devices import DeviceLike, device
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ndgrad._typing import Tensor
+
+__all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "seed"]
+
+# The seed of a generator that was never given one: torch's constant, so that initial_seed() agrees.
+_UNSEEDED = 67280421310721
+
+# Mark and version of the layout; seed; state and increment of PCG64, low word first; the half of a 64-bit
+# draw kept for the next 32-bit one, and whether there is one.
+_STATE = struct.Struct("<8sQQQQQIB3x")
+_MARK = b"ndgPCG64"
+_WORD = (1 << 64) - 1
+
+
+class Generator:
+    """A source of random numbers with a state of its own.
+
+    Draw from `.numpy`, NumPy's generator, whose single draws are safe in threads; hold `.lock` around several
+    draws that belong together.
+
+    >>> g = Generator().manual_seed(7)
+    >>> state = g.get_state()
+    >>> first = g.numpy.random()
+    >>> g.set_state(state).numpy.random() == first
+    True
+    """
+
+    __slots__ = ("__weakref__", "_seed", "device", "lock", "numpy")
+
+    def __new__(cls, device: DeviceLike = "cpu") -> Self:
+        made: Any = cls
+        if cls is Generator and _is_gpu(device):
+            from ndgrad._src.arrays.device_generator import DeviceGenerator as made  # a class over this one
+        new: Self = object.__new__(made)
+        return new
+
+    device: device
+    lock: threading.RLock
+    numpy: np.random.Generator
+    _seed: int
+
+    def __init__(self, device: DeviceLike = "cpu") -> None:
+        self.device = _cpu(device)
+        self.lock = make_lock()
+        self._seed = _UNSEEDED
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Reached only while the slot is empty, that is, before the first draw.
+            if name != "numpy":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            with self.lock:
+                try:
+                    return object.__getattribute__(self, "numpy")  # another thread was first
+                except AttributeError:
+                    self.numpy = np.random.Generator(np.random.PCG64(self._seed))
+                    return self.numpy
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from a seed, any integer of 64 bits; negative ones count from 2**64.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator().manual_seed(7)
+        >>> ndgrad.equal(ndgrad.rand(3, generator=g), ndgrad.rand(3, generator=g.manual_seed(7)))
+        True
+        """
+        if not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(
+                f"Generator.manual_seed() got the seed {seed!r}, of type {type(seed).__name__}. Pass an int. [nd-type]"
+            )
+        if not -(1 << 63) <= seed <= _WORD:
+            raise ValueError(
+                f"Generator.manual_seed() got {seed}, which does not fit in 64 bits. "
+                "Pass an integer from -2**63 to 2**64 - 1. [nd-overflow]"
+            )
+        with self.lock:
+            self._start(int(seed))
+        return self
+
+    def _start(self, seed: int) -> None:
+        self._seed = seed & _WORD
+        if self._has_drawn():
+            self._restore(np.random.PCG64(self._seed).state)
+
+    def seed(self) -> int:
+        """Start again from a seed of the operating system's choosing, and return it.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator()
+        >>> g.seed() == g.initial_seed()
+        True
+        """
+        chosen = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(chosen)
+        return chosen
+
+    def initial_seed(self) -> int:
+        """The seed this generator last started from.
+
+        >>> import ndgrad
+        >>> ndgrad.Generator().manual_seed(7).initial_seed()
+        7
+        """
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """The whole state, the initial seed included, as a tensor of bytes.
+
+        >>> import ndgrad
+        >>> ndgrad.Generator().get_state().dtype
+        ndgrad.uint8
+        """
+        made: Tensor = registry.fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
+        return made
+
+    def _packed_state(self) -> bytes:
+        with self.lock:
+            bits = self.numpy.bit_generator
+            with bits.lock:
+                state = bits.state
+            position, increment = state["state"]["state"], state["state"]["inc"]
+            words = position & _WORD, position >> 64, increment & _WORD, increment >> 64
+            return _STATE.pack(_MARK, self._seed, *words, state["uinteger"], state["has_uint32"])
+
+    def set_state(self, new_state: Tensor | npt.ArrayLike) -> Generator:
+        """Continue from a state that `get_state` returned, of this generator or another.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator()
+        >>> state = g.get_state()
+        >>> ndgrad.equal(ndgrad.rand(3, generator=g), ndgrad.rand(3, generator=g.set_state(state)))
+        True
+        """
+        state = np.asarray(new_state)
+        if state.dtype != np.uint8:
+            raise TypeError(
+                f"Generator.set_state() got an array of {state.dtype}, where a state is an array of uint8. "
+                "Pass what get_state() returned. [nd-type]"
+            )
+        return self._go_on_from(self._checked(state.tobytes()))
+
+    def _checked(self, packed: bytes) -> bytes:
+        """The bytes of a state, if they are one."""
+        if len(packed) != _STATE.size or not packed.startswith(_MARK):
+            raise RuntimeError(
+                f"Generator.set_state() got {len(packed)} bytes that are not a state of this generator, "
+                f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
+                "torch generator will not do. [nd-values]"
+            )
+        return packed
+
+    def _go_on_from(self, packed: bytes) -> Generator:
+        _, seed, low, high, inc_low, inc_high, uinteger, has_uint32 = _STATE.unpack(packed)
+        with self.lock:
+            self._seed = seed
+            self._restore(
+                {
+                    "bit_generator": "PCG64",
+                    "state": {"state": high << 64 | low, "inc": inc_high << 64 | inc_low},
+                    "has_uint32": has_uint32,
+                    "uinteger": uinteger,
+                }
+            )
+        return self
+
+    def clone_state(self) -> Generator:
+        """Another generator, which continues from where this one is now.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator()
+        >>> h = g.clone_state()
+        >>> ndgrad.equal(ndgrad.rand(3, generator=g), ndgrad.rand(3, generator=h))
+        True
+        """
+        return _from_state(str(self.device), self._packed_state())
+
+    def _has_drawn(self) -> bool:
+        try:
+            object.__getattribute__(self, "numpy")
+        except AttributeError:
+            return False
+        return True
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        # NumPy's draws hold the bit generator's lock but assigning its state does not: held here, no thread
+        # draws from a state that is half new.
+        bits = self.numpy.bit_generator
+        with bits.lock:
+            bits.state = state
+
+    def __repr__(self) -> str:
+        return f"<ndgrad.Generator device='{self.device}' initial_seed={self._seed}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_state, (str(self.device), self._packed_state())
+
+
+def _is_gpu(d: DeviceLike) -> bool:
+    return d != "cpu" and device(d).type == "cuda"
+
+
+def _cpu(d: DeviceLike) -> device:
+    where = device(d)
+    if where.type != "cpu":
+        raise RuntimeError(
+            f"Generator() cannot be made on {where!r}: generators draw on the CPU or on a GPU ('cuda'). "
+            "Make it with device='cpu' and move the numbers after they are drawn. [nd-device]"
+        )
+    return where
+
+
+def _from_state(where: str, state: bytes) -> Generator:
+    return Generator(where)._go_on_from(state)
+
+
+# ----- the default generator --------------------------------------------------------------------------------
+
+default_generator = Generator()
+"""What random functions draw from when no generator is given; seeded by the operating system."""
+default_generator.seed()
+
+
+def _hold_default() -> None:
+    default_generator.lock.acquire()
+    if default_generator._has_drawn():
+        default_generator.numpy.bit_generator.lock.acquire()
+
+
+def _release_default() -> None:
+    if default_generator._has_drawn():
+        default_generator.numpy.bit_generator.lock.release()
+    default_generator.lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(before=_hold_default, after_in_parent=_release_default, after_in_child=_release_default)
+
+
+#: The default generators of GPUs by their numbers, as far as they have been asked for, and the seed that others will
+#: start from, None for one of the operating system's choosing.
+_of_devices: dict[int, Generator] = {}
+_seed_of_devices: int | None = None
+
+
+def default_on(number: int) -> Generator:
+    """What random functions draw from on a GPU when no generator is given."""
+    found = _of_devices.get(number)
+    if found is None:
+        made = Generator(device("cuda", number))
+        if _seed_of_devices is None:
+            made.seed()
+        else:
+            made.manual_seed(_seed_of_devices)
+        found = _of_devices.setdefault(number, made)  # another thread may have been first
+    return found
+
+
+def defaults_of_devices() -> list[Generator]:
+    """Those of all GPUs, for who keeps states; none as long as there is no array on a GPU."""
+    return [] if library.device_library is None else [default_on(number) for number in range(devices_or_none()[1])]
+
+
+def seed_devices(seed: int) -> None:
+    """Seed the default generators of all GPUs."""
+    global _seed_of_devices
+    _seed_of_devices = seed
+    for generator in list(_of_devices.values()):
+        generator.manual_seed(seed)
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generators, of the CPU and of all GPUs, and return that of the CPU.
+
+    >>> manual_seed(3).initial_seed()
+    3
+    """
+    made = default_generator.manual_seed(int(seed))
+    seed_devices(int(seed))
+    return made
+
+
+def seed() -> int:
+    """Seed the default generators with a number of the operating system's choosing, and return that.
+
+    >>> import ndgrad
+    >>> ndgrad.seed() == ndgrad.initial_seed()
+    True
+    """
+    chosen = default_generator.seed()
+    seed_devices(chosen)
+    return chosen
+
+
+def initial_seed() -> int:
+    """The seed from which the default generator last started.
+
+    >>> import ndgrad
+    >>> generator = ndgrad.manual_seed(3)
+    >>> ndgrad.initial_seed()
+    3
+    """
+    return default_generator.initial_seed()

@@ -1,0 +1,255 @@
+"""What a nested tensor holds: values of all components in one array, and where each component lies in it (a layout,
+which never changes).
+
+A nested tensor of shape (B, *, j, *) has B components, which differ in one size alone, the ragged one. Its values are
+an array without the dimension B, in which the components lie one after another along the ragged dimension:
+
+    components (2, 4) and (3, 4)     shape (2, j1, 4)     values (5, 4)     offsets [0, 2, 5]
+
+Note [Ragged sizes]
+The ragged size is a symbol, `RaggedSize`, which stands for the lengths of all components. Two of them are equal if the
+lengths are: that decides which tensors combine. It is no number: whoever would take it for one gets an error.
+A layout may have holes, rows of the values that belong to no component (`narrow` makes them): they do not change the
+size, and whoever computes packs the values first.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import weakref
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays.integers import as_places
+
+_numbers = itertools.count(1)
+_known: weakref.WeakValueDictionary[bytes, RaggedSize] = weakref.WeakValueDictionary()
+
+
+class RaggedSize:
+    """The size of a ragged dimension: the length of each component, under a name (j1, j2, ...). See Note [Ragged
+    sizes]."""
+
+    __slots__ = ("__dict__", "__weakref__", "factor", "key", "lengths", "number")
+
+    is_ragged = True
+
+    def __init__(self, lengths: Any, factor: int = 1, number: int | None = None) -> None:
+        self.lengths, self.factor = lengths, factor
+        self.key = lengths.tobytes()
+        self.number = next(_numbers) if number is None else number
+
+    def __repr__(self) -> str:
+        return f"j{self.number}" if self.factor == 1 else f"{self.factor}*j{self.number}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RaggedSize):
+            return False
+        return self is other or (self.factor == other.factor and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.factor))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __mul__(self, times: object) -> RaggedSize:
+        if type(times) is not int:
+            return NotImplemented
+        return self if times == 1 else RaggedSize(self.lengths, self.factor * times, self.number)
+
+    __rmul__ = __mul__
+
+    # as torch has it, a ragged size is at least 2 wherever code asks for special cases, and else not to be compared
+
+    def __ge__(self, other: object) -> bool:
+        return self == other or self._at_least(other, ">=")
+
+    def __gt__(self, other: object) -> bool:
+        return self != other and self._at_least(other + 1 if type(other) is int else other, ">")
+
+    def __lt__(self, other: object) -> bool:
+        return self != other and not self._at_least(other, "<")
+
+    def __le__(self, other: object) -> bool:
+        return self == other or not self._at_least(other + 1 if type(other) is int else other, "<=")
+
+    def _at_least(self, other: object, sign: str) -> bool:
+        if type(other) is int and other <= 2:
+            return True
+        raise ValueError(
+            f"{self!r} {sign} {other!r}: relation is indeterminate, since the components have different sizes "
+            f"{self.described()}. Compare the lengths: offsets().diff(). [nd-nested]"
+        )
+
+    def described(self) -> str:
+        """The lengths, in few words."""
+        some = ", ".join(str(n) for n in self.lengths[:8])
+        return f"({some}{', ...' if self.lengths.size > 8 else ''})"
+
+    def __reduce__(self) -> Any:
+        return (ragged_size, (self.lengths,)) if self.factor == 1 else (RaggedSize, (self.lengths, self.factor))
+
+    @functools.cached_property
+    def offsets(self) -> Any:
+        """Where each component begins in packed values, and the end."""
+        return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+
+    @functools.cached_property
+    def components(self) -> Any:
+        """The component that each row of packed values belongs to."""
+        return np.repeat(np.arange(self.lengths.size), as_places(self.lengths))
+
+    @functools.cached_property
+    def positions(self) -> Any:
+        """The place of each row of packed values inside its component."""
+        return np.arange(int(self.offsets[-1])) - np.repeat(self.offsets[:-1], as_places(self.lengths))
+
+    @functools.cached_property
+    def groups(self) -> list[tuple[int, Any, Any]]:
+        """The components by their length: (length, which components, their rows in packed values)."""
+        found = []
+        for n in np.unique(self.lengths):
+            which = np.flatnonzero(self.lengths == n)
+            found.append((int(n), which, (self.offsets[which][:, None] + np.arange(int(n))).reshape(-1)))
+        return found
+
+    @property
+    def total(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def longest(self) -> int:
+        return int(self.lengths.max()) if self.lengths.size else 0
+
+
+def ragged_size(lengths: Any) -> RaggedSize:
+    """The size of these lengths, the same one for the same lengths."""
+    lengths = np.ascontiguousarray(lengths, np.int64)
+    found = _known.get(lengths.tobytes())
+    if found is None:
+        lengths = lengths.copy()
+        lengths.flags.writeable = False
+        found = RaggedSize(lengths)
+        found = _known.setdefault(found.key, found)
+    return found
+
+
+class Layout:
+    """Where the components of a nested tensor lie in its values: the ragged size, which dimension it is, and, of a
+    layout that is not packed, where components begin."""
+
+    __slots__ = ("dim", "given_lengths", "offsets", "packed", "size")
+
+    def __init__(
+        self, size: RaggedSize, dim: int = 1, offsets: Any = None, packed: bool = True, given_lengths: bool = False
+    ) -> None:
+        self.size, self.dim, self.packed, self.given_lengths = size, dim, packed, given_lengths
+        self.offsets = size.offsets if offsets is None else offsets
+
+    @property
+    def batch(self) -> int:
+        return int(self.size.lengths.size)
+
+    def at(self, dim: int) -> Layout:
+        """The same with the ragged size as another dimension."""
+        if dim == self.dim:
+            return self
+        return Layout(self.size, dim, self.offsets, self.packed, self.given_lengths)
+
+    @property
+    def rows(self) -> Any:
+        """The rows of the values that belong to components, in order."""
+        starts = self.offsets[:-1].astype(np.int64)
+        return np.repeat(starts, as_places(self.size.lengths)) + self.size.positions
+
+    def same_rows(self, other: Layout) -> bool:
+        return self is other or (
+            self.size == other.size and ((self.packed and other.packed) or np.array_equal(self.offsets, other.offsets))
+        )
+
+
+class JaggedData:
+    """The payload of a nested tensor. Nobody but its class computes with it."""
+
+    __slots__ = ("__weakref__", "layout", "values")
+
+    is_structured = True
+    is_jagged = True
+    is_meta = False
+    base = None
+    __array_priority__ = 100.0
+    __array_ufunc__ = None
+    #: as code that looks for the order of dimensions in memory expects them
+    flags = SimpleNamespace(c_contiguous=True, f_contiguous=True, writeable=True)
+
+    def __init__(self, layout: Layout, values: Any) -> None:
+        self.layout, self.values = layout, values
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        layout, inner = self.layout, tuple(self.values.shape)
+        at = layout.dim - 1
+        return (layout.batch, *inner[:at], layout.size, *inner[at + 1 :])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype = self.values.dtype
+        return getattr(dtype, "numpy", dtype)  # of a tensor inside transforms, torch's
+
+    @property
+    def ndim(self) -> int:
+        return len(self.values.shape) + 1
+
+    @property
+    def size(self) -> int:
+        inner = tuple(self.values.shape)
+        at = self.layout.dim - 1
+        return self.layout.size.total * math.prod((*inner[:at], *inner[at + 1 :]))
+
+    @property
+    def itemsize(self) -> int:
+        return int(self.dtype.itemsize)
+
+    @property
+    def tensor_class(self) -> type[Any]:
+        """The class of tensors over it: by ndgrad.nested, where such payloads are made."""
+        return registry.NestedTensor
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    def copy(self, order: str = "C") -> JaggedData:
+        return JaggedData(self.layout, self.values.copy())
+
+    def astype(self, dtype: Any) -> JaggedData:
+        return JaggedData(self.layout, self.values.astype(dtype))
+
+    def __add__(self, other: Any) -> Any:
+        """Sums of gradients."""
+        if not isinstance(other, JaggedData) or not self.layout.same_rows(other.layout):
+            return NotImplemented
+        return JaggedData(self.layout, self.values + other.values)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"a nested tensor of shape {self.shape} came to code that has no rule for it (it asked for {name!r}). "
+            "Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0). [nd-nested]"
+        )
+
+    def __repr__(self) -> str:
+        return f"JaggedData(shape={self.shape}, dtype={self.dtype})"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError(
+            f"can't convert a nested tensor of shape {self.shape} to a NumPy array. Use to_padded_tensor(0.0), or "
+            "unbind(), first. [nd-nested]"
+        )

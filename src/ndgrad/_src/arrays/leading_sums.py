@@ -1,0 +1,57 @@
+"""Sums over leading dimensions, where the gradients of broadcast arguments end.
+
+NumPy adds the rows of a matrix one after the other, each time through memory. The same sums are a product with a row of
+ones, which BLAS computes two to three times as quickly. It is accurate for a few rows; more are summed in blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from ndgrad._src.arrays.blocked_sums import reduce_sum
+from ndgrad._src.arrays.precision import is_half, rounded
+
+_REAL = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
+_ROWS = 512
+_ONES = {dtype: numpy.ones(_ROWS, dtype) for dtype in _REAL}
+
+
+def sum_leading(x: Any, count: int) -> Any:
+    """The sum of an array over its first `count` dimensions."""
+    if (
+        x.__class__ is numpy.ndarray
+        and x.dtype in _ONES
+        and x.flags.c_contiguous
+        and x.size
+        and x.shape[-1] > 1
+        and x.ndim > count
+    ):
+        rest = x.shape[count:]
+        if x.ndim != 2:
+            x = x.reshape(-1, _product(rest))
+        rows = len(x)
+        out = numpy.dot(_ONES[x.dtype][:rows], x) if rows <= _ROWS else reduce_sum(numpy, x, (0,))
+        return out if len(rest) == 1 else out.reshape(rest)
+    return sum_over(x, tuple(range(count)), keepdims=False)
+
+
+def sum_over(x: Any, axes: tuple[int, ...], keepdims: bool = True) -> Any:
+    """The sum of an array over some dimensions; that of halves is computed in single precision."""
+    if is_half(x.dtype):
+        return rounded(_sum(x, axes, keepdims, numpy.float32), x.dtype)
+    return _sum(x, axes, keepdims, None)
+
+
+def _sum(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+    if x.__class__ is numpy.ndarray:
+        return reduce_sum(numpy, x, axes, keepdims, dtype)
+    return x.sum(axis=axes, dtype=dtype, keepdims=keepdims)
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    product = 1
+    for n in shape:
+        product *= n
+    return product

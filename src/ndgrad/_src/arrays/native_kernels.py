@@ -1,0 +1,199 @@
+"""Native kernels for eager ops: whether there are any, and for which arrays they are used.
+
+Where `llvmlite` is installed, ops that take several passes on NumPy run as one native loop on the pool's threads
+(ndgrad._src.compiler.kernels). An op asks here, in its function of arrays, and goes on with NumPy if the answer is None:
+
+    kernels = native.kernels_for(x)
+    if kernels is not None:
+        return kernels.softmax(x)
+
+Note [When kernels are used]
+What is chosen depends on the op, the dtypes, the layout and the size alone, never on the time or on what ran before: a
+program gives the same bits each time that it runs on a machine. Arrays must be NumPy's, contiguous, of float32 or
+float64, and have at least `SMALLEST` elements. Below that NumPy is as quick, and a small program does not wait for
+llvmlite to be imported (0.1 s) and for code to be linked (a few ms from the cache on disk; 20 to 100 ms where it is to
+be made). Kernels are made when first used, and kept for the process and on disk.
+
+Results differ from NumPy's in the last digits: sums are added in another order with their errors kept, and functions
+such as exp are within two units in the last place. Native code gives no floating-point warnings.
+NDGRAD_EAGER_KERNELS=0 keeps ops on NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.arrays.library import is_on_device, library_of
+
+#: Elements from which on kernels are used.
+SMALLEST = 8192
+#: Lines shorter than this are left to NumPy.
+_SHORT = 16
+
+_DTYPES = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
+_unknown = object()
+_found: Any = _unknown
+
+
+def kernels() -> Any:
+    """The kernels, None if there are none."""
+    return _find() if _found is _unknown else _found
+
+
+def has_kernels(dtype: Any) -> bool:
+    """Whether kernels take arrays of a dtype."""
+    return dtype in _DTYPES
+
+
+def step_kernels(x: Any) -> Any:
+    """The kernels that run a formula over the memory of many arrays like `x`; None if there are none."""
+    return device_kernels.kernels() if is_on_device(x) else kernels()
+
+
+def is_large(x: Any) -> bool:
+    """Whether an array has elements enough for kernels: on a device any has."""
+    return x.__class__ is not numpy.ndarray or x.size >= SMALLEST
+
+
+def kernels_for(x: Any, *others: Any) -> Any:
+    """The kernels, if they are to be used for these arrays; the first says how large the work is."""
+    if x.size < SMALLEST or _found is None or x.__class__ is not numpy.ndarray:
+        return None
+    dtype = x.dtype
+    if dtype not in _DTYPES or not is_dense(x):
+        return None
+    for y in others:
+        if y.__class__ is not numpy.ndarray or y.dtype != dtype or not is_dense(y):
+            return None
+    return kernels()
+
+
+def is_dense(x: Any) -> bool:
+    """Whether an array lies in memory as kernels take it: without gaps, in order, and aligned."""
+    flags = x.flags
+    if x.__class__ is not numpy.ndarray:
+        return bool(flags.c_contiguous)
+    return flags.carray or (flags.c_contiguous and flags.aligned)  # the former says all of it, unless it is read-only
+
+
+def dense(x: Any, dtype: Any = None) -> Any:
+    """An array as kernels take it: itself, or a copy."""
+    if is_on_device(x):
+        on_device = device_kernels.kernels() if dtype is None or x.dtype == dtype else None
+        return library_of(x).ascontiguousarray(x, dtype) if on_device is None else on_device.in_order(x)
+    return x if is_dense(x) and (dtype is None or x.dtype == dtype) else numpy.array(x, dtype, order="C")
+
+
+def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
+    """The same for what goes along one dimension: it must be the last, and no short one, of which NumPy is as quick."""
+    if x.size < SMALLEST or dim != x.ndim - 1 or x.shape[dim] < _SHORT:
+        return None
+    return kernels_for(x, *others)
+
+
+def kernels_for_scan(dim: int, x: Any, *others: Any) -> Any:
+    """The same for what goes from one element to the next along any dimension that is no short one."""
+    return kernels_for(x, *others) if x.size >= SMALLEST and x.shape[dim] >= _SHORT else None
+
+
+def row_kernels(x: Any, *others: Any) -> Any:
+    """The kernels of softmax, cross entropy and normalisation, which there are for arrays on a device too."""
+    if is_on_device(x):
+        on_device = device_kernels.kernels()
+        return None if on_device is None else on_device.rows_for(x, *others)
+    return kernels_for(x, *others)
+
+
+def row_kernels_along(dim: int, x: Any, *others: Any) -> Any:
+    """The same for what goes along one dimension, which must be the last."""
+    if is_on_device(x):
+        return row_kernels(x, *others) if dim == x.ndim - 1 else None
+    return kernels_for_lines(dim, x, *others)
+
+
+def window_kernels(x: Any, *others: Any) -> Any:
+    """The kernels of convolution and pooling on a device, if they take these arrays; None for those elsewhere."""
+    on_device = device_kernels.kernels() if is_on_device(x) else None
+    return None if on_device is None else on_device.windows_for(x, *others)
+
+
+def add_along(x: Any, b: Any, dim: int) -> bool:
+    """Add a vector to an array on a device along one of its dimensions, in place; False if nothing was done."""
+    on_device = device_kernels.kernels()
+    return on_device is not None and bool(on_device.add_along(x, b, dim))
+
+
+def summed_product(a: Any, b: Any) -> Any:
+    """a' b over all leading dimensions of arrays on a device; None if there is no kernel for it."""
+    on_device = device_kernels.kernels()
+    return None if on_device is None else on_device.summed_product(a, b)
+
+
+def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Attention on a device, if it takes these arrays; None for those elsewhere, and with a mask."""
+    on_device = device_kernels.kernels() if mask is None and is_on_device(q) else None
+    return None if on_device is None else on_device.attention_for(q, k, v)
+
+
+def class_loss_kernels(x: Any, target: Any, weight: Any) -> Any:
+    """Cross entropy of class numbers on a device, if it takes these arrays; None for those elsewhere."""
+    on_device = device_kernels.kernels() if is_on_device(x) else None
+    return None if on_device is None else on_device.class_loss_for(x, target, weight)
+
+
+def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the
+    arrays are large and of one shape; others may be numbers."""
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(np: Any, x: Any, *others: Any, **settings: Any) -> Any:
+            if x.__class__ is numpy.ndarray and x.size >= SMALLEST and all(_may_join(y, x) for y in others):
+                arrays = [y if y.__class__ is numpy.ndarray else numpy.asarray(y, x.dtype) for y in others]
+                kernels = kernels_for(x, *arrays)
+                if kernels is not None:
+                    return kernels.elementwise(name, x, *arrays, **settings)
+            return function(np, x, *others, **settings)
+
+        run.__kwdefaults__ = function.__kwdefaults__
+        run.__name__, run.__doc__, run.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
+        return run
+
+    return made
+
+
+def _may_join(y: Any, x: Any) -> bool:
+    return y.__class__ in (float, int) or (y.__class__ is numpy.ndarray and y.shape == x.shape)
+
+
+def _find() -> Any:
+    global _found
+    wish = os.environ.get("NDGRAD_EAGER_KERNELS", "1")
+    if wish not in ("0", "1"):
+        raise ValueError(
+            f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0. "
+            "[nd-environment]"
+        )
+    # What is found there needs llvmlite, and is for large arrays alone.
+    found = registry.native_kernels() if wish == "1" and importlib.util.find_spec("llvmlite") is not None else None
+    _found = found
+    return found
+
+
+@contextmanager
+def kernels_in_use(wanted: bool) -> Iterator[None]:
+    """With or without kernels, for tests and measurements; in all threads."""
+    global _found
+    before = _found
+    _found = _unknown if wanted else None
+    try:
+        yield
+    finally:
+        _found = before

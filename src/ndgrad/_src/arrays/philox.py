@@ -1,0 +1,93 @@
+"""Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): random numbers by their place.
+
+A number depends on a seed, on which draw it belongs to, and on its place in that draw, and on nothing else: not on what
+was drawn before, on the device, or on how many threads draw. So a draw is written down in two words, and any part of it
+can be made at any time. Here it is made with the functions of an array library; ndgrad._src.compiler.cuda.random_draws has the
+same as kernels, which give the same bits.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+#: Multipliers and steps of the key.
+MULTIPLIERS, STEPS, ROUNDS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 10
+_WORD = 0xFFFFFFFF
+#: Digits of a uniform number in formats that are narrower than single precision: 1 - eps / 2 would round to 1.
+DIGITS = {"float16": 11, "bfloat16": 8}
+
+
+class Draw(NamedTuple):
+    """One draw: the seed of a generator, and how many came before."""
+
+    seed: int
+    number: int
+
+
+def blocks(np: Any, draw: Draw, first: Any) -> list[Any]:
+    """The four words of 32 bits, in 64, of each block of a draw whose numbers are given as an array of uint64."""
+    c = [first & _WORD, first >> 32, first * 0 + (draw.number & _WORD), first * 0 + (draw.number >> 32)]
+    low, high = draw.seed & _WORD, draw.seed >> 32
+    for _ in range(ROUNDS):
+        p, q = c[0] * MULTIPLIERS[0], c[2] * MULTIPLIERS[1]
+        c = [(q >> 32) ^ c[1] ^ low, q & _WORD, (p >> 32) ^ c[3] ^ high, p & _WORD]
+        low, high = (low + STEPS[0]) & _WORD, (high + STEPS[1]) & _WORD
+    return c
+
+
+def words(np: Any, draw: Draw, count: int, each: int) -> Any:
+    """`count` rows of `each` words: four of one block after the other, as they come."""
+    per_block = 4 // each
+    made = blocks(np, draw, np.arange(-(-count // per_block), dtype=np.uint64))
+    return np.stack(made, axis=-1).reshape(-1, each)[:count]
+
+
+# ----- numbers --------------------------------------------------------------------------------------------------------
+
+
+def whole(np: Any, draw: Draw, count: int) -> Any:
+    """Words of 64 bits."""
+    w = words(np, draw, count, 2)
+    return w[:, 0] << 32 | w[:, 1]
+
+
+def unit(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
+    """Uniform on [0, 1), with as many digits as the dtype has; of other dtypes than floats, in double precision."""
+    digits = DIGITS.get(dtype.name)
+    if digits is not None:
+        return ((words(np, draw, count, 1)[:, 0] >> (32 - digits)).astype(np.float32) * 2.0**-digits).astype(dtype)
+    if dtype.name == "float32":
+        return (words(np, draw, count, 1)[:, 0] >> 8).astype(np.float32) * np.float32(2.0**-24)
+    return (whole(np, draw, count) >> 11).astype(np.float64) * 2.0**-53
+
+
+def inside(np: Any, draw: Draw, count: int) -> Any:
+    """Uniform on (0, 1), in double precision: neither end is ever met."""
+    return ((whole(np, draw, count) >> 12).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def below(np: Any, draw: Draw, count: int, p: float) -> Any:
+    """Whether numbers of 32 bits, as parts of one, are less than p."""
+    return words(np, draw, count, 1)[:, 0].astype(np.float64) * 2.0**-32 < p
+
+
+def normal(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
+    """Of the standard normal distribution (Box and Muller): two of each pair of uniform numbers, halves of singles."""
+    if dtype.name == "float64":
+        w = words(np, draw, -(-count // 2), 4)
+        left, right = w[:, 0] << 32 | w[:, 1], w[:, 2] << 32 | w[:, 3]
+        u, v = ((left >> 12).astype(np.float64) + 0.5) * 2.0**-52, (right >> 11).astype(np.float64) * 2.0**-53
+        radius, angle = np.sqrt(-2.0 * np.log(u)), v * 6.283185307179586
+    else:
+        w = words(np, draw, -(-count // 2), 2)
+        single = np.float32
+        u, v = w[:, 0].astype(single) * single(2.0**-32) + single(2.0**-33), w[:, 1].astype(single) * single(2.0**-32)
+        radius, angle = np.sqrt(single(-2.0) * np.log(u)), v * single(6.2831855)
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+    return pairs.reshape(-1)[:count].astype(dtype, copy=False)
+
+
+def size(shape: Any) -> int:
+    """The number of elements."""
+    return prod(shape)

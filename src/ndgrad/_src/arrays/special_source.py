@@ -1,0 +1,117 @@
+"""Where a special function comes from: SciPy if it is installed, else the NumPy versions of `special`.
+
+The constraint: importing scipy.special costs more than importing NumPy, so it happens when the first special
+function is asked for and not before, and the answer for each name is remembered.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays.precision import complex_dtype, is_inexact, result_dtype
+
+# SciPy's names for what `special` has; all but two are the same.
+_OWN = {
+    name: name
+    for name in (
+        "erf erfc erfcx erfinv ndtr ndtri log_ndtr digamma polygamma zeta betaln gammainc gammaincc i0 i0e i1 i1e"
+    ).split()
+} | {"gammaln": "lgamma", "psi": "digamma"}
+
+
+@cache
+def special(name: str) -> Callable[..., Any]:
+    """The function on raw NumPy arrays that scipy.special calls `name`.
+
+    >>> float(special("gammaln")(5.0).round(12))
+    3.178053830348
+    """
+    try:
+        scipy_special = importlib.import_module("scipy.special")
+    except ImportError as error:
+        return _without_scipy(name, error)
+    function = getattr(scipy_special, name, None)
+    if not callable(function):
+        raise AttributeError(
+            f"scipy.special has no function {name!r} in the SciPy that is installed. Use SciPy's own name "
+            f"(log gamma is 'gammaln'), or install a SciPy that has it. [nd-absent]"
+        )
+    if name == "gammaln":
+        function = _mend_gammaln(function)
+    return _promoting_as_numpy(function)
+
+
+def _mend_gammaln(gammaln: Callable[..., Any]) -> Callable[..., Any]:
+    """SciPy's log gamma with correct digits beside its zeros at 1 and 2.
+
+    SciPy's value there has a small absolute error but few correct digits: 1 + 1e-12 gives four of them. The function of
+    `ndgrad._src.arrays.special` has them all, in twice the time. It takes the arguments up to 1/4 from 1 and 2.
+    """
+    from ndgrad._src.arrays.special import lgamma  # importing ndgrad need not load it
+
+    @wraps(gammaln)
+    def call(x: Any, *arguments: Any, **options: Any) -> Any:
+        out = gammaln(x, *arguments, **options)
+        if arguments or options or getattr(out, "dtype", None) != np.float64:
+            return out  # SciPy computes single precision in double.
+        is_near = np.abs(np.abs(np.subtract(x, 1.5)) - 0.5) < 0.25
+        if not is_near.any():
+            return out
+        if not out.ndim:
+            return np.float64(lgamma(np.float64(x)))
+        out[is_near] = lgamma(np.asarray(x, np.float64)[is_near])
+        return out
+
+    return call
+
+
+def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
+    if name not in _OWN:
+        raise ImportError(
+            f"the special function {name!r} comes from SciPy, which could not be imported ({error}); in NumPy "
+            f"alone there are {', '.join(sorted(_OWN))}. Use one of these, or install SciPy: "
+            'pip install "ndgrad[scipy]". [nd-install]',
+            name="scipy",
+        ) from error
+    function: Callable[..., Any] = getattr(importlib.import_module("ndgrad._src.arrays.special"), _OWN[name])
+    return function
+
+
+def _promoting_as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """SciPy answers 16-bit floats in a wider type, for want of loops for them, and so it does, in places, for 32-bit
+    floats beside Python's numbers; this puts such answers back."""
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return in_promoted_type(function(*arguments, **options), arguments)
+
+    return call
+
+
+def in_promoted_type(result: Any, arguments: tuple[Any, ...]) -> Any:
+    """What a function made of some arguments (an array, or several), no wider than NumPy's promotion of them.
+
+    >>> in_promoted_type(np.ones(2), (np.ones(2, np.float32), 0.5)).dtype
+    dtype('float32')
+    """
+    dtypes = [getattr(a, "dtype", a) for a in arguments]
+    for dtype in dtypes:
+        if isinstance(dtype, np.dtype) and dtype.char in "eEfF":
+            break
+    else:
+        return result
+    wanted = result_dtype(*dtypes)
+    if wanted.kind in "biu":
+        return result
+    return tuple([_no_wider(r, wanted) for r in result]) if isinstance(result, tuple) else _no_wider(result, wanted)
+
+
+def _no_wider(result: Any, wanted: Any) -> Any:
+    if result.dtype.kind == "c" and wanted.kind != "c":
+        wanted = complex_dtype(wanted)
+    return result.astype(wanted) if is_inexact(result.dtype) and result.dtype.itemsize > wanted.itemsize else result

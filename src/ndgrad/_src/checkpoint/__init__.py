@@ -1,0 +1,249 @@
+"""Checkpointing: memory for time. What a function saves for backward is dropped, and computed
+again when backward needs it.
+
+Two kinds. The default (`use_reentrant=False`, ndgrad._src.checkpoint.frame) keeps an ordinary graph whose saved values
+are placeholders, and so works with everything that works on graphs. The other (`use_reentrant=True`,
+ndgrad._src.checkpoint.reentrant) is torch's older one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.core.modes import thread
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.checkpoint.frame import Contexts, GraphExecGroup, run_checkpointed
+from ndgrad._src.checkpoint.reentrant import CheckpointFunction, check_backward_validity, detach_variable
+from ndgrad._src.checkpoint.selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    _CachedTorchDispatchMode,
+    _CachingTorchDispatchMode,
+    create_selective_checkpoint_contexts,
+)
+from ndgrad._src.checkpoint.trace import CheckpointError
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.nn import Module
+
+R = TypeVar("R")
+
+__all__ = [
+    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity",
+    "detach_variable", "get_device_states", "set_device_states", "noop_context_fn", "set_checkpoint_early_stop",
+    "DefaultDeviceType", "set_checkpoint_debug_enabled", "CheckpointPolicy", "SelectiveCheckpointContext",
+    "create_selective_checkpoint_contexts", "SAC_IGNORED_OPS", "GraphExecGroup", "_CachedTorchDispatchMode",
+    "_CachingTorchDispatchMode",
+]  # fmt: skip
+
+
+class _Overrides(threading.local):
+    """What the contexts below say, which counts for more than the arguments of a call."""
+
+    early_stop: bool | None = None
+    debug: bool | None = None
+
+
+_overrides = _Overrides()
+
+
+def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """The default `context_fn`: nothing around the function, nothing around its recomputation.
+
+    >>> from ndgrad.utils.checkpoint import noop_context_fn
+    >>> len(noop_context_fn())
+    2
+    """
+    return nullcontext(), nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., R],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Contexts = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> R:
+    """Call `function(*args, **kwargs)` without keeping what it saves for backward; backward calls it again.
+
+    `preserve_rng_state` (True): the recomputation draws the same random numbers, from the default generator and from
+    generators among the arguments. `context_fn` returns two contexts, for the function and for its recomputation.
+    `determinism_check` ("default" or "none"): whether the values that the recomputation saves are compared with those
+    of the forward by op, shape, dtype and device. `debug`: errors show every op of both runs. `early_stop`: the
+    recomputation ends when it has what backward needs.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import checkpoint
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = checkpoint(lambda x: (x * x).exp().sum(), x)
+    >>> y.backward()
+    >>> bool(ndgrad.allclose(x.grad, 2 * x * (x * x).exp()))
+    True
+    """
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"checkpoint(): determinism_check should be one of ['default', 'none'], but got {determinism_check!r}. "
+            "'default' compares what both runs save, 'none' does not. [nd-option]"
+        )
+    if use_reentrant:
+        if kwargs:
+            raise ValueError(
+                f"checkpoint(): Unexpected keyword arguments: {', '.join(kwargs)}. "
+                "With use_reentrant=True a function takes positional arguments only; use use_reentrant=False. "
+                "[nd-arguments]"
+            )
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError(
+                "checkpoint(): passing `context_fn` or `debug` is only supported when use_reentrant=False. Use that. "
+                "[nd-exclusive]"
+            )
+        if not thread.grad_enabled or any(isinstance(a, Variable) and a.requires_grad for a in args):
+            return CheckpointFunction.apply(function, preserve, *args)
+        # that kind would lose the gradients of what the function closes over, and the other does not
+    return run_checkpointed(
+        function,
+        args,
+        kwargs,
+        preserve_rng_state=preserve,
+        context_fn=context_fn,
+        check=determinism_check == "default",
+        debug=debug if _overrides.debug is None else _overrides.debug,
+        early_stop=early_stop if _overrides.early_stop is None else _overrides.early_stop,
+    )
+
+
+def checkpoint_sequential(
+    functions: Module | Iterable[Callable[[Any], Any]],
+    segments: int,
+    input: Tensor,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Tensor:
+    """Call functions one after another, in `segments` groups, each checkpointed except the last.
+
+    With about sqrt(n) segments of n functions, the memory for saved values grows as sqrt(n).
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import checkpoint_sequential
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> checkpoint_sequential([ndgrad.sin, ndgrad.cos, ndgrad.exp], 2, x).sum().backward()
+    """
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError(
+            f"checkpoint_sequential(): Unexpected keyword arguments: {', '.join(kwargs)}. "
+            "It takes preserve_rng_state only. [nd-arguments]"
+        )
+    steps: Sequence[Callable[[Any], Any]] = (
+        list(functions.children()) if hasattr(functions, "children") else list(functions)
+    )
+    if not 1 <= segments <= len(steps):
+        raise ValueError(
+            f"checkpoint_sequential(): {len(steps)} functions cannot be cut into {segments} segments. "
+            f"Give 1 to {len(steps)}. [nd-range]"
+        )
+
+    def segment(start: int, stop: int) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for step in steps[start:stop]:
+                value = step(value)
+            return value
+
+        return run
+
+    size = len(steps) // segments
+    for number in range(segments - 1):
+        part = segment(number * size, (number + 1) * size)
+        input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return segment((segments - 1) * size, len(steps))(input)
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A block in which checkpointed calls do, or do not, end their recomputation as soon as it has what backward needs.
+
+    It counts when the forward runs, whatever the call's `early_stop` says.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+    >>> with set_checkpoint_early_stop(False):
+    ...     y = checkpoint(ndgrad.sin, ndgrad.zeros(1, requires_grad=True))
+    """
+    before, _overrides.early_stop = _overrides.early_stop, enable
+    try:
+        yield
+    finally:
+        _overrides.early_stop = before
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """A block in which checkpointed calls note, or do not note, every op for their errors; None leaves it to the calls.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     y = checkpoint(ndgrad.sin, ndgrad.zeros(1, requires_grad=True))
+    """
+    before, _overrides.debug = _overrides.debug, enabled
+    try:
+        yield
+    finally:
+        _overrides.debug = before
+
+
+# ----- devices: random numbers are drawn on the CPU, so there is no state to keep anywhere else -----------------------
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """The random states of the devices of the arguments besides the CPU's: none, since numbers are drawn on the CPU.
+
+    >>> from ndgrad.utils.checkpoint import get_device_states
+    >>> get_device_states()
+    ([], [])
+    """
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
+    """Set what `get_device_states` returned.
+
+    >>> from ndgrad.utils.checkpoint import get_device_states, set_device_states
+    >>> set_device_states(*get_device_states())
+    """
+    if devices or states:
+        raise ValueError(
+            "set_device_states(): devices have no random state of their own. Pass what get_device_states() returned. "
+            "[nd-type]"
+        )
+
+
+class DefaultDeviceType:
+    """The device type that checkpointing assumes where the arguments do not show one.
+
+    >>> from ndgrad.utils.checkpoint import DefaultDeviceType
+    >>> DefaultDeviceType.get_device_type()
+    'cuda'
+    """
+
+    _default = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        DefaultDeviceType._default = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        return DefaultDeviceType._default
+
+_refuse_absent(__name__)

@@ -1,0 +1,152 @@
+"""The command `ndgrad`, also `python -m ndgrad`: look at an installation, check a function's gradients, draw its graph,
+profile a script.
+
+What a command needs is loaded when it runs, so that `--help` and shell completion answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+__all__ = ["CommandError", "main"]
+
+_ABOUT = """\
+ndgrad is PyTorch's autograd for the NumPy world. Commands:
+
+  demo        fit a small network, check its gradients, draw its graph
+  info        what is installed and what it computes with; paste it into a report of a bug
+  check       compare the gradients of a function of yours with finite differences
+  graph       draw the graph behind a function's result, as a page to walk in
+  profile     run a script, and say where its time went
+  bench       how quick this installation is
+  explain     what the code at the end of an error message means: cause, example, cure
+  completion  print what makes your shell complete these words
+
+`ndgrad COMMAND --help` shows each with examples."""
+
+_INPUTS = """\
+Arguments of the function. Those without a default get random float64 tensors, of shape (3,) unless told otherwise:
+  --shape 4,3 --shape 3     the first two arguments (4, 3) and (3,); --shape "" is a number
+  --inputs "make_data(8)"   or what an expression gives, evaluated in the file
+  --seed 1                  other random numbers
+A function that uses plain NumPy is run through ndgrad.lift by itself."""
+
+_EXAMPLES = {
+    "demo": "  ndgrad demo\n  ndgrad demo -o fit.html",
+    "info": "  ndgrad info\n  ndgrad info --json",
+    "check": "  ndgrad check model.py:loss\n  ndgrad check model.py:loss --shape 4,3 --shape 3\n"
+    '  ndgrad check physics.py:energy --inputs "(start(), 0.1)" --second\n\n' + _INPUTS,
+    "graph": "  ndgrad graph model.py:loss -o graph.html\n  ndgrad graph model.py:loss --shape 8,3   (prints it)\n\n"
+    + _INPUTS,
+    "profile": "  ndgrad profile train.py --epochs 1\n  ndgrad profile -o flame.html train.py\n"
+    "  ndgrad profile -o trace.json train.py",
+    "bench": "  ndgrad bench\n  ndgrad bench --seconds 0.1",
+    "explain": "  ndgrad explain nd-broadcast\n  ndgrad explain            (lists the codes)",
+    "completion": '  eval "$(ndgrad completion bash)"          in ~/.bashrc\n  ndgrad completion fish | source',
+}
+
+
+class CommandError(Exception):
+    """What the user can put right: printed without a traceback, and the command exits with 2."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors that say what was meant, perhaps, and where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("argument COMMAND: invalid choice: "):
+            wrong = message.partition("invalid choice: '")[2].partition("'")[0]
+            close = difflib.get_close_matches(wrong, _EXAMPLES, 1)
+            known = f"Did you mean `{close[0]}`?" if close else f"The commands are {', '.join(_EXAMPLES)}."
+            raise CommandError(f"there is no command {wrong!r}. {known} [nd-command]")
+        raise CommandError(f"{message}. `{self.prog} --help` shows how. [nd-command]")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    top = _Parser(
+        prog="ndgrad", usage="ndgrad COMMAND ...", description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    top.add_argument("--version", action="store_true", help="print the version")
+    commands = top.add_subparsers(
+        dest="command", metavar="COMMAND", parser_class=_Parser, prog="ndgrad", help=argparse.SUPPRESS
+    )
+
+    def command(name: str, about: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, description=about, epilog="examples:\n" + _EXAMPLES[name],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+
+    demo = command("demo", "Fit a small network to a curve, check its gradients, and draw its graph.")
+    demo.add_argument("-o", "--output", metavar="FILE", help="write the graph to this file (.html, .svg, .dot, .txt)")
+
+    info = command("info", "Print versions, libraries, threads, processor and caches.")
+    info.add_argument("--json", action="store_true", help="as JSON")
+
+    check = command("check", "Compare the gradients of a function with central differences.")
+    _takes_function(check)
+    check.add_argument("--second", action="store_true", help="check second derivatives too")
+    check.add_argument(
+        "--tolerance", type=float, default=1e-5, metavar="E", help="largest relative error (%(default)s)"
+    )
+
+    graph = command("graph", "Draw the graph behind a function's result.")
+    _takes_function(graph)
+    graph.add_argument(
+        "-o", "--output", metavar="FILE", help="write it to this file (.html, .svg, .dot, .txt); printed otherwise"
+    )
+
+    profile = command("profile", "Run a script as `python` would, and print where its time went.")
+    profile.add_argument("-o", "--output", metavar="FILE", help="write a flame view (.html) or a trace (.json)")
+    profile.add_argument("--rows", type=int, default=15, metavar="N", help="rows of the table (%(default)s)")
+    profile.add_argument("--memory", action="store_true", help="what was allocated and saved, too")
+    profile.add_argument("script", metavar="FILE", help="the script")
+    profile.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments").required = False
+
+    bench = command("bench", "Time a few things that programs do, beside NumPy alone.")
+    bench.add_argument("--seconds", type=float, default=0.3, metavar="S", help="time for each row (%(default)s)")
+
+    explain = command("explain", "Print what stands behind the code at the end of an error message.")
+    explain.add_argument("code", nargs="*", metavar="CODE", help="the code, or the message that ends in it")
+
+    completion = command("completion", "Print a script that makes a shell complete commands and options.")
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="which shell")
+    return top
+
+
+def _takes_function(command: argparse.ArgumentParser) -> None:
+    command.add_argument("target", metavar="FILE:FUNCTION", help="a function in a file, such as model.py:loss")
+    command.add_argument("--shape", action="append", default=[], metavar="N,M", help="shape of the next argument")
+    command.add_argument("--inputs", metavar="EXPR", help="the arguments: an expression evaluated in the file")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random arguments (%(default)s)")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit status: 0, 1 if a check failed, 2 for what cannot be done."""
+    known = parser()
+    try:
+        options = known.parse_args(arguments)
+        if options.version:
+            from ndgrad import __version__  # the package, which --help need not load
+
+            print(f"ndgrad {__version__}")
+            return 0
+        if options.command is None:
+            known.print_help()
+            return 2
+        # one file per command
+        run = importlib.import_module(f"ndgrad._src.command_line.{options.command}").run
+        return int(run(options))
+    except CommandError as error:
+        print(f"ndgrad: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `ndgrad info | head`
+        sys.stderr.close()
+        return 0

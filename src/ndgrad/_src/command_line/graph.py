@@ -1,0 +1,37 @@
+"""`ndgrad graph`: the graph behind a user's function, drawn with the lines that made it."""
+
+from __future__ import annotations
+
+import argparse
+
+import ndgrad
+from ndgrad._src.command_line import CommandError
+from ndgrad._src.command_line.targets import Target
+
+
+def run(options: argparse.Namespace) -> int:
+    target = Target(options.target, options.shape, options.inputs, options.seed)
+    with ndgrad.autograd.debug():
+        result = target.result()
+    if not result.requires_grad:
+        raise CommandError(
+            f"there is no graph behind the result of {target.name}: no argument of floating point leads to it. "
+            "[nd-command]"
+        )
+    picture = ndgrad.viz.graph({target.name: result}, params=target.differentiable)
+    if options.output is None:
+        print(picture)
+        return 0
+    save(picture, options.output)
+    print(f"{options.output}: {picture.caption}")
+    return 0
+
+
+def save(picture: ndgrad.viz.GraphPicture, output: str) -> None:
+    """Write a picture to the file that a command was given."""
+    try:
+        picture.save(output)
+    except OSError as error:
+        raise CommandError(f"{output!r} cannot be written: {error.strerror}. [nd-command]") from error
+    except ValueError as error:
+        raise CommandError(str(error)) from error

@@ -1,0 +1,279 @@
+"""Places that hold objects: how they are read, what they held, how they are put back."""
+
+from __future__ import annotations
+
+import collections
+import random
+import types
+from collections.abc import Callable, Iterable
+from operator import is_
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+
+#: What is compared by its value.
+NUMBERS = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type(Ellipsis),
+    np.generic,
+    np.dtype,
+    range,
+    type(NotImplemented),
+)
+
+
+_PLAIN = frozenset([c for c in NUMBERS if c not in (np.generic, np.dtype)])
+
+
+def is_plain(value: Any) -> bool:
+    """True if an object is compared by its value, and has no attributes beside it."""
+    return type(value) in _PLAIN or isinstance(value, (np.generic, np.dtype))
+
+
+class Held:
+    """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of
+    places they are, and whose, to those who can read them without Python (see ndgrad._src.compiler.runtime.state_guards). `varying` has
+    the places that may hold other numbers, with what they may hold (see ndgrad._src.compiler.capture.number_slots); of a list that only
+    grows (see ndgrad._src.compiler.capture.slot_effects) `is_growing` is True, and its items are not compared."""
+
+    __slots__ = ("form", "is_growing", "labels", "read", "then", "varying", "what", "write")
+
+    def __init__(
+        self,
+        what: str,
+        labels: Iterable[Any],
+        read: Callable[[], list[Any]],
+        write: Callable[[list[Any]], None] | None,
+        form: tuple[str, Any] | None = None,
+    ) -> None:
+        self.what = what
+        self.labels = list(labels)
+        self.read = read
+        self.then = read()
+        self.write = write
+        self.form = form
+        self.varying: dict[int, Any] | None = None
+        self.is_growing = False
+
+    def label(self, place: int) -> str:
+        """The name of one of the places."""
+        return f"{self.what}{self.labels[place]}" if place < len(self.labels) else self.what
+
+
+#: Words that are compared at a time: the answers stay in the cache.
+_BLOCK = 1 << 15
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two arrays of one shape and dtype hold the same, where -0. is no 0., and a NaN is itself."""
+    if a.flags.forc and a.strides == b.strides:
+        first, second = (x.ravel(order="K").view(np.uint8) for x in (a, b))
+        end = a.nbytes // 8 * 8
+        words, others = first[:end].view(np.uint64), second[:end].view(np.uint64)
+        return np.array_equal(first[end:], second[end:]) and all(
+            np.array_equal(words[i : i + _BLOCK], others[i : i + _BLOCK]) for i in range(0, len(words), _BLOCK)
+        )
+    if a.dtype.kind in "biu" or (a.dtype.kind == "f" and a.dtype.itemsize in (2, 4, 8)):
+        whole = f"u{a.dtype.itemsize}"
+        return bool(np.array_equal(a.view(whole), b.view(whole)))
+    return bool(a.tobytes() == b.tobytes())
+
+
+class Contents:
+    """What a large NumPy array holds at some time. What a function computes from it by NumPy's own means is a constant
+    of a trace, so every bit is compared."""
+
+    def __init__(self, array: Any) -> None:
+        self._strides = array.strides
+        self._copy = array.copy(order="K")
+
+    def __environment__(self) -> list[Any]:
+        """It stays as it is."""
+        return []
+
+    def are_in(self, array: Any) -> bool:
+        """Whether an array holds the same."""
+        copy = self._copy
+        if array.shape != copy.shape or array.dtype != copy.dtype or array.strides != self._strides:
+            return False
+        return same_bits(array, copy)
+
+    def write(self, array: Any) -> None:
+        """Let an array hold this again."""
+        array[...] = self._copy
+
+
+def content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def fill(cells: Any, values: list[Any]) -> None:
+    for cell, value in zip(cells, values, strict=True):
+        if value is not MISSING:
+            cell.cell_contents = value
+        elif content(cell) is not MISSING:
+            del cell.cell_contents
+
+
+def assign(space: dict[str, Any], names: list[str], values: list[Any]) -> None:
+    for name, value in zip(names, values, strict=True):
+        if value is MISSING:
+            space.pop(name, None)
+        else:
+            space[name] = value
+
+
+def refill(d: Any, items: list[Any]) -> None:
+    """Let a dictionary hold these keys and values again. Methods of its class that a subclass overrides are not called."""
+    cls: Any = collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict
+    half = len(items) // 2
+    if len(d) == half and all(map(is_, cls.keys(d), items[:half])):
+        for key, value in zip(items[:half], items[half:], strict=True):
+            if cls.get(d, key) is not value:
+                cls.__setitem__(d, key, value)
+        return
+    cls.clear(d)
+    for key, value in zip(items[:half], items[half:], strict=True):
+        cls.__setitem__(d, key, value)
+
+
+def set_item(d: Any, key: Any, value: Any) -> None:
+    """Set an entry of a dictionary as Python's own do: what a class of the user's does besides was traced."""
+    (collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict).__setitem__(d, key, value)
+
+
+def extend(items: Any, values: Iterable[Any]) -> None:
+    """Append items to a list or deque as Python's own do."""
+    (collections.deque if isinstance(items, collections.deque) else list).extend(items, values)
+
+
+def relist(items: Any, values: list[Any]) -> None:
+    if isinstance(items, list):
+        list.__setitem__(items, slice(None), values)
+    else:
+        collections.deque.clear(items)
+        collections.deque.extend(items, values)
+
+
+def reset(items: set[Any], values: list[Any]) -> None:
+    set.clear(items)
+    set.update(items, values)
+
+
+def set_function(f: Any, parts: list[Any]) -> None:
+    """Let a function have this code and these defaults again."""
+    f.__code__, f.__defaults__, f.__kwdefaults__ = parts
+
+
+def set_identity(value: Any, parts: list[Any]) -> None:
+    """Let an object have this class, and this dictionary of attributes, again."""
+    if type(value) is not parts[0]:
+        object.__setattr__(value, "__class__", parts[0])
+    if len(parts) > 1 and value.__dict__ is not parts[1]:
+        object.__setattr__(value, "__dict__", parts[1])
+
+
+def set_slots(value: Any, slots: list[str], values: list[Any]) -> None:
+    for name, v in zip(slots, values, strict=True):
+        if v is not MISSING:
+            object.__setattr__(value, name, v)
+
+
+def set_attributes(holder: Any, names: list[str], values: list[Any]) -> None:
+    """Of a class, whose names cannot be written but as attributes."""
+    for name, value in zip(names, values, strict=True):
+        if value is not MISSING:
+            if holder.__dict__.get(name, MISSING) is not value:
+                setattr(holder, name, value)
+        elif name in holder.__dict__:
+            delattr(holder, name)
+
+
+def drop_keys(cls: type, keys: list[str]) -> None:
+    """Remove the attributes that a class has beside these."""
+    for name in {*vars(cls)}.difference(keys):
+        delattr(cls, name)
+
+
+def slots_of(cls: type) -> list[str]:
+    names = cls.__dict__.get("__slots__", ())
+    names = (names,) if isinstance(names, str) else names
+    return [n for n in names if n not in ("__dict__", "__weakref__") and not n.startswith("__")]
+
+
+def state_of(source: Any) -> Any:
+    if isinstance(source, random.Random):
+        return source.getstate()
+    if isinstance(source, np.random.Generator):
+        return source.bit_generator.state
+    if isinstance(source, np.random.RandomState):
+        return source.get_state(legacy=False)
+    return source._packed_state()
+
+
+def same_state(a: Any, b: Any) -> bool:
+    if isinstance(a, bytes):
+        return bool(a == b)
+    return repr(a) == repr(b) if not isinstance(a, dict) else _text(a) == _text(b)
+
+
+def _text(state: Any) -> Any:
+    if isinstance(state, dict):
+        return [(k, _text(v)) for k, v in state.items()]
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def set_state(source: Any, state: Any) -> None:
+    if isinstance(source, random.Random):
+        source.setstate(state)
+    elif isinstance(source, np.random.Generator):
+        source.bit_generator.state = state
+    elif isinstance(source, np.random.RandomState):
+        source.set_state(state)
+    else:
+        source._go_on_from(state)
+
+
+def put_back(source: Any, state: Any, _: list[Any]) -> None:
+    set_state(source, state)
+
+
+def same(a: Any, b: Any) -> bool:
+    """True if two values that are not one object are equal, in every bit. Classes are those that `type` gives: a
+    placeholder says of itself that it is a number."""
+    cls = type(a)
+    if cls is not type(b):
+        return False
+    if is_plain(a):
+        is_bits = issubclass(cls, (float, complex, np.generic))
+        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes() if is_bits else a == b)
+    if cls is tuple:
+        return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
+    # a bound method is made anew each time that it is looked up
+    return issubclass(cls, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
+
+
+class Varying(NamedTuple):
+    """Part of a template: any number of a class."""
+
+    kind: type
+
+
+def fits(value: Any, template: Any) -> bool:
+    """True if a place may hold a value: a number of the right class, a tuple of such values, or the same as before."""
+    if template.__class__ is Varying:
+        return type(value) is template.kind
+    if template.__class__ is tuple:
+        return type(value) is tuple and len(value) == len(template) and all(map(fits, value, template))
+    return value is template or same(value, template)

@@ -1,0 +1,68 @@
+"""Whose code is whose: libraries stay as they are, the user's own code does not; and which code reads the world."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import sys
+import sysconfig
+import time
+import types
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+
+_PACKAGES = ("ndgrad", "numpy", "scipy", "llvmlite", "cupy", "cupyx", "cupy_backends", "cudnn")
+
+#: Functions of Python's whose answers are others each time, by their identity; and methods of classes of which that is true.
+_IMPURE = frozenset(map(id, (
+    time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns,
+    time.process_time, time.process_time_ns, time.localtime, time.gmtime, os.urandom, os.getenv, os.listdir,
+    builtins.open, builtins.input,
+)))  # fmt: skip
+_CLOCKS = frozenset(["now", "utcnow", "today"])
+
+
+@functools.cache
+def is_foreign(module: Any) -> bool:
+    """Whether a module, by its name, is Python's own or that of a library whose objects are
+    taken to stay as they are."""
+    if not isinstance(module, str):
+        return module is not None
+    root = module.partition(".")[0]
+    known = sys.modules.get(root)
+    file = getattr(known, "__file__", None)
+    if root in _PACKAGES:
+        return True
+    if root not in sys.stdlib_module_names:
+        return False
+    if file is None:
+        return True
+    # a module of the user's may have the name of one of Python's
+    folders = {os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")}
+    path = os.path.realpath(file)
+    return any(path.startswith(folder + os.sep) for folder in folders) and "site-packages" not in path
+
+
+def _attribute(value: Any, name: str) -> Any:
+    return getattr(value, name, None)
+
+
+def check_pure(space: dict[str, Any], names: AbstractSet[str], where: str) -> None:
+    """Raise if code that uses these names, with these globals, reads the clock, the system's randomness or files."""
+    for name in names:
+        value = space.get(name, getattr(builtins, name, None) if name in ("open", "input") else None)
+        if isinstance(value, types.ModuleType):
+            # of a library, what is there: asked for another name, ndgrad would load what it keeps for later, or look for a reason
+            held = vars(value).get if is_foreign(value.__name__) else functools.partial(_attribute, value)
+            found = [n for n in names if id(held(n)) in _IMPURE]
+            if value.__name__ in ("uuid", "secrets") or (value.__name__ == "datetime" and names & _CLOCKS):
+                found.append(value.__name__)
+        else:
+            found = [name] if id(value) in _IMPURE else []
+            if isinstance(value, type) and value.__module__ == "datetime" and names & _CLOCKS:
+                found.append(name)
+        if found:
+            raise GraphBreak(f"{where} uses {found[0]}, which may answer otherwise each time")

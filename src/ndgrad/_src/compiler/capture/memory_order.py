@@ -1,0 +1,208 @@
+"""In which order results lie in memory, while there are none: as NumPy would leave them.
+
+Elementwise ops keep the order of their arguments, and many others give C order. What the rest leaves (a reduction, a
+library of linear algebra) is known when the op has run. So C order is assumed first (see Note [Memory of a trace]), and
+where it matters, because memory is written that may or may not be shared with what was reshaped, the op runs once on
+arrays that lie as its arguments do. If it was assumed wrongly, the function is traced again, with what was found.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad._src.arrays.placement import CPU
+from ndgrad._src.core.record import run_forward
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray, contiguous_strides
+from ndgrad._src.compiler.program.program import settings_key
+from ndgrad._src.foundations.devices import device
+
+#: Bytes of arguments above which no op is run in order to find out.
+MOST = 1 << 28
+#: The same where a result is to lie as in an eager call, which needs as much memory.
+MOST_OF_RESULT = 1 << 33
+
+
+class Made(NamedTuple):
+    """How memory came about whose order is assumed: result `number` of an op, and the strides that are assumed."""
+
+    op: Any
+    arrays: tuple[Any, ...]
+    settings: dict[str, Any]
+    number: int
+    strides: tuple[int, ...]
+
+
+#: (op, how its arguments lie, settings) -> the strides of its results
+_found: dict[Any, tuple[tuple[int, ...], ...]] = {}
+
+
+#: Beside elementwise ops, those whose results lie in C order if their arguments do.
+_ORDERLY = frozenset([
+    "cast", "clone", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack",
+    "softmax", "cumsum", "zeros_like", "slice_scatter", "embed", "select_backward", "slice_backward",
+    "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
+])  # fmt: skip
+
+#: Elementwise ops whose results lie in C order if their arguments do, and else as their functions leave them.
+_AS_LEFT = frozenset([
+    "beta_shape_ratio", "betainc_shape", "boxcox", "boxcox1p", "complex", "distance_power", "expn",
+    "gamma_shape_ratio", "igamma_shape", "mish_slope", "orthogonal_polynomial", "polar", "sigmoid", "silu",
+    "silu_slope", "softplus_slope", "student_shape", "voigt_profile",
+])  # fmt: skip
+
+
+def is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any], place: device | None) -> bool:
+    """Whether the results of an op certainly lie in C order."""
+    if op.name == "contiguous":
+        return True
+    if op.name == "matmul" and all(a.ndim <= 2 for a in arrays) and place in (None, CPU):
+        return True  # however the matrices lie; of a batch, the order of the products follows theirs
+    if (not op.elementwise and op.name not in _ORDERLY) or settings.get("reverse"):
+        return False
+    for a in arrays:
+        if isinstance(a, TracedArray):
+            if a.ndim > 1 and (a.memory.assumed is not None or not a.is_in_order):
+                return False
+        elif isinstance(a, np.ndarray) and a.ndim > 1 and not a.flags.c_contiguous:
+            return False
+    return True
+
+
+def arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequence[TracedArray]) -> None:
+    """Let results lie in the order of the arguments, where NumPy keeps that, or as the op was found to leave them; else the
+    order is assumed."""
+    if op.name == "clone_ordered":
+        (array,), order = made, settings["order"]
+        steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
+        array.strides = tuple([steps[order.index(d)] for d in range(array.ndim)])
+        return
+    if op.name == "clone" and 0 in arrays[0].strides:
+        return
+    follows = (op.elementwise and op.name not in _AS_LEFT) or op.name in _KEPT
+    is_certain = not any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed is not None for a in arrays)
+    found = _found.get(_key(op, arrays, settings)) if is_certain and not follows and _found else None
+    if found is not None:
+        for array, strides in zip(made, found, strict=True):
+            array.strides = strides
+        return
+    if not (is_certain and follows):
+        for number, array in enumerate(made):
+            if array.ndim > 1:
+                array.memory.assumed = Made(op, tuple(arrays), settings, number, array.strides)
+        return
+    given = [(a.shape, a.strides) for a in arrays if isinstance(a, (TracedArray, np.ndarray))]
+    for array in made:
+        kept = _kept_order(array.shape, tuple(given))
+        array.strides = tuple([s * array.itemsize for s in kept])
+
+
+#: Beside elementwise ops, those that keep the order of their arguments.
+_KEPT = frozenset(["cast", "clone", "zeros_like"])
+
+
+@functools.lru_cache(maxsize=4096)
+def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> tuple[int, ...]:
+    """The strides, in elements, of what NumPy makes of arrays of these shapes and strides element by element."""
+    one = np.zeros(1, np.int8)
+    arrays = [np.lib.stride_tricks.as_strided(one, *layout, writeable=False) for layout in given]
+    flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    found = np.nditer([*arrays, None], ["zerosize_ok"], flags, order="K").operands[-1]
+    return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
+
+
+# ----- finding out ----------------------------------------------------------------------------------------------------
+
+
+def order_of(array: TracedArray) -> tuple[int, ...] | None:
+    """The dimensions of a dense array from the outermost in memory to the innermost, () for C order; None if its elements
+    do not lie one behind the other. Raises as `settle` does."""
+    memory = array.memory
+    if memory.assumed is not None and len(memory.value.shape) > 1:
+        settle(memory, MOST_OF_RESULT)
+    if not array.size or array.is_in_order:
+        return ()
+    order = sorted(range(array.ndim), key=lambda d: (array.shape[d] == 1, -array.strides[d]))
+    steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
+    is_dense = all(array.shape[d] == 1 or array.strides[d] == step for d, step in zip(order, steps, strict=True))
+    return tuple(order) if is_dense else None
+
+
+def settle(memory: Memory, most: int = MOST) -> None:
+    """Find out whether memory lies as it was assumed to; raises if it does not, or if that cannot be told. No op of
+    more than `most` bytes of arguments is run in order to find out."""
+    waiting = [memory]
+    while waiting:
+        made = waiting[-1].assumed
+        before = () if made is None else [a.memory for a in made.arrays if isinstance(a, TracedArray) and a.ndim > 1]
+        unknown = [m for m in before if m.assumed is not None]
+        if unknown:
+            waiting += unknown
+            continue
+        if made is not None and made.op.name != "reshape":  # which copies or not by its argument alone
+            _check(made, waiting[-1], most)
+        waiting.pop().assumed = None
+
+
+def _check(made: Made, memory: Memory, most: int) -> None:
+    strides = None if memory.place not in (None, CPU) else _strides_of(made, most)
+    if strides is None:
+        raise GraphBreak("memory is written or returned of which it is not known in which order it lies")
+    if any(n != 1 and a != b for n, a, b in zip(memory.value.shape, strides, made.strides, strict=True)):
+        broken = GraphBreak("memory lies in another order than was assumed")
+        broken.is_cured = True
+        raise broken
+
+
+def _strides_of(made: Made, most: int) -> tuple[int, ...] | None:
+    """The strides that an op really gives a result; None if that cannot be found out."""
+    op, settings = made.op, made.settings
+    if sum(a.nbytes for a in made.arrays if isinstance(a, TracedArray)) > most:
+        return None
+    arrays = [_stand_in(a) if isinstance(a, TracedArray) else a for a in made.arrays]
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = run_forward(op, np, tuple(arrays), arrays, settings)
+    except Exception:  # of values that the stand-ins do not have
+        return None
+    found = tuple([tuple(o.strides) for o in (out if op.outputs != 1 else (out,))])
+    key = _key(op, made.arrays, settings)
+    if key is not None:
+        if len(_found) > 20_000:
+            _found.clear()
+        _found[key] = found
+    return found[made.number]
+
+
+def _key(op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Hashable | None:
+    known = settings_key(settings)
+    lying = [
+        (a.shape, a.strides, a.dtype) if isinstance(a, (TracedArray, np.ndarray)) else (a.__class__, a) for a in arrays
+    ]
+    key = op, tuple(lying), known
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return None if known is None else key
+
+
+def _stand_in(array: TracedArray) -> Any:
+    """An array that lies as a traced one does: of matrices that can be inverted and factorised, of indices that are in
+    range."""
+    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n]
+    below, above = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+    memory = np.zeros(above - below + array.itemsize, np.uint8)
+    made: Any = np.ndarray(array.shape, array.dtype, memory, -below, array.strides)
+    if array.dtype.kind in "fcV":
+        made[...] = 0.1
+        if array.ndim > 1 and array.shape[-1] == array.shape[-2]:
+            at = range(array.shape[-1])
+            made[..., at, at] = 1.0 + len(at)
+    return made

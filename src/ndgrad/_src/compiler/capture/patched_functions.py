@@ -1,0 +1,77 @@
+"""Functions of Python's that take placeholders for numbers while a function is traced: those of `math`, `min` and `max`.
+
+They are written in C and would ask a placeholder for its number. So for as long as some thread traces, `math.cos` is an object
+that calls `math.cos`, unless it is given a placeholder. Other threads notice nothing else. A function that the traced code holds
+in a place of its own (`from math import cos`) is replaced there as well, or not at all if that cannot be done: code may
+compare functions by identity.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.compiler.capture.number_placeholders import MATH, ReadNumber, extreme, of_math
+from ndgrad._src.compiler.capture.side_effects import stands_for
+
+
+class PatchedFunction:
+    """Stands for a function of Python's while functions are traced."""
+
+    def __init__(self, module: Any, name: str, compute: Callable[..., Any]) -> None:
+        self.module = module
+        self.original = getattr(module, name)
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = module.__name__
+        self.__doc__ = self.original.__doc__
+        self._compute = compute
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for a in args:
+            if type(a) is ReadNumber:
+                if kwargs:
+                    a.refuse()
+                return self._compute(self.__name__, self.original, args)
+        return self.original(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return repr(self.original)
+
+
+#: By the identity of what they stand for.
+PATCHED: dict[int, PatchedFunction] = {
+    id(made.original): made
+    for made in (
+        *[PatchedFunction(math, name, of_math) for name in MATH],
+        PatchedFunction(builtins, "min", extreme),
+        PatchedFunction(builtins, "max", extreme),
+    )
+}
+
+for _made in PATCHED.values():
+    stands_for(_made, _made.original)
+_lock = make_lock()
+_at_work: Counter[int] = Counter()
+
+
+@contextmanager
+def patched(functions: Sequence[PatchedFunction]) -> Iterator[None]:
+    """A block in which functions take placeholders."""
+    with _lock:
+        for made in functions:
+            _at_work[id(made)] += 1
+            if getattr(made.module, made.__name__) is made.original:  # the user may have put another one there
+                setattr(made.module, made.__name__, made)
+    try:
+        yield
+    finally:
+        with _lock:
+            for made in functions:
+                _at_work[id(made)] -= 1
+                if not _at_work[id(made)] and getattr(made.module, made.__name__) is made:
+                    setattr(made.module, made.__name__, made.original)

@@ -1,0 +1,233 @@
+"""Calls that a function makes while it is traced, seen one by one before they happen.
+
+The environment knows what a function reaches by reading its code (see ndgrad._src.compiler.capture.environment). A trace can do more:
+it can call C functions, which no reading looks into, and run code that was found by a computed name. So the interpreter
+reports each call (`sys.setprofile`), and a call that is not known to be safe ends the trace before it begins:
+
+    C functions         by `known_calls.refuse_c_function`
+    library code        by `known_calls.refuse_python_code`
+    the user's code     must have been reached by the environment. A function that was not is reached by another
+                        environment, for another trace. Code that names an opaque object, such as an open file, ends
+                        the trace, because such an object can be used without a call.
+
+ndgrad's own code is trusted, and C functions that it calls are not looked at.
+
+Note [A break inside the profiler]
+The interpreter removes a profiler that raises, so code that caught the break would run on without being watched. The
+exception is therefore none that `except Exception` catches (`TraceEnd`), and the break itself is found in the tracer.
+"""
+
+from __future__ import annotations
+
+import _random
+import gc
+import os
+import sys
+import types
+from _warnings import warn
+from pathlib import Path
+from typing import Any, Self
+
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.compiler.capture.environment import Environment
+from ndgrad._src.compiler.capture.code_origin import is_foreign
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.known_calls import is_setter, refuse_c_function, refuse_python_code
+
+#: Kinds of code: ndgrad's own, a library's, the user's, and ndgrad's that reads or writes files.
+_OWN, _LIBRARY, _USER, _FILES = range(4)
+
+_PACKAGE = ("<ndgrad", str(Path(__file__).parents[1]) + os.sep)
+
+#: By file: the kind of its code, and its module. Files without a name of their own ("<string>") are never kept.
+_files: dict[str, tuple[int, str]] = {}
+
+
+def trust(file: str) -> None:
+    """Count the code of a file as ndgrad's own: tests of the compiler extend its classes."""
+    _files[file] = _OWN, "ndgrad"
+
+
+class Unreached(GraphBreak):
+    """The function uses what the environment has not reached: the next one begins with more roots, names of attributes
+    and names of imported modules."""
+
+    def __init__(
+        self,
+        reason: str,
+        roots: list[tuple[str, Any]],
+        names: frozenset[str] = frozenset(),
+        modules: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(reason)
+        self.roots = roots
+        self.names = names
+        self.modules = modules
+
+
+class TraceEnd(BaseException):
+    """Ends a trace; the tracer knows why (see Note [A break inside the profiler])."""
+
+
+class TraceWatch:
+    """A block in which calls of this thread are watched."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        #: the user's code that has been checked, by identity; the environment keeps it alive
+        self._checked: set[int] = set()
+        #: attributes of libraries' modules that were looked up by computed names
+        self.library_names: list[tuple[Any, str]] = []
+        self._is_at_work = False
+        #: whether ndgrad imports a module, and the frame that does
+        self.is_importing = False
+        self._import: types.FrameType | None = None
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = sys.getprofile()
+        self._is_at_work = True
+        sys.setprofile(self._report)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Watch no longer."""
+        if not self._is_at_work:
+            return
+        self._is_at_work = False
+        before, self._before = self._before, None
+        if before is None or callable(before):
+            sys.setprofile(before)
+        else:
+            sys.setprofile(None)
+            before.enable()  # cProfile's, which Python cannot put back by itself
+
+    def _report(self, frame: types.FrameType, event: str, arg: Any) -> None:
+        try:
+            self._look(frame, event, arg)
+        except GraphBreak:
+            raise TraceEnd from None
+
+    def _look(self, frame: types.FrameType, event: str, arg: Any) -> None:
+        if self.is_importing:
+            if event == "return" and frame is self._import:
+                self.is_importing, self._import = False, None
+        elif event == "c_call":
+            kind, _ = _files.get(frame.f_code.co_filename) or _kind_of(frame)
+            if arg is warn and (kind != _LIBRARY or _is_called_by_user(frame)):
+                raise GraphBreak("the function warns")
+            if kind == _USER or (kind == _LIBRARY and _is_called_by_user(frame)):
+                self._check_c_call(frame, arg)
+        elif event == "call":
+            kind, module = _files.get(frame.f_code.co_filename) or _kind_of(frame)
+            if kind == _USER:
+                if id(frame.f_code) not in self._checked:
+                    self._check_user_code(frame)
+            elif kind == _FILES:
+                raise _refusal(f"{module}.{frame.f_code.co_qualname}")
+            elif kind == _OWN:
+                if is_setter(frame.f_code):
+                    raise GraphBreak(f"the function calls {frame.f_code.co_name}, which changes a setting of the process")
+            elif kind == _LIBRARY:
+                if module == "importlib._bootstrap" and not _is_called_by_user(frame):
+                    self.is_importing, self._import = True, frame  # whatever runs now belongs to ndgrad's import
+                    return
+                refused = refuse_python_code(module, frame.f_code)
+                if refused is not None and _is_called_by_user(frame) and not self._is_allowed_here(frame):
+                    raise _refusal(refused)
+
+    def note_name(self, holder: Any, name: Any) -> None:
+        """Take note of an attribute that is looked up by a computed name. The environment must hold it."""
+        if type(name) is not str:
+            return
+        environment = self._environment
+        if isinstance(holder, Variable) and not environment.holds_tensor_attribute(name):
+            raise Unreached(f"the attribute {name} of a tensor is looked up by a computed name", [], frozenset([name]))
+        if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
+            self.library_names.append((holder, name))
+            return
+        reason = environment.refuse_name(name)
+        if reason is not None:
+            raise GraphBreak(reason)
+        if environment.misses_name(name):
+            raise Unreached(f"the attribute {name} is looked up by a computed name", [], frozenset([name]))
+
+    def note_import(self, name: str, space: Any, names: Any, fromlist: Any, level: int, importing: Any) -> Any:
+        """Import a module for the function. It must have been imported before, and the environment must hold it."""
+        known = len(sys.modules)
+        found = importing(name, space, names, fromlist, level)
+        if len(sys.modules) != known:
+            raise GraphBreak(f"the function imports {name} for the first time")
+        names = frozenset([name, found.__name__])
+        if not self._environment.holds_modules(names):
+            raise Unreached(f"the function imports {name}", [], modules=names)
+        return found
+
+    def note_write(self, holder: Any, name: Any) -> None:
+        """Take note of an attribute that is set or deleted by a computed name."""
+        if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
+            raise GraphBreak(f"the function changes {holder.__name__}.{name}")
+        self.note_name(holder, name)
+
+    def _check_c_call(self, frame: types.FrameType, function: Any) -> None:
+        refused = refuse_c_function(function)
+        if refused is None:
+            if function.__name__ == "seed" and isinstance(function.__self__, _random.Random):
+                if frame.f_locals.get("a", 0) is None:
+                    raise GraphBreak("the function makes a generator of random numbers without a seed")
+            return
+        if refused == "sys._getframe" and _files.get(frame.f_code.co_filename, (_USER, ""))[0] == _LIBRARY:
+            return
+        raise _refusal(refused)
+
+    def _is_allowed_here(self, frame: types.FrameType) -> bool:
+        """True for a call of a library's that is safe because of the environment: os.getenv reads a mapping that is held."""
+        return frame.f_code.co_qualname == "getenv" and self._environment.reaches_environment_variables
+
+    def _check_user_code(self, frame: types.FrameType) -> None:
+        environment, code = self._environment, frame.f_code
+        if not environment.has_code(code):
+            if code.co_name == "<module>":
+                raise GraphBreak("the function imports a module for the first time")
+            found = [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code]
+            raise Unreached(f"{code.co_qualname} is called, which was not found by its name", [(f.__qualname__, f) for f in found])
+        reason = environment.refuse_code(code)
+        if reason is not None:
+            raise GraphBreak(reason)
+        self._checked.add(id(code))
+
+
+def _is_called_by_user(frame: types.FrameType) -> bool:
+    """True if a library's code was called by the user's, and not by ndgrad's."""
+    back = frame.f_back
+    while back is not None:
+        kind, _ = _files.get(back.f_code.co_filename) or _kind_of(back)
+        if kind != _LIBRARY:
+            return kind == _USER
+        back = back.f_back
+    return False
+
+
+def _refusal(name: str) -> GraphBreak:
+    return GraphBreak(f"the function calls {name}, which may depend on or change something outside of it")
+
+
+def _kind_of(frame: types.FrameType) -> tuple[int, str]:
+    file = frame.f_code.co_filename
+    module = frame.f_globals.get("__name__")
+    if isinstance(module, str) and module.startswith(("ndgrad.serialization", "ndgrad.npz", "ndgrad.safetensors")):
+        found = _FILES, module
+    elif file.startswith(_PACKAGE) or (isinstance(module, str) and module.partition(".")[0] == "ndgrad"):
+        found = _OWN, "ndgrad"
+    elif isinstance(module, str) and module.startswith("namedtuple_"):
+        found = _LIBRARY, "collections"  # the generated __new__ of a named tuple
+    elif file.startswith("<__array_function__") or (isinstance(module, str) and is_foreign(module)):
+        found = _LIBRARY, str(module)
+    else:
+        found = _USER, str(module)
+    if not file.startswith("<") or file.startswith(("<ndgrad", "<frozen", "<__array_function__")):
+        _files[file] = found
+    return found

@@ -1,0 +1,99 @@
+"""The functions that run ops on the tensors of a trace: the code of eager calls, with a tracer in NumPy's place.
+
+A Python loop of a thousand rounds is traced round by round, so what an op costs here is most of what such a function's
+first call takes. While a function is traced, the slots of a tensor are properties (see Note [Tensors from outside]),
+which ask whose tensor it is. A lane asks once for each argument: one over a traced array was made by this trace, and
+its slots are read as they are, and so are those of results written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad._src.core.dispatch import record_any
+from ndgrad._src.core.generate import Lane, indented, make_eager
+from ndgrad._src.core.variable import BareTensor
+from ndgrad._src.compiler.capture.traced_arrays import TracedArray
+from ndgrad._src.ops.table import RANDOM
+
+#: Ops whose results nobody reads.
+CHECKS = frozenset(["refuse_phase"])
+
+#: How often an op without a function has been traced. To write one takes as long as some twenty calls do in the general
+#: lane.
+_calls: Counter[Any] = Counter()
+_FREQUENT = 20
+
+#: By whether ops are recorded, and whether a number comes first: functions by op.
+_lanes: dict[tuple[bool, bool], dict[Any, Callable[..., Any]]] = {
+    (records, reflected): {} for records in (True, False) for reflected in (True, False)
+}
+
+_SLOTS = {name: BareTensor.__dict__[name] for name in ("_array", "_node", "_storage", "_meta")}
+_NAMES = {
+    "ndarray": TracedArray,
+    "BareTensor": BareTensor,
+    **{f"get{name}": slot.__get__ for name, slot in _SLOTS.items()},
+    **{f"put{name}": slot.__set__ for name, slot in _SLOTS.items()},
+}
+
+
+def run_traced(tracer: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
+    """An op on tensors where nothing but a trace is in force."""
+    reflected = len(args) == 2 and (args[0].__class__ is float or args[0].__class__ is int)
+    lane = _lanes[records, reflected].get(op)
+    if lane is None:
+        _calls[op] += 1
+        if _calls[op] <= _FREQUENT:
+            return record_any(op, args, settings)
+        lane = _lanes[records, reflected][op] = _made(op, records, reflected)
+    return lane(tracer, args[1], args[0], **settings) if reflected else lane(tracer, *args, **settings)
+
+
+def _made(op: Any, records: bool, reflected: bool) -> Callable[..., Any]:
+    if op.batch is RANDOM or op.name in CHECKS or op.needs_values:
+
+        def lane(*args: Any, **settings: Any) -> Any:
+            return record_any(op, args, settings)  # and so on to `Tracer.__call__`
+    else:
+        lane = make_eager(op, plain=True, unrecorded=not records, reflected=reflected, traced=(TracedLane, _NAMES))
+        if hasattr(lane, "__source__"):  # written for the op by the template
+            return lane
+
+    def made(tracer: Any, *args: Any, **settings: Any) -> Any:
+        return lane(*(args[::-1] if reflected else args), **settings)
+
+    return made
+
+
+class TracedLane(Lane):
+    """The same steps for tensors over traced arrays, whose function is given the tracer before the arguments."""
+
+    def __init__(self, *of: Any) -> None:
+        super().__init__(*of)
+        self.parameters = ["tracer", *self.parameters]
+
+    def take(self, arg: str, name: str) -> list[str]:
+        array, edge, storage = f"a_{arg}", f"e_{arg}", f"s_{arg}"
+        own: list[str] = []
+        outside = [f"if isinstance({array}, BareTensor):", f"    {self.leave}"]
+        outside += [f"o = tracer.outside_of({name}, {array})", f"{array} = o._array"]
+        if arg in self.differentiable:
+            own += [f"{edge} = get_node({name}) if get_meta({name}) is None else edge({name})"]
+            outside += [f"{edge} = edge({name})"]
+        if self.saves(arg):
+            own += [f"{storage} = get_storage({name}) if c is Tensor else kept_storage({name})"]
+            outside += [f"{storage} = o._storage if c is Tensor else kept_storage({name})"]
+        lines = [f"{array} = get_array({name})", f"if {array}.__class__ is ndarray:", *indented(own or ["pass"])]
+        return [*lines, "else:", *indented(outside)]
+
+    def place(self, array: str, first: bool) -> list[str]:
+        return []  # traced arrays know by themselves where they are
+
+    def call(self) -> str:
+        return f"tracer.traced(OP, ({''.join(f'{a}, ' for a in self.arrays())}), {self.settings})"
+
+    def put(self, slot: str, value: str) -> str:
+        return f"put{slot}(r, {value})"

@@ -1,0 +1,638 @@
+"""The tracer: an observer that writes down ops instead of running them.
+
+It stands below autograd, transforms, hooks and modes: these do with traced tensors what they do with others, so that
+gradients, batches and tangents are part of the program like everything else. What an op gives in shape and dtype is
+asked of the op itself, on arrays without data, once for each combination.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import ndgrad
+from ndgrad._src.arrays.library import is_on_device, is_raw_array
+from ndgrad._src.arrays.meta import MetaArray
+from ndgrad._src.arrays.placement import CPU, device_of
+from ndgrad._src.core.inplace import check_fits
+from ndgrad._src.core.modes import modes, restore, running, scope
+from ndgrad._src.core.op_observers import Factory, InPlaceForm
+from ndgrad._src.core.record import run_forward
+from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
+from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, drawn
+from ndgrad._src.compiler.capture.trace_constants import FixedValues
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.captured_state import same_bits
+from ndgrad._src.compiler.kernels.precompile import note_op
+from ndgrad._src.compiler.capture.memory_order import Made, arrange, is_orderly, settle
+from ndgrad._src.compiler.lower.memory_places import reshaped_view
+from ndgrad._src.compiler.capture.number_tape import NumberTape
+from ndgrad._src.compiler.capture.captured_tensors import Outside, payload_of, refused
+from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
+from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
+from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, settings_key
+from ndgrad._src.compiler.capture.number_placeholders import ReadNumber, read
+from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.capture.traced_calls import CHECKS, run_traced
+from ndgrad._src.compiler.capture.user_lines import where
+from ndgrad._src.foundations.devices import device
+from ndgrad._src.ops.table import RANDOM
+from ndgrad._src.ops.vocabulary import find
+
+#: A longer trace takes more memory and time than a program of it is worth.
+MOST_INSTRUCTIONS = 500_000
+
+#: (op, arguments in shape and dtype, settings) -> (several results?, their shapes and dtypes)
+_inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
+
+
+class Tracer:
+    """Ops become instructions of `program`; tensors from outside become inputs, in `inputs`;
+    arrays become constants."""
+
+    #: it wants the tensors of a call, not only their arrays
+    wants_tensors = True
+    is_tracer = True
+
+    def __init__(
+        self,
+        name: str = "program",
+        admits: Callable[[Any], str | None] | None = None,
+        state_of: Callable[[Any], bytes | None] | None = None,
+    ) -> None:
+        """`admits` says why a tensor that the function reaches cannot be an input; None if it can. `state_of` gives the
+        state of a generator of random numbers that the function reaches."""
+        self.program = Program([], [], name=name)
+        #: what of it no input has a part in
+        self.fixed = FixedValues(self.program)
+        #: the tensors from outside that were touched, in the order of the program's inputs
+        self.inputs: list[Outside] = []
+        self._outside: dict[int, Outside] = {}
+        #: what the trace sees of a tensor from outside, by its identity, if that was touched already
+        self.known_outside = self._outside.get
+        self._admits = admits
+        #: large arrays that are constants: themselves, and what they held
+        self._copies: dict[int, tuple[Any, Any]] = {}
+        #: arrays that tensors were made of: themselves, and what stands for them
+        self._over: dict[int, tuple[Any, TracedArray]] = {}
+        #: those of them whose memory NumPy shares
+        self._lent: list[TracedArray] = []
+        #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
+        self.conditions: list[tuple[Value, bool]] = []
+        self.outcomes: list[bool] | None = None
+        #: whether something may stand for a number that is read: not where the function may ask of which type it is
+        self.reads_numbers = True
+        #: calls to be made after the program (see ndgrad._src.compiler.capture.deferred_calls)
+        self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        #: notes what a call has to compare before it runs: what it is, and a function that reads it
+        self.watch: Callable[[str, Callable[[], Any]], None] = _watch_nothing
+        #: Python's arithmetic with numbers that the trace does not know
+        self.numbers = NumberTape()
+        #: of those that the function itself asked: where, and the answer
+        self.decided: list[tuple[str | None, bool]] = []
+        #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
+        self.later: list[tuple[Value, Callable[[int], Exception]]] = []
+        #: the random numbers that the function draws, and the tensors of those that are inputs, by identity
+        self.draws = TracedDraws(state_of)
+        self.drawn_tensors: dict[int, Any] = {}
+        self._draw_payloads: list[TracedArray] = []
+        #: the line of the user's that asked for what is traced now, where that is known; else it is looked for
+        self.place: str | None = None
+        #: whether no backward pass has run in the function, and no hook on what is saved was in force
+        self.is_plain = True
+        #: the watch over the calls that the function makes
+        self.calls: Any = None
+        #: what could not be traced, though the function may have caught it
+        self.broken: GraphBreak | None = None
+
+    def end(self) -> None:
+        """Let go of what was traced. All of it knows the tracer, and without this only a collection would find it."""
+        self.program, self._admits = Program([], []), None
+        self.inputs, self.conditions, self.later = [], [], []
+        for held in (self._outside, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
+            held.clear()
+
+    # ----- what comes from outside ------------------------------------------------------------------------------------
+
+    def outside_of(self, t: Any, array: Any) -> Outside:
+        """What this trace sees of a tensor from outside: another input of the program, if it is the first time."""
+        found = self._outside.get(id(t))
+        return self._admitted(t, array) if found is None else found
+
+    def _admitted(self, t: Any, array: Any) -> Outside:
+        here = scope()
+        try:
+            restore(here.changed(observers=()))
+            reason = refused(t) or (None if self._admits is None else self._admits(t))
+            if reason is not None:
+                raise GraphBreak(reason)
+            found = Outside(t, self.input(array, t))
+        finally:
+            restore(here)
+            del here
+        self._outside[id(t)] = found
+        self.inputs.append(found)
+        return found
+
+    def note_attribute(self, t: Any, name: str) -> None:
+        """Note that the function asks for an attribute that a tensor from outside does not have, or whose value no guard
+        compares. `Specialisation` replaces this where a guard can."""
+        raise GraphBreak(f"the function asks for the attribute {name!r} of a tensor from outside")
+
+    def input(self, array: Any, source: Any = None) -> TracedArray:
+        """A traced array in the place of an array from outside: another input of the program."""
+        value = Value(tuple(array.shape), array.dtype)
+        self.program.inputs.append(value)
+        return TracedArray(value, Memory(self, value, source, place=device_of(array)), strides=tuple(array.strides))
+
+    def array(self, value: Value, place: device | None = None) -> TracedArray:
+        """A traced array for a value, in memory of its own."""
+        return TracedArray(value, Memory(self, value, place=place))
+
+    def constant(self, array: Any) -> TracedArray:
+        """An array of which no tensor is made is a constant: what it holds now."""
+        if not is_raw_array(array) or array.dtype.hasobject:
+            raise GraphBreak(f"an array of class {type(array).__name__} takes part")
+        held = self._held(array)
+        value = Value(tuple(held.shape), held.dtype)
+        self.program.constants[value] = held
+        memory = Memory(self, value, constant=held, place=device_of(array) if is_on_device(array) else None)
+        return TracedArray(value, memory, strides=tuple(array.strides))
+
+    def _held(self, array: Any) -> Any:
+        """A copy of an array, one for all the times that it takes part and holds the same."""
+        if is_on_device(array) or array.nbytes <= SMALL_CONSTANT:
+            return np.array(array.get() if is_on_device(array) else array)
+        known, copy = self._copies.get(id(array), (None, None))
+        if known is not array or copy.shape != array.shape or copy.dtype != array.dtype or not same_bits(array, copy):
+            copy = array.copy(order="K")
+            self._copies[id(array)] = array, copy
+        return copy
+
+    def made_of(self, array: Any) -> TracedArray:
+        """The payload of a tensor that the function makes over an array."""
+        known = self._over.get(id(array))
+        if known is not None and _equal(known[0], known[1].memory.constant):
+            return known[1]
+        payload = self.constant(array)
+        self._over[id(array)] = array, payload
+        return payload
+
+    def lends(self, payload: TracedArray) -> None:
+        """The memory of a tensor that the function makes is shared by an array of the user's."""
+        self._lent.append(payload)
+
+    def check_lent(self) -> None:
+        """A write to memory that NumPy shares, by whichever of the two, is one that a program does not do."""
+        lent = {id(p.memory) for p in self._lent}
+        for array, payload in self._over.values():
+            if id(payload.memory) in lent and (payload.memory.written or not _equal(array, payload.memory.constant)):
+                raise GraphBreak("memory that an array and a tensor share is written")
+
+    @staticmethod
+    def line() -> str | None:
+        """The line of the user's that is at work."""
+        return where()
+
+    def memory_of(self, array: Any) -> Memory | None:
+        """The memory of an array, as far as a tensor was made of it."""
+        known = self._over.get(id(array))
+        return None if known is None else known[1].memory
+
+    def decide(self, value: Value) -> bool:
+        """Whether a condition holds for the values of the call that is traced (see ndgrad._src.compiler.capture.branch_conditions)."""
+        number = len(self.conditions)
+        if number >= MOST_CONDITIONS:
+            raise GraphBreak(f"more than {MOST_CONDITIONS} conditions on values decide what the function does")
+        if self.outcomes is not None and number < len(self.outcomes):
+            outcome = self.outcomes[number]
+        else:
+            program = self.program
+            so_far = without_dead(Program(program.inputs, [value], program.instructions, program.constants))
+            with np.errstate(all="ignore"):  # the call itself reports what there is to report
+                outcome = bool(Replay(so_far)([np.asarray(on_host(payload_of(o.source))) for o in self.inputs])[0])
+        self.conditions.append((value, outcome))
+        return outcome
+
+    def truth_of(self, payload: TracedArray) -> bool:
+        """Whether the one element of a traced array is true, which the function asks: the trace follows the answer."""
+        value = self.value_of(payload)
+        if value.dtype.kind != "b":
+            (value,) = self.emit(find("ne"), (value, 0), {})
+        outcome = self.decide(value)
+        self.decided.append((self.line(), outcome))
+        return outcome
+
+    def read(self, payload: TracedArray) -> Any:
+        """What stands for the number that a traced array holds (see ndgrad._src.compiler.capture.number_placeholders); None if nothing does."""
+        return read(self, self.value_of(payload)) if self.reads_numbers else None
+
+    def drawn(self, draw: Draw) -> Value:
+        """Random numbers, which are another input of the program (see Note [Random numbers as inputs])."""
+        number, array = self.draws.number(draw)
+        if array is not None:
+            given = self.draws.given
+            if given and number >= len(given):
+                raise GraphBreak("the function draws more random numbers than in the call whose derivative is taken")
+            t = given[number] if given else wrap(ndgrad.Tensor, array)
+            self.drawn_tensors[id(t)] = t
+            self._draw_payloads.append(self.outside_of(t, payload_of(t))._array)
+        return self.value_of(self._draw_payloads[number])
+
+    # ----- values -----------------------------------------------------------------------------------------------------
+
+    def value_of(self, payload: TracedArray) -> Value:
+        """What a traced array holds now: if its memory was written since, it is taken from there again."""
+        memory = payload.memory
+        if memory.picked is not None and memory.picked[0].version != memory.picked[1]:
+            raise GraphBreak("a part of an array, of which the index is computed, is used after the array was written")
+        if payload.version != memory.version:
+            value = memory.value
+            for step in payload.path:
+                value = self.emit(step.op, (value,), step.settings)[step.number]
+            payload._value, payload.version = value, memory.version
+        return payload._value
+
+    def argument(self, array: Any) -> Argument:
+        """What an argument of an op is in the program."""
+        if array.__class__ is TracedArray:
+            memory = array.memory
+            if memory.tracer is not self:
+                raise GraphBreak(
+                    "a tensor that belongs to one round of a loop, or to one branch, is used outside of it"
+                )
+            is_plain = array.version == memory.version and memory.picked is None
+            return array._value if is_plain else self.value_of(array)
+        if isinstance(array, np.ndarray) or is_on_device(array):
+            return self.value_of(self.constant(array))
+        if isinstance(array, Variable):
+            raise GraphBreak("a tensor of a transform that has ended takes part")
+        return array
+
+    def _arguments(self, op: Any, arrays: Sequence[Any]) -> tuple[list[Argument], device | None]:
+        """What the arguments of an op are in the program, and the device on which its result is."""
+        found: list[Argument] = []
+        place, is_plain = None, True
+        for a in arrays:
+            if a.__class__ is TracedArray:
+                memory = a.memory
+                is_current = a.version == memory.version and memory.tracer is self and memory.picked is None
+                found.append(a._value if is_current else self.argument(a))
+                if memory.place is not place:
+                    is_plain = is_plain and (place is None or memory.place is None)
+                    place = memory.place or place
+            elif type(a) is float or type(a) is int:
+                found.append(a)
+            elif type(a) is ReadNumber:
+                found.append(a.beside(op, arrays, self))
+            else:
+                is_plain = False
+                found.append(self.argument(a))
+        return found, place if is_plain else _place(arrays)
+
+    # ----- instructions -----------------------------------------------------------------------------------------------
+
+    def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
+        """Write down an op on values; its results."""
+        for given in (*arguments, *settings.values()):
+            if type(given) is ReadNumber:  # a program is for any number, and this one would be a constant
+                given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
+        _, types = infer(op, arguments, settings)
+        results = tuple([Value(shape, dtype) for shape, dtype in types])
+        instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())
+        instructions = self.program.instructions
+        instructions.append(instruction)
+        if len(instructions) > MOST_INSTRUCTIONS:
+            raise GraphBreak(
+                f"the trace has more than {MOST_INSTRUCTIONS} ops; write the loop as ndgrad.func.scan, or compile its body"
+            )
+        self.fixed.note(instruction)
+        return results
+
+    def known(self, payload: TracedArray) -> Any:
+        """The array that a traced array holds, if no input has a part in it; else None. It is not to be written."""
+        value = self.value_of(payload)
+        return self.fixed.array(value) if value in self.fixed else None
+
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
+        """An op on tensors where nothing but this trace is in force: by the code that eager calls run, with `traced` in
+        the place of the op's function."""
+        return run_traced(self, op, args, settings, records)
+
+    def __call__(
+        self,
+        op: Any,
+        tensors: Sequence[Any],
+        arrays: Sequence[Any],
+        settings: dict[str, Any],
+        run: Callable[[], Any],
+    ) -> Any:
+        """What the observer answers to an op: traced arrays for its results."""
+        if modes().saved_hooks:
+            self.is_plain = False
+        if isinstance(op, InPlaceForm):
+            return self._write(op.op, tensors, arrays, settings)
+        if isinstance(op, Factory):
+            return self._filled(op)
+        if op.batch is RANDOM:
+            return self.array(drawn(self, op, arrays, settings), _place(arrays))
+        if op.name in CHECKS:
+            raise GraphBreak(
+                f"{op.name} is there for the error that it raises, and a program computes only what is read"
+            )
+        if op.needs_values:
+            return self._by_values(op, arrays, settings)
+        return self.traced(op, arrays, settings)
+
+    def _by_values(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The results of an op whose shapes depend on values: they are constants, if these are."""
+        values = [a.known if isinstance(a, TracedArray) else a for a in arrays]
+        if any(isinstance(a, TracedArray) and v is None for a, v in zip(arrays, values, strict=True)):
+            raise GraphBreak(f"the shape of what {op.name} gives depends on values")
+        made = run_forward(op, np, tuple(values), values, settings)
+        out = tuple([self.constant(np.asarray(m)) for m in (made if op.outputs != 1 else (made,))])
+        return out[0] if op.outputs == 1 else out
+
+    def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The traced arrays of an op's results, whose shapes follow from its arguments'."""
+        if running() is not None:
+            self.is_plain = False
+        arguments, place = self._arguments(op, arrays)
+        if place is not None and place is not CPU:
+            _check_place(op, arrays, place)
+        results = self.emit(op, arguments, settings)
+        if op.view or op.shares_storage:
+            source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
+            out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
+        elif op.outputs == 1 and len(results[0].shape) < 2:
+            return TracedArray(results[0], Memory(self, results[0], place=place))
+        else:
+            out = tuple([self.array(value, place) for value in results])
+            if any(made.ndim > 1 for made in out) and not is_orderly(op, arrays, settings, place):
+                arrange(op, arrays, settings, out)
+        return out[0] if op.outputs == 1 else out
+
+    def _shown(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
+        """The result of a view op: a part of its argument's memory, or of its own where NumPy copies."""
+        strides = view_strides(source, op, settings, number)
+        is_decided = op.name == "reshape" and [n for n in source.shape if n != 1] != [n for n in value.shape if n != 1]
+        if is_decided:
+            source.memory.asked = True
+        if strides is None:
+            copied = self.array(value, source.memory.place)
+            if source.memory.assumed:
+                copied.memory.assumed, copied.memory.asked = Made(op, (source,), settings, 0, copied.strides), is_decided
+            return copied
+        step = Step(op, settings, number, value.shape, value.dtype)
+        shown = TracedArray(value, source.memory, (*source.path, step), strides)
+        shown.version = source.memory.version
+        return shown
+
+    def _filled(self, factory: Factory) -> TracedArray:
+        """A new tensor of zeros, ones or another number is a constant of the program."""
+        value = Value(tuple(factory.array.shape), factory.array.dtype)
+        array = factory.array
+        self.program.constants[value] = array.get() if is_on_device(array) else array.copy()
+        memory = Memory(self, value, place=device_of(array) if is_on_device(array) else None)
+        return TracedArray(value, memory, strides=tuple(array.strides))
+
+    # ----- writes -----------------------------------------------------------------------------------------------------
+
+    def _write(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any]) -> TracedArray:
+        """Let the target hold op(target, ...): its memory gets another value. An eager write that would raise ends the
+        trace."""
+        payload = arrays[0]
+        if not isinstance(payload, TracedArray):
+            raise GraphBreak("an array is written that no tensor was made of")
+        if op.batch is RANDOM:
+            value = drawn(self, op, arrays, settings)
+        else:
+            (value,) = self.emit(op, self._arguments(op, arrays)[0], settings)
+            check_write(op, payload, value, arrays, settings)
+        outside = self._outside.get(id(tensors[0]))
+        storage = tensors[0]._storage if outside is None else outside._storage
+        if storage is not None:
+            payload.memory.values_at[storage.version] = payload.memory.value
+        self.assign(payload, value)
+        return payload
+
+    def add_into(self, payload: TracedArray, other: Any) -> None:
+        """`payload += other`, where that is no op."""
+        (value,) = self.emit(find("add"), (self.value_of(payload), self.argument(other)), {})
+        self.assign(payload, value)
+
+    def assign(self, payload: TracedArray, value: Value) -> None:
+        """Let a traced array, and all that share its memory, hold another value, cast and broadcast to what it is."""
+        if value.dtype != payload.dtype:
+            (value,) = self.emit(find("cast"), (value,), {"dtype": payload.dtype})
+        if value.shape != payload.shape:
+            (value,) = self.emit(find("expand"), (value,), {"shape": payload.shape})
+        memory = payload.memory
+        if memory.assumed is not None and memory.asked:
+            settle(memory)
+        whole = value
+        if payload.path:
+            parents = [memory.value]
+            for step in payload.path[:-1]:
+                parents.append(self.emit(step.op, (parents[-1],), step.settings)[step.number])
+            for step, parent in zip(reversed(payload.path), reversed(parents), strict=True):
+                whole = self._replaced(parent, step, whole)
+        memory.value, memory.written = whole, True
+        memory.version += 1
+        payload._value, payload.version = value, memory.version
+
+    def _replaced(self, parent: Value, step: Step, part: Value) -> Value:
+        """`parent` with what a view op shows of it replaced."""
+        op, settings = step.op, step.settings
+        emit = self.emit
+        match op.name:
+            case "alias" | "detach" | "reshape" | "squeeze" | "squeeze_dim" | "squeeze_dims" | "unsqueeze":
+                return emit(find("reshape"), (part,), {"shape": parent.shape})[0]
+            case "permute":
+                back = tuple(int(i) for i in np.argsort(settings["dims"]))
+                return emit(op, (part,), {"dims": back})[0]
+            case "transpose" | "t":
+                return emit(op, (part,), settings)[0]
+            case "getitem":
+                return emit(find("slice_scatter"), (parent, part), {"index": settings["index"]})[0]
+            case "select":
+                index = (slice(None),) * settings["dim"] + (settings["index"],)
+                return emit(find("slice_scatter"), (parent, part), {"index": index})[0]
+            case "slice":
+                cut = slice(settings["start"], settings["stop"], settings["step"])
+                return emit(
+                    find("slice_scatter"), (parent, part), {"index": (slice(None),) * settings["dim"] + (cut,)}
+                )[0]
+            case "real":
+                return emit(find("complex"), (part, emit(find("imag"), (parent,), {})[0]), {})[0]
+            case "imag":
+                return emit(find("complex"), (emit(find("real"), (parent,), {})[0], part), {})[0]
+            case "view_as_real":
+                return emit(find("view_as_complex"), (part,), {})[0]
+            case "view_as_complex":
+                return emit(find("view_as_real"), (part,), {})[0]
+            case "view_dtype":
+                raise GraphBreak("a tensor is written through a view as another dtype")
+        return self._scattered(parent, step, part)
+
+    def _scattered(self, parent: Value, step: Step, part: Value) -> Value:
+        """The same for any view op: the places that it shows are found by showing their numbers."""
+        places = np.arange(parent.size).reshape(parent.shape)
+        shown = step.op.forward_for(np)(places, **step.settings)
+        shown = (shown if step.op.outputs == 1 else shown[step.number]).reshape(-1)
+        if len(np.unique(shown)) != len(shown):
+            raise GraphBreak("a tensor is written of which several elements are one place in memory")
+        index = Value(shown.shape, shown.dtype)
+        self.program.constants[index] = shown
+        reshape = find("reshape")
+        (flat,) = self.emit(reshape, (parent,), {"shape": (parent.size,)})
+        (row,) = self.emit(reshape, (part,), {"shape": (part.size,)})
+        (out,) = self.emit(find("scatter"), (flat, index, row), {"dim": 0})
+        return self.emit(reshape, (out,), {"shape": parent.shape})[0]
+
+
+def _watch_nothing(what: str, read: Callable[[], Any]) -> None:
+    raise GraphBreak(f"a loop or branch depends on {what}")
+
+
+# ----- devices --------------------------------------------------------------------------------------------------------
+
+
+def _place(arrays: Sequence[Any]) -> device | None:
+    """The device on which the result of an op on these arrays is: that of the first that is not on the CPU."""
+    found = None
+    for a in arrays:
+        if a.__class__ is TracedArray and a.memory.place is not None:
+            found = a.memory.place
+        elif is_on_device(a):
+            found = device_of(a)
+        if found is not None and found is not CPU:
+            return found
+    return found
+
+
+def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
+    """Beside tensors on a GPU, those of the CPU have no dimensions, or are indices; eager code says so."""
+    if op.name == "to_device":
+        raise GraphBreak("a tensor is brought from one device to another")
+    if getattr(op, "programs", ()):
+        raise GraphBreak(f"{op.name} on a GPU")
+    for a in arrays:
+        if a.__class__ is not TracedArray or a.memory.place in (None, place) or not a.shape:
+            continue
+        if a.memory.place is not CPU or a.dtype.kind not in "iub":
+            raise GraphBreak(f"tensors on {place} and on {a.memory.place} take part in {op.name}")
+
+
+def on_host(array: Any) -> Any:
+    """An array's values on the host."""
+    return array.get() if is_on_device(array) else array
+
+
+# ----- shapes ---------------------------------------------------------------------------------------------------------
+
+
+def infer(
+    op: Any, arguments: Sequence[Argument], settings: dict[str, Any]
+) -> tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]:
+    """Whether an op has several results on these arguments, and their shapes and dtypes."""
+    known = settings_key(settings) if settings else ()
+    key: Any = None
+    if known is not None:
+        key = op, tuple([(a.shape, a.dtype) if a.__class__ is Value else (a.__class__, a) for a in arguments]), known
+    try:
+        found = None if key is None else _inferred.get(key)
+    except TypeError:  # an argument that has no hash
+        key = found = None
+    if found is None:
+        arrays = [MetaArray(a.shape, a.dtype) if a.__class__ is Value else a for a in arguments]
+        with np.errstate(all="ignore"):
+            out = run_forward(op, np, tuple(arrays), arrays, settings)
+        several = op.outputs != 1
+        found = (several, tuple([(tuple(o.shape), o.dtype) for o in (out if several else (out,))]))
+        note_op(op, found[1][0][1] if found[1] else None)
+        if key is not None:
+            if len(_inferred) > 20_000:
+                _inferred.clear()
+            _inferred[key] = found
+    return found
+
+
+#: Writes that the kernels of their ops accept: (op, shapes and dtypes of the arguments, settings).
+_accepted: set[Any] = set()
+
+
+def check_write(op: Any, payload: TracedArray, value: Value, arrays: Sequence[Any], settings: dict[str, Any]) -> None:
+    """Raise what an eager in-place form of an op raises for such arguments, whose result is `value`.
+
+    An op without a kernel for writes computes its result first, which must fit. A kernel has checks of its own, for
+    example of casts, so it runs once on stand-ins for each kind of arguments. It writes in the target's dtype, while the
+    op's function may promote; a program cannot tell how a kernel rounds in between, so such writes end the trace.
+    """
+    if op.write_kernel is None:
+        check_fits(op.name, payload, value)
+        return
+    known = settings_key(settings) if settings else ()
+    key: Any = op, tuple([(a.shape, a.dtype) if hasattr(a, "dtype") else (type(a), a) for a in arrays]), known
+    try:
+        is_known = known is not None and key in _accepted
+    except TypeError:  # an argument that has no hash
+        is_known, known = False, None
+    if not is_known:
+        stand_ins = [np.zeros(a.shape, a.dtype) if isinstance(a, TracedArray) else a for a in arrays]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            op.write_kernel(np, *stand_ins, **settings)
+        if known is not None:
+            if len(_accepted) > 20_000:
+                _accepted.clear()
+            _accepted.add(key)
+    if value.dtype != payload.dtype or value.shape != payload.shape:
+        raise GraphBreak(f"{op.name}_ writes {value.dtype} into a tensor of {payload.dtype}")
+
+
+#: (op, settings, which of its results, shape, strides and dtype of the source) -> the strides of a view
+_strides: dict[Any, tuple[int, ...] | None] = {}
+
+
+def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
+    """The strides of what a view op shows of an array, None where NumPy would copy."""
+    known = settings_key(settings)
+    key = None if known is None else (op, known, number, source.shape, source.strides, source.dtype)
+    try:
+        return _strides[key]
+    except TypeError:  # a setting that has no hash
+        return _view_strides(source, op, settings, number)
+    except KeyError:
+        found = _view_strides(source, op, settings, number)
+        if key is not None:
+            if len(_strides) > 20_000:
+                _strides.clear()
+            _strides[key] = found
+        return found
+
+
+def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
+    """The same, found out. No memory is touched."""
+    if op.name in ("as_strided", "view_dtype"):
+        raise GraphBreak(f"{op.name} shows memory in another way than a program can")
+    if op.shares_storage:
+        return source.strides
+    if not source.size:
+        return None
+    stand_in = source.stand_in()
+    if op.name == "reshape":
+        shown = reshaped_view(stand_in, settings["shape"])
+        return None if shown is None else tuple(shown.strides)
+    shown = op.forward_for(np)(stand_in, **settings)
+    shown = shown if op.outputs == 1 else shown[number]
+    return tuple(shown.strides) if np.may_share_memory(shown, stand_in) else None
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and same_bits(a, b)

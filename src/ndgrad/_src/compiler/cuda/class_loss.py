@@ -1,0 +1,184 @@
+"""Cross entropy of class numbers on a device: forward one kernel and backward one, with the weights of classes, numbers that are
+ignored, smoothed labels and the reduction.
+
+    loss = (1 - s) w[t] (logsumexp(x) - x[t]) + s / C sum(w (logsumexp(x) - x))        of a row of scores x, with target t
+    mean = sum(loss) / sum(w[t])                                                        over the rows that count
+
+A warp takes a row, or a block does if rows are long. A block adds up what its rows give, and the last block to end adds
+up the blocks, in their order: a result is the same in every run. The kernel notes a target that is no class.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays import library, graph_recording
+from ndgrad._src.compiler.cuda import launch
+from ndgrad._src.compiler.cuda.index_faults import INTEGERS, NOTE, notes
+from ndgrad._src.compiler.cuda.fused_form import HEAD
+from ndgrad._src.compiler.cuda.values import COMPUTED, STORED
+
+_THREADS = 256
+#: The longest row that a warp takes, and the number of blocks at most, which does not depend on the device.
+_SHORT, _MOST_BLOCKS = 1024, 1024
+_REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
+
+_SOURCE = """
+enum { THREADS = 256, GROUPS = THREADS / GROUP };
+struct Arguments { long long rows; long long length; long long ignored; long long reduction; const S* x; const I* target;
+                   const S* weight; const S* g; S* out; T* total; T* parts; unsigned int* ended; Note note; double smoothing; };
+#define EACH(i) for (long long i = threadIdx.x % GROUP; i < a.length; i += GROUP)
+#define WEIGHT(i) (a.weight ? wide(a.weight[i]) : T(1))
+
+__device__ inline T all_sum(T x) { return joined<GROUP>(x, [](T a, T b) { return a + b; }); }
+/* The logarithm of the sum of exponentials of a row. */
+__device__ inline void normalizer(const S* x, long long length, T& top, T& total) {
+    top = Ends<T>::lowest();
+    total = 0;
+    for (long long i = threadIdx.x % GROUP; i < length; i += GROUP) { const T v = wide(x[i]); top = v != v || v > top ? v : top; }
+    top = joined<GROUP>(top, [](T a, T b) { return a != a || a > b ? a : b; });
+    for (long long i = threadIdx.x % GROUP; i < length; i += GROUP) total += exp(wide(x[i]) - top);
+    total = all_sum(total);
+}
+
+extern "C" __global__ void __launch_bounds__(256) forward(const Arguments a) {
+    T sum = 0, shares = 0;  // of the rows of the group, known to its first thread
+    for (long long row = (long long)blockIdx.x * GROUPS + threadIdx.x / GROUP; row < a.rows; row += gridDim.x * GROUPS) {
+        const long long there = (long long)a.target[row];
+        const bool counts = there != a.ignored, inside = there >= 0 && there < a.length, first = threadIdx.x % GROUP == 0;
+        T loss = 0, share = 0;
+        if (counts) {
+            const S* const x = a.x + row * a.length;
+            T top, total;
+            normalizer(x, a.length, top, total);
+            const T log_total = log(total) + top;
+            share = inside ? WEIGHT(there) : T(0);
+            loss = inside ? share * (log_total - wide(x[there])) : T(nan(""));
+            if (a.smoothing) {
+                T spread = 0;
+                EACH(i) spread += WEIGHT(i) * (log_total - wide(x[i]));
+                loss = T(1 - a.smoothing) * loss + T(a.smoothing / a.length) * all_sum(spread);
+            }
+        }
+        if (!first) continue;
+        if (counts && !inside) leave(a.note, there);
+        if (a.reduction == 0) put(a.out[row], loss);
+        sum += loss;
+        shares += share;
+    }
+    __shared__ bool last;
+    sum = joined<THREADS>(sum, [](T a, T b) { return a + b; });
+    shares = joined<THREADS>(shares, [](T a, T b) { return a + b; });
+    const unsigned int blocks = gridDim.x;
+    if (threadIdx.x == 0) {
+        a.parts[blockIdx.x] = sum;
+        a.parts[blocks + blockIdx.x] = shares;
+        __threadfence();
+        last = atomicAdd(a.ended, 1u) == blocks - 1;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    sum = shares = 0;
+    const volatile T* const parts = a.parts;
+    for (unsigned int i = threadIdx.x; i < blocks; i += THREADS) sum += parts[i], shares += parts[blocks + i];
+    sum = joined<THREADS>(sum, [](T a, T b) { return a + b; });
+    shares = joined<THREADS>(shares, [](T a, T b) { return a + b; });
+    if (threadIdx.x) return;
+    if (a.reduction) put(a.out[0], a.reduction == 2 ? sum / shares : sum);
+    *a.total = shares;
+    *a.ended = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(256) backward(const Arguments a) {
+    const long long row = (long long)blockIdx.x * GROUPS + threadIdx.x / GROUP, at = row * a.length;
+    if (row >= a.rows) return;
+    const long long there = (long long)a.target[row];
+    if (there == a.ignored) {
+        EACH(i) put(a.out[at + i], T(0));
+        return;
+    }
+    T top, total, every = T(a.length);
+    normalizer(a.x + at, a.length, top, total);
+    if (a.smoothing && a.weight) {
+        every = 0;
+        EACH(i) every += wide(a.weight[i]);
+        every = all_sum(every);
+    }
+    const T g = a.reduction == 0 ? wide(a.g[row]) : a.reduction == 2 ? wide(a.g[0]) / *a.total : wide(a.g[0]);
+    const T one = there >= 0 && there < a.length ? g * WEIGHT(there) * T(1 - a.smoothing) : T(0);
+    const T each = g * T(a.smoothing / a.length), scale = (one + each * every) / total;
+    EACH(i) put(a.out[at + i], exp(wide(a.x[at + i]) - top) * scale - (i == there ? one : T(0)) - each * WEIGHT(i));
+}
+"""
+_LAYOUT = "4q8q3qd"
+
+
+def class_loss_for(x: Any, target: Any, weight: Any) -> Any:
+    """This module, if it takes these arrays: scores (rows, classes), the number of a class for each row, and weights of
+    classes or None."""
+    if x.ndim != 2 or x.dtype.char not in COMPUTED or not x.size or not x._c_contiguous:
+        return None
+    if target.__class__ is not x.__class__ or target.dtype.char not in INTEGERS or not target._c_contiguous:
+        return None
+    if weight is not None and (weight.__class__ is not x.__class__ or weight.dtype != x.dtype or not weight._c_contiguous):
+        return None
+    return sys.modules[__name__]
+
+
+def source(char: str, index: str, group: int) -> str:
+    """The text of both kernels for dtypes of scores and targets, and the threads that take a row."""
+    types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S; typedef {INTEGERS[index]} I; enum {{ GROUP = {group} }};"
+    return HEAD + types + NOTE + _SOURCE
+
+
+@functools.lru_cache(maxsize=64)
+def _kernel(name: str, char: str, index: str, group: int, device: int) -> launch.Kernel:
+    return launch.Kernel(source(char, index, group), _LAYOUT, name=name)
+
+
+@functools.lru_cache(maxsize=64)
+def _ended(device: int, stream: int) -> Any:
+    """Where kernels of a stream, which run one after another, count the blocks that have ended; zero between them."""
+    return library.device_library.zeros(1, np.uint32)
+
+
+def _group(length: int) -> int:
+    return 32 if length <= _SHORT else _THREADS
+
+
+def class_loss(
+    x: Any, target: Any, weight: Any, ignored: int, smoothing: float, reduction: str, error: Callable[[int], Exception]
+) -> tuple[Any, Any]:
+    """The loss, and the sum of the weights of the rows that count; `error` makes what is raised for a target that is no class."""
+    (rows, length), computed = x.shape, launch.summed_in(x.dtype)
+    group, device = _group(length), x.data.device_id
+    blocks = min(_MOST_BLOCKS, -(-rows * group // _THREADS))
+    out = launch.new((rows,) if reduction == "none" else (), x.dtype)
+    total, parts = launch.new((), computed), launch.new((2 * blocks,), computed)
+    if graph_recording.active is None:
+        ended = _ended(device, library.device_library.cuda.get_current_stream().ptr)
+    else:  # a graph may run beside others that were recorded on the same stream
+        ended = library.device_library.zeros(1, np.uint32)
+    places = [0 if a is None else a.data.ptr for a in (x, target, weight, None, out, total, parts, ended)]
+    kernel = _kernel("forward", x.dtype.char, target.dtype.char, group, device)
+    kernel(blocks, _THREADS, rows, length, ignored, _REDUCTIONS[reduction], *places, *notes(device).words(error), smoothing)
+    return out, total
+
+
+def class_loss_gradient(
+    g: Any, x: Any, target: Any, weight: Any, total: Any, ignored: int, smoothing: float, reduction: str
+) -> Any:
+    """The gradient in x."""
+    (rows, length), group = x.shape, _group(x.shape[1])
+    out = launch.new(x.shape, x.dtype)
+    places = [0 if a is None else a.data.ptr for a in (x, target, weight, g, out, total, None, None)]
+    kernel = _kernel("backward", x.dtype.char, target.dtype.char, group, x.data.device_id)
+    blocks = -(-rows * group // _THREADS)
+    kernel(blocks, _THREADS, rows, length, ignored, _REDUCTIONS[reduction], *places, 0, 0, 0, smoothing)
+    return out

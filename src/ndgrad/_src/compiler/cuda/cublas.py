@@ -1,0 +1,123 @@
+"""cuBLAS's products, called by ctypes. CuPy's way to them sets the stream at each call, and refuses while a graph is recorded.
+
+There is a handle for each thread and stream, with memory of its own to work in, so that what a graph has recorded does not
+depend on what cuBLAS would allocate.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+from ndgrad._src.arrays import library
+
+#: Bytes that a handle has to work in, which is what NVIDIA recommends for Hopper.
+ROOM = 32 << 20
+#: Handles of a thread at most.
+_MOST = 16
+_int, _long, _pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
+_GEMM: list[Any] = [
+    _pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _int, _int, _pointer, _int, _int, _pointer, _pointer, _int,
+    _int, _int, _int,
+]  # fmt: skip
+_STACKS: list[Any] = [
+    _pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _int, _int, _long, _pointer, _int, _int, _long, _pointer,
+    _pointer, _int, _int, _long, _int, _int, _int,
+]  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def functions() -> Any:
+    """The library that CuPy has loaded; None if it cannot be found."""
+    library.device_library.cuda.device.get_cublas_handle()
+    try:
+        found = re.search(r"\S*libcublas\.so\S*", Path("/proc/self/maps").read_text())
+        made = None if found is None else ctypes.CDLL(found[0])
+    except OSError:
+        return None
+    if made is not None:
+        made.cublasGemmEx.argtypes, made.cublasGemmStridedBatchedEx.argtypes = _GEMM, _STACKS
+        made.cublasSetStream_v2.argtypes = [_pointer, _pointer]
+        made.cublasSetWorkspace_v2.argtypes = [_pointer, _pointer, ctypes.c_size_t]
+        made.cublasDestroy_v2.argtypes = [_pointer]
+    return made
+
+
+class Handle:
+    """cuBLAS on one stream, with the functions that `products` calls."""
+
+    def __init__(self, functions: Any, stream: int) -> None:
+        self._functions = functions
+        self.stream = stream
+        made = _pointer()
+        _succeed(functions.cublasCreate_v2(ctypes.byref(made)))
+        self._address = made.value
+        self._room = library.device_library.cuda.alloc(ROOM)
+        #: where it may work, which what runs in this stream shares
+        self.room: int = self._room.ptr
+        _succeed(functions.cublasSetStream_v2(self._address, stream))
+        _succeed(functions.cublasSetWorkspace_v2(self._address, self._room.ptr, ROOM))
+
+    def gemm(self, *words: Any) -> None:
+        """cublasGemmEx."""
+        status = self._functions.cublasGemmEx(self._address, *words)
+        if status:
+            _succeed(status)
+
+    def stacks(self, *words: Any) -> None:
+        """cublasGemmStridedBatchedEx."""
+        status = self._functions.cublasGemmStridedBatchedEx(self._address, *words)
+        if status:
+            _succeed(status)
+
+    def __del__(self) -> None:
+        if getattr(self, "_address", None) is not None:
+            self._functions.cublasDestroy_v2(self._address)
+
+
+def _succeed(status: int) -> None:
+    if status:
+        raise RuntimeError(f"cuBLAS answers with status {status}. Check that the GPU has memory left. [nd-gpu]")
+
+
+class _OfCuPy:
+    """The same through CuPy, where the library itself cannot be found."""
+
+    #: nothing for cuBLASLt, which is not to be found either
+    room = stream = 0
+
+    def __init__(self) -> None:
+        from cupy_backends.cuda.libs import cublas  # only where CuPy is
+
+        self._functions = cublas
+
+    def gemm(self, *words: Any) -> None:
+        self._functions.gemmEx(library.device_library.cuda.device.get_cublas_handle(), *words)
+
+    def stacks(self, *words: Any) -> None:
+        self._functions.gemmStridedBatchedEx(library.device_library.cuda.device.get_cublas_handle(), *words)
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.handles: dict[tuple[int, int], Any] = {}
+
+
+_here = _Here()
+
+
+def handle(device: int) -> Any:
+    """The one of this thread and the current stream."""
+    stream = library.device_library.cuda.get_current_stream().ptr
+    found = _here.handles.get((device, stream))
+    if found is None:
+        if len(_here.handles) >= _MOST:
+            _here.handles.clear()
+        found_there = functions()
+        made = _OfCuPy() if found_there is None else Handle(found_there, stream)
+        found = _here.handles[device, stream] = made
+    return found

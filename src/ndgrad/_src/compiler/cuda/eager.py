@@ -1,0 +1,301 @@
+"""Kernels for eager ops on a device: what ndgrad._src.arrays.device_kernels asks for.
+
+A kernel is made when a formula is first met with operands of a kind, and found again by what it was made for. What has
+no kernel (integers, complex numbers, mixed dtypes, ops without a formula) is answered with None, and CuPy computes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays import library
+from ndgrad._src.arrays.formulas import Formula, Signature
+from ndgrad._src.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, launch, products, full_reductions
+from ndgrad._src.compiler.cuda.attention import attention_for
+from ndgrad._src.compiler.cuda.class_loss import class_loss_for
+from ndgrad._src.compiler.cuda.columns import add_along
+from ndgrad._src.compiler.cuda.copies import cast, copy_into, in_order, scalar_one
+from ndgrad._src.compiler.cuda.random_draws import drawn
+from ndgrad._src.compiler.cuda.elementwise import (
+    BYTES,
+    LARGEST,
+    MOST_DIMS,
+    THREADS,
+    Kind,
+    can_be_written,
+    result_dtypes,
+    source,
+    walked,
+)  # fmt: skip
+from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets
+from ndgrad._src.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers, rouse
+from ndgrad._src.compiler.cuda.products import summed_product
+from ndgrad._src.compiler.cuda.rows import rows_for
+from ndgrad._src.compiler.cuda.launchers import ARRAY, NUMBER, starter
+from ndgrad._src.compiler.cuda.values import COMPUTED
+from ndgrad._src.compiler.cuda.windows import windows_for
+
+__all__ = [
+    "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "device_kernels", "drawn", "formula_in_place",
+    "formula_memory", "forward_of",
+    "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rouse", "rows", "rows_for",
+    "scalar_one",
+    "summed_product", "targets",
+    "windows_for",
+]  # fmt: skip
+
+#: Kinds of operands of one op, and of arrays of one formula, that are remembered.
+_MOST = 256
+
+
+def device_kernels() -> Any:
+    """This module, if kernels can be used in this process."""
+    return None if launch.problem() is not None else sys.modules[__name__]
+
+
+def prepare_stream() -> None:
+    """Have what the libraries need on the current stream, which cannot be made while it is recorded."""
+    device = library.device_library.cuda.runtime.getDevice()
+    cublas.handle(device)
+    notes(device)
+    if cudnn.front_end() is not None:
+        cudnn.handle(device)
+    elif cudnn_backend.functions() is not None:
+        cudnn_backend.handle(device)
+
+
+# ----- an op ----------------------------------------------------------------------------------------------------------
+
+#: Ops that powers to a constant are.
+_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"}
+
+
+#: Other ops, as functions of operands and settings.
+_OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
+    "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
+    "matmul": products.matmul, "sum": columns.sum_over, "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
+    "keep": lambda operands, settings: keep(operands, settings),
+}  # fmt: skip
+
+
+def forward_of(library: Any, op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
+    """What computes an op from its operands and settings, or answers None; None if there is nothing."""
+    if op.elementwise and op.outputs == 1 and not op.variadic:
+        return Elementwise(library, op.name)
+    return _OWN.get(op.name)
+
+
+class Elementwise:
+    """An op of the table on arrays of one floating dtype, booleans among them, and numbers."""
+
+    def __init__(self, library: Any, op: str) -> None:
+        self.library = library
+        self.op = op
+        #: by the classes of operands and the settings: what starts the kernel, None if there is none, and the settings
+        #: that it is given as numbers
+        self._known: dict[Any, tuple[Callable[..., Any] | None, list[str]]] = {}
+
+    def __call__(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """The result; None if there is no kernel for such operands."""
+        key: Any = tuple(map(type, operands))
+        if settings:
+            key = (*key, *[0.0 if v.__class__ is float else v for v in settings.values()])
+        if self.op == "pow" and operands[1].__class__ in (float, int):
+            key = (*key, operands[1])
+        try:
+            found = self._known.get(key)
+        except TypeError:  # a setting that has no hash
+            return None
+        if found is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            found = self._known[key] = self._planned(operands, settings)
+        start, floats = found
+        if start is None:
+            return None
+        return start(*operands, *[settings[name] for name in floats]) if floats else start(*operands)
+
+    def directly(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """The op as a function of its operands, with as little between as can be; `otherwise` takes what there is no kernel
+        for, and what is met for the first time."""
+        known = self._known
+        nothing: tuple[Callable[..., Any] | None, list[str]] = (None, [])
+
+        def run(*operands: Any) -> Any:
+            start = known.get((*map(type, operands),), nothing)[0]
+            out = None if start is None else start(*operands)
+            return otherwise(*operands) if out is None else out
+
+        return run
+
+    def _planned(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        op, formula, given = self.op, Formula(), operands
+        if op == "pow" and operands[1].__class__ in (float, int) and operands[1] in _POWERS:
+            op, given = _POWERS[operands[1]], operands[:1]
+        kinds = [_KINDS.get(x.__class__, ARRAY if x.__class__ is self.library.ndarray else "") for x in given]
+        floats = [name for name, value in settings.items() if value.__class__ is float]
+        if "" in kinds or ARRAY not in kinds:
+            return None, []
+        symbols = [0.0 if kind == NUMBER else formula.input() for kind in kinds]
+        signature = formula.signature([formula.apply(op, *symbols, **settings)])
+        if not can_be_written(signature, "f"):
+            return None, []
+        start = Plan(signature).starter("".join(kinds) + NUMBER * len(floats))
+        return (start if given is operands else lambda x, exponent: start(x)), floats
+
+
+#: The kinds of operands that are no arrays, by their classes.
+_KINDS = {float: NUMBER, int: NUMBER}
+
+
+def keep(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """x where a mask is true; None if it is for CuPy."""
+    x, mask = operands
+    if mask.dtype.char != "?" or x.__class__ is not mask.__class__:
+        return None
+    return _keep()(x, mask)
+
+
+@functools.lru_cache(maxsize=1)
+def _keep() -> Callable[..., Any]:
+    formula = Formula()
+    x, mask = formula.input(), formula.input()
+    return Plan(formula.signature([formula.apply("keep", x, mask)])).starter(ARRAY * 2)
+
+
+# ----- a formula ------------------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """A formula with the kernels that were made of it, by the dtypes and layouts of its operands."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self._kernels: dict[Any, tuple[launch.Kernel | None, list[np.dtype[Any]]]] = {}
+        #: by the layouts of operands that do not lie alike (see `_lay_out`)
+        self._laid_out: dict[Any, tuple[Any, ...] | None] = {}
+        #: of those for operands that lie alike: what a launch needs to know (see ndgrad._src.compiler.cuda.launchers)
+        self._alike: dict[Any, tuple[Any, ...]] = {}
+
+    def starter(self, kinds: str) -> Callable[..., Any]:
+        """What runs the formula on operands of these kinds, if it has one result."""
+        return starter(kinds, self._alike, self.run)
+
+    def run(self, arrays: Sequence[Any], numbers: Sequence[float]) -> Any:
+        """What the formula gives for arrays that broadcast together; None where there is no kernel for them."""
+        first = arrays[0]
+        shape = first.shape
+        key: list[Any] = [first.data.device_id]
+        pointers, alignment, ordered = [], 0, True
+        for a in arrays:
+            p = a.data.ptr
+            pointers.append(p)
+            alignment |= p
+            key.append(a.dtype.char)
+            if not a._c_contiguous or a.shape != shape:
+                ordered = False
+        if not ordered:
+            return self._broadcast(arrays, pointers, numbers)
+        count = first.size
+        if not count:
+            return None
+        key.append(alignment % BYTES == 0)
+        found = self._kernels.get(tuple(key))
+        if found is None:
+            dtype = _common(key[1:-1])
+            if dtype is None:
+                return None
+            width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
+            found = self._made(tuple(key), dtype, key[1:-1], 0, width)
+            if len(found[1]) == 1:
+                self._alike[tuple(key)] = (
+                    found[0].address, found[0].pack, found[0].grain, found[1][0], found[1][0].itemsize
+                )  # fmt: skip
+        kernel, outputs = found
+        if kernel is None:
+            return None
+        out = [launch.new(shape, dtype) for dtype in outputs]
+        kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers)
+        return out[0] if len(out) == 1 else out
+
+    def _broadcast(self, arrays: Sequence[Any], pointers: list[int], numbers: Sequence[float]) -> Any:
+        key = (arrays[0].data.device_id, *[(a.shape, a.strides, a.dtype.char) for a in arrays])
+        try:
+            found = self._laid_out[key]
+        except KeyError:
+            if len(self._laid_out) >= _MOST:
+                self._laid_out.clear()
+            found = self._laid_out[key] = self._lay_out(arrays)
+        if found is None:
+            return None
+        kernel, outputs, shape, count, places = found
+        out = [launch.new(shape, dtype) for dtype in outputs]
+        kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers, *places)
+        return out[0] if len(out) == 1 else out
+
+    def _lay_out(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The kernel for arrays that lie so, the dtypes and the shape of its results, its elements, and what it is told of
+        where operands lie; None if there is none."""
+        chars = [a.dtype.char for a in arrays]
+        dtype = _common(chars)
+        if dtype is None:
+            return None
+        try:
+            shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        except ValueError:
+            return None  # CuPy says what is wrong
+        count = math.prod(shape)
+        sizes, strides = walked(shape, arrays)
+        if not count or count >= LARGEST or len(sizes) > MOST_DIMS:
+            return None
+        key = (arrays[0].data.device_id, len(sizes), *chars)
+        kernel, outputs = self._kernels.get(key) or self._made(key, dtype, chars, len(sizes), 1)
+        return None if kernel is None else (kernel, outputs, shape, count, (*sizes, *[s for row in strides for s in row]))
+
+    def _made(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
+        """The kernel and the dtypes of its results; (None, []) if it cannot be compiled, which is told once."""
+        signature = self.signature
+        kind = Kind(signature, dtype, tuple(inputs), dims, width)
+        outputs = result_dtypes(signature, dtype)
+        words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"  # and a gap
+        kernel: Any = None
+        try:
+            kernel = launch.Kernel(source(kind), words, THREADS * width)
+        except launch.KernelError as error:
+            outputs = []
+            warnings.warn(f"{error} CuPy computes it instead.", RuntimeWarning, stacklevel=2)
+        if len(self._kernels) >= _MOST:
+            self._kernels.clear()
+            self._alike.clear()
+            self._laid_out.clear()
+        found = self._kernels[key] = kernel, [_numpy_dtype(char) for char in outputs]
+        return found
+
+
+def planned(signature: Signature) -> Callable[..., Any] | None:
+    """What runs a formula of one result on its arrays and numbers; None if it cannot be written."""
+    if not can_be_written(signature, "f"):
+        return None
+    arrays = sum(not node.op for node in signature.nodes)
+    return Plan(signature).starter(ARRAY * arrays + NUMBER * signature.numbers)
+
+
+def _common(chars: Sequence[str]) -> str | None:
+    """The one floating dtype among operands; None if there are several, or others than booleans besides."""
+    found = {*chars} - {"?"}
+    return found.pop() if len(found) == 1 and found <= COMPUTED.keys() else None
+
+
+def _numpy_dtype(char: str) -> np.dtype[Any]:
+    if char == "E":
+        import ml_dtypes  # only arrays of it lead here
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(char)

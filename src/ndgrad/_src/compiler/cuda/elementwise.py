@@ -1,0 +1,182 @@
+"""Elementwise kernels: the source of one for a formula, over operands that lie alike or broadcast.
+
+    extern "C" __global__ void kernel(const Arguments a)
+
+There are two forms. Where all operands lie in one order without gaps, a thread takes 16 bytes of each at a time, which
+is what the memory's full speed needs. Otherwise it takes one element, whose place in each operand follows from the
+index by sizes and strides: dimensions that can be walked as one have been made one before.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ndgrad._src.arrays.formulas import NODE, Signature
+from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED, CudaWriter, has_formula, write
+from ndgrad._src.compiler.kernels.maths.values import Mask, Real
+
+#: Threads of a block.
+THREADS = 256
+#: Bytes that a thread reads at a time.
+BYTES = 16
+#: Elements from which on indices no longer fit into 32 bits.
+LARGEST = 1 << 31
+#: Dimensions, once those that can be walked as one are one, that a kernel takes.
+MOST_DIMS = 6
+
+
+class Kind(NamedTuple):
+    """All that the source of a kernel depends on. `dims` is 0 for operands that lie alike, else the number of
+    dimensions; `dtype` is that of results which are not booleans, `inputs` those of the operands, by their characters."""
+
+    signature: Signature
+    dtype: str
+    inputs: tuple[str, ...]
+    dims: int
+    #: elements that a thread takes at a time
+    width: int
+
+
+def can_be_written(signature: Signature, dtype: str) -> bool:
+    """Whether there is CUDA code for all of a formula."""
+    return dtype in COMPUTED and all(
+        has_formula(node.op, **dict(node.settings)) for node in signature.nodes if node.op
+    )
+
+
+def result_dtypes(signature: Signature, dtype: str) -> list[str]:
+    """The dtypes of a formula's results."""
+    w = CudaWriter(COMPUTED[dtype])
+    inputs = [Real(w, "x") for node in signature.nodes if not node.op]
+    outputs = _written(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
+    return ["?" if isinstance(out, Mask) else dtype for out in outputs]
+
+
+def source(kind: Kind) -> str:
+    """The text of a kernel."""
+    signature, computed = kind.signature, COMPUTED[kind.dtype]
+    outputs = [STORED[dtype] for dtype in result_dtypes(signature, kind.dtype)]
+    inputs = [STORED[dtype] for dtype in kind.inputs]
+    fields = ["long long n;"]
+    fields += [f"{type}* o{i};" for i, type in enumerate(outputs)]
+    fields += [f"const {type}* x{i};" for i, type in enumerate(inputs)]
+    fields += [f"double p{i};" for i in range(signature.numbers)]
+    if kind.dims:
+        fields += [f"unsigned int sizes[{kind.dims}];", f"int strides[{len(inputs)}][{kind.dims}];"]
+    head = [f"const {computed} p{i} = a.p{i};" for i in range(signature.numbers)]
+    body = _by_index(kind, outputs) if kind.dims else _in_order(kind, inputs, outputs)
+    return "\n".join(
+        [
+            PRELUDE,
+            "struct Arguments {",
+            *[f"    {field}" for field in fields],
+            "};",
+            f'extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const Arguments a) {{',
+            *[f"    {line}" for line in [*head, *body]],
+            "}",
+        ]
+    )
+
+
+def _in_order(kind: Kind, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """A thread's elements lie side by side in every operand."""
+    width = kind.width
+    arrays = range(len(kind.inputs))
+    step = [f"const auto e{i} = wide(r{i}.at[k]);" for i in arrays]
+    rest = [f"const auto e{i} = wide(a.x{i}[i]);" for i in arrays]
+    lines, names = formula_lines(kind.signature, kind.dtype, kind.inputs)
+    lines = [f"    {line}" for line in lines]
+    types = [f"Pack<{inputs[i]}, {width}>" for i in arrays]
+    packs = [f"const {type} r{i} = *(const {type}*)(a.x{i} + i);" for i, type in enumerate(types)]
+    made = [f"Pack<{type}, {width}> w{i};" for i, type in enumerate(outputs)]
+    kept = [f"*(Pack<{type}, {width}>*)(a.o{i} + i) = w{i};" for i, type in enumerate(outputs)]
+    return [
+        f"long long i = ((long long)blockIdx.x * {THREADS} + threadIdx.x) * {width};",
+        f"if (i + {width} <= a.n) {{",
+        *[f"    {line}" for line in [*packs, *made]],
+        "    #pragma unroll",
+        f"    for (int k = 0; k < {width}; ++k) {{",
+        *[f"        {line}" for line in step],
+        *[f"    {line}" for line in lines],
+        *[f"        put(w{i}.at[k], {name});" for i, name in enumerate(names)],
+        "    }",
+        *[f"    {line}" for line in kept],
+        "} else {",
+        "    for (; i < a.n; ++i) {",
+        *[f"        {line}" for line in rest],
+        *[f"    {line}" for line in lines],
+        *[f"        put(a.o{i}[i], {name});" for i, name in enumerate(names)],
+        "    }",
+        "}",
+    ]
+
+
+def _by_index(kind: Kind, outputs: Sequence[str]) -> list[str]:
+    """The place of an element in each operand, from its index; results lie in order."""
+    arrays = range(len(kind.inputs))
+    lines, names = formula_lines(kind.signature, kind.dtype, kind.inputs)
+    walk = ["unsigned int rest = (unsigned int)i, at;", *[f"long long t{i} = 0;" for i in arrays]]
+    for d in reversed(range(kind.dims)):
+        walk += [f"at = rest % a.sizes[{d}]; rest /= a.sizes[{d}];"] if d else ["at = rest;"]
+        walk += [f"t{i} += (long long)at * a.strides[{i}][{d}];" for i in arrays]
+    return [
+        f"const long long i = (long long)blockIdx.x * {THREADS} + threadIdx.x;",
+        "if (i >= a.n) return;",
+        *walk,
+        *[f"const auto e{i} = wide(a.x{i}[t{i}]);" for i in arrays],
+        *lines,
+        *[f"put(a.o{i}[i], {name});" for i, name in enumerate(names)],
+    ]
+
+
+def formula_lines(signature: Signature, dtype: str, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The lines that compute one element of operands e0, e1, ... and numbers p0, p1, ..., and the names of the results."""
+    w = CudaWriter(COMPUTED[dtype])
+    values: list[Any] = [(Mask if char == "?" else Real)(w, f"e{i}") for i, char in enumerate(inputs)]
+    outputs = _written(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
+    return w.lines, [str(out) for out in outputs]
+
+
+def _written(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers: Sequence[str]) -> list[Real | Mask]:
+    """Write a formula; its outputs."""
+    waiting, values = iter(inputs), []
+    for node in signature.nodes:
+        if not node.op:
+            values.append(next(waiting))
+            continue
+        operands = [values[number] if kind == NODE else w.real(numbers[number]) for kind, number in node.operands]
+        settings = {name: w.real(numbers[number]) for name, number in node.numbers}
+        values.append(write(w, node.op, *operands, **dict(node.settings), **settings))
+    return [values[number] for number in signature.outputs]
+
+
+def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:
+    """Sizes, and the strides of each array in elements, with as few dimensions as can be; they are not to be changed."""
+    return walk(shape, tuple([(a.shape, a.strides, a.dtype.itemsize) for a in arrays]))
+
+
+@functools.lru_cache(maxsize=4096)
+def walk(
+    shape: tuple[int, ...], arrays: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]
+) -> tuple[list[int], list[list[int]]]:
+    """The same, of arrays of which shapes, strides and the size of an element are given."""
+    rows = []
+    for own_shape, own_strides, item in arrays:
+        own = [0 if n == 1 else s // item for n, s in zip(own_shape, own_strides)]
+        rows.append([0] * (len(shape) - len(own_shape)) + own)
+    sizes: list[int] = []
+    kept: list[list[int]] = [[] for _ in arrays]
+    for d, n in enumerate(shape):
+        if n == 1:
+            continue
+        if sizes and all(k[-1] == row[d] * n for k, row in zip(kept, rows)):
+            sizes[-1] *= n
+            for k, row in zip(kept, rows):
+                k[-1] = row[d]
+            continue
+        sizes.append(n)
+        for k, row in zip(kept, rows):
+            k.append(row[d])
+    return (sizes, kept) if sizes else ([1], [[0] for _ in arrays])

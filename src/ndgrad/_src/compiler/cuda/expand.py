@@ -1,0 +1,98 @@
+"""What becomes of a program before its kernels on a device are made.
+
+Composite ops that go along rows are written out, so that they join what stands before and behind them
+(ndgrad._src.compiler.passes.decompose has the formulas); of halves, in single precision. What a device has a better kernel
+for stays as it is: products, convolutions, attention, reading and adding by index.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ndgrad._src.compiler.cuda.fusion import LONGEST_ROW, is_type
+from ndgrad._src.compiler.cuda.scheduling import scheduled
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes.attention import attention_gradients
+from ndgrad._src.compiler.passes.decompose import composites
+from ndgrad._src.compiler.passes.expansion import Expansion
+from ndgrad._src.compiler.passes.half_precision import is_half, narrow
+from ndgrad._src.compiler.passes.regions import in_regions
+from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+
+#: Ops along dimensions that are settings, along one that is, and other ones.
+_ALONG_DIMS = ("mean", "native_layer_norm", "rms_norm", "logsumexp", "var")
+_ALONG_ONE = ("softmax", "log_softmax", "softmax_cross_entropy", "gather", "gather_backward", "line_dot")
+_OTHERS = ("mean_all",)
+#: Products with a matrix added, which whatever comes next does in passing. A bias is added by the product itself (`linear`).
+_PRODUCTS = ("addmm", "baddbmm")
+_SINGLE = np.dtype(np.float32)
+
+_rules = Rules()
+
+
+class _Expansion(Expansion):
+    longest_row = LONGEST_ROW
+
+
+def expanded(program: Program) -> tuple[Program, list[Value]]:
+    """The program that kernels are made of; and the values that must be zero, or an index is out of range."""
+    program = simplified(narrow(attention_gradients(program)))
+    walk = _Expansion(program, _rules)
+    found, checks = walk.run(), walk.checks
+    found = Program(found.inputs, [*found.outputs, *checks], found.instructions, found.constants, found.name)
+    found = scheduled(narrow(in_regions(simplified(narrow(simplified(found))), is_type)))
+    count = len(found.outputs) - len(checks)
+    return (
+        Program(found.inputs, found.outputs[:count], found.instructions, found.constants, found.name),
+        found.outputs[count:],
+    )
+
+
+@_rules.rule(*_ALONG_DIMS, *_ALONG_ONE, *_OTHERS)
+def _along_rows(walk: Walk, instruction: Instruction) -> Rewritten:
+    if not _goes_along_rows(instruction):
+        return None
+    if any(is_half(a) for a in instruction.arguments):
+        return _in_single(walk, instruction)
+    found: Rewritten = composites.by_name[instruction.op.name][-1](walk, instruction)
+    return found
+
+
+@_rules.rule(*_PRODUCTS)
+def _product(walk: Walk, instruction: Instruction) -> Rewritten:
+    values = list(instruction.values())
+    if len({v.dtype for v in values}) != 1 or instruction.result.dtype != values[0].dtype or not values[0].size:
+        return None
+    return None if is_half(values[0]) else composites.by_name[instruction.op.name][-1](walk, instruction)
+
+
+def _in_single(walk: Walk, instruction: Instruction) -> Rewritten:
+    """An op of halves by casts around it."""
+    wide = [walk.emit("cast", a, dtype=_SINGLE) if is_half(a) else a for a in instruction.arguments]
+    if any(a.__class__ is Value and a.dtype.kind == "f" and a.dtype != _SINGLE for a in wide):
+        return None
+    out = walk.emit(instruction.op, *wide, **instruction.settings)
+    return walk.emit("cast", out, dtype=instruction.result.dtype)
+
+
+def _goes_along_rows(instruction: Instruction) -> bool:
+    """Whether an op reduces the last dimensions, no more than a row of a kernel may have."""
+    name, settings = instruction.op.name, instruction.settings
+    x = next(instruction.values())
+    if name in _OTHERS:
+        return True
+    shape = tuple(settings["shape"]) if name == "gather_backward" else x.shape
+    dims = settings["dim"] if name in _ALONG_DIMS else (settings["dim"],)
+    if not dims or not shape:
+        return False
+    last = sorted(d % len(shape) for d in dims)
+    if name in ("gather", "gather_backward"):
+        index = instruction.arguments[1]
+        one_each = tuple([1 if d == last[0] else n for d, n in enumerate(shape)])
+        if index.__class__ is not Value or index.shape != one_each or shape[last[0]] > LONGEST_ROW:
+            return False
+    size = 1
+    for d in last:
+        size *= shape[d]
+    return last == list(range(len(shape) - len(last), len(shape))) and (size <= LONGEST_ROW or name == "mean")

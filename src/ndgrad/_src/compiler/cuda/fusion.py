@@ -1,0 +1,233 @@
+"""Which instructions become parts of fused kernels on a device, and the lines of CUDA C++ of each.
+
+The grouping is that of native code (ndgrad._src.compiler.lower.grouping); here is what kernels of a device can do. Formulas of
+floats are those of ndgrad._src.compiler.kernels.operations, written by ndgrad._src.compiler.cuda.values; of integers and booleans
+a few operators are enough, since networks have them as indices and masks. Halves are computed with in single precision
+and rounded where they are stored, or where the program casts to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._src.compiler.cuda.values import COMPUTED, STORED, CudaWriter, has_formula, write
+from ndgrad._src.compiler.kernels.maths.values import Mask, Real
+from ndgrad._src.compiler.kernels.operations import OPERATIONS, result
+from ndgrad._src.compiler.lower.capabilities import Abilities
+from ndgrad._src.compiler.lower.pointwise import holds_numbers
+from ndgrad._src.compiler.program.program import Instruction, Value
+
+if TYPE_CHECKING:
+    from ndgrad._src.compiler.lower.steps import Kernel
+
+#: C types of integers by the characters of their dtypes.
+_INTEGERS = {
+    "b": "signed char", "B": "unsigned char", "h": "short", "H": "unsigned short", "i": "int", "I": "unsigned int",
+    "l": "long long", "L": "unsigned long long", "q": "long long", "Q": "unsigned long long",
+}  # fmt: skip
+#: The longest row that is kept in registers: of a block of 1024 threads, 16 elements each.
+LONGEST_ROW = 16384
+#: Elements of kept values that a block of a thousand threads has registers for.
+_REGISTERS = 1024 * 80
+
+_COPIES = frozenset(["cast", "expand", "clone", "reshape", "unsafe_view"])
+#: Operators of integers: on numbers, and those whose result is a boolean.
+_OPERATORS = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}", "abs": "({0} < 0 ? -{0} : {0})",
+    "square": "{0} * {0}", "minimum": "({0} < {1} ? {0} : {1})", "maximum": "({0} > {1} ? {0} : {1})",
+    "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}",
+    "where": "({0} ? {1} : {2})", "keep": "({1} ? {0} : 0)", "masked_fill": "({1} ? {2} : {0})",
+    "clamp_min": "({0} < {1} ? {1} : {0})", "clamp_max": "({0} > {1} ? {1} : {0})", "copy": "{1}",
+}  # fmt: skip
+_ANSWERS = {
+    "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
+    "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "bool({0}) != bool({1})", "logical_not": "!{0}",
+}  # fmt: skip
+#: Operators that mean the same of booleans.
+_OF_BOOLEANS = frozenset(("where", "keep", "masked_fill", "copy", "bitwise_and", "bitwise_or", "bitwise_xor", *_ANSWERS))
+
+#: The reductions by the names of their ops: how two terms are joined, and what is joined with the first.
+REDUCTIONS = {
+    "sum": ("a + b", "0"), "sum_all": ("a + b", "0"), "prod": ("a * b", "1"), "prod_all": ("a * b", "1"),
+    "amax": ("a != a || a > b ? a : b", "lowest"), "max_all": ("a != a || a > b ? a : b", "lowest"),
+    "amin": ("a != a || a < b ? a : b", "highest"), "min_all": ("a != a || a < b ? a : b", "highest"),
+    "any": ("a || b", "false"), "all": ("a && b", "true"),
+}  # fmt: skip
+
+
+def stored(dtype: np.dtype[Any]) -> str:
+    """The C type in which elements lie in memory."""
+    return STORED.get(dtype.char) or _INTEGERS[dtype.char]
+
+
+def computed(dtype: np.dtype[Any]) -> str:
+    """The C type in which elements are computed with."""
+    return COMPUTED.get(dtype.char) or ("bool" if dtype.char == "?" else _INTEGERS[dtype.char])
+
+
+def is_type(dtype: np.dtype[Any]) -> bool:
+    """Whether kernels know a dtype."""
+    return (dtype.char in STORED or dtype.char in _INTEGERS) and dtype.isnative
+
+
+# ----- which instructions ---------------------------------------------------------------------------------------------
+
+
+def is_pointwise(instruction: Instruction) -> bool:
+    """Whether an instruction computes each element of its result from elements of its arguments, by a known op."""
+    if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
+        return False
+    for a in instruction.arguments:
+        if not (is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic))):
+            return False
+    name = instruction.op.name
+    if name in _COPIES:
+        return name in ("cast", "expand", "clone")
+    dtype = computing_dtype(instruction)
+    if dtype is None or not is_type(dtype) or name not in OPERATIONS or not holds_numbers(instruction, dtype):
+        return False
+    is_answer = result(name, "float64") == "bool"
+    if is_answer != (instruction.result.dtype.char == "?") and dtype.char != "?":
+        return False
+    if dtype.char in COMPUTED:
+        return name in OPERATIONS and has_formula(name, **instruction.settings) and _converts_first(instruction, dtype)
+    if name in _ANSWERS:
+        return True
+    return name in _OPERATORS and (dtype.char != "?" or name in _OF_BOOLEANS) and not instruction.settings
+
+
+def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
+    """The dtype in which an instruction computes: that of its result, or which the arguments of a comparison share."""
+    if result(instruction.op.name, "float64") != "bool":
+        return instruction.result.dtype
+    try:
+        return np.result_type(*[a.dtype if a.__class__ is Value else a for a in instruction.arguments])
+    except TypeError:
+        return None
+
+
+def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
+    """Whether all arguments are of the dtype that is computed in, or the op is a ufunc, which converts them."""
+    if not hasattr(instruction.op.forward, "__code__"):
+        return True
+    conditions = OPERATIONS[instruction.op.name].conditions
+    return all(
+        a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments)
+    )
+
+
+def is_reduction(instruction: Instruction) -> bool:
+    """Whether an instruction reduces dimensions of its argument by a known op."""
+    name, values = instruction.op.name, list(instruction.values())
+    if name not in REDUCTIONS or len(values) != 1 or not values[0].size:
+        return False
+    dtype = instruction.result.dtype
+    if not is_type(values[0].dtype) or not is_type(dtype) or (name in ("any", "all")) != (dtype.char == "?"):
+        return False
+    return name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
+
+
+def _may_keep(row: int, scratch: int, count: int) -> bool:
+    return row <= LONGEST_ROW and (count + 1) * row <= _REGISTERS
+
+
+def _may_add(kernel: Kernel, dims: tuple[int, ...]) -> bool:
+    """Sums over all leading dimensions: the same for all sums of a kernel, and its rows, if it has rows."""
+    count = len(dims)
+    if dims != tuple(range(count)) or count == len(kernel.shape):
+        return False
+    if kernel.rows is not None:
+        return kernel.rows == count and kernel.shape[-1] <= LONGEST_ROW
+    return all(leading(kernel, place.strides) == count for place in kernel.targets.values())
+
+
+def leading(kernel: Kernel, strides: Sequence[int]) -> int:
+    """How many leading dimensions a sum takes together, from where its terms are added to."""
+    count = 0
+    while count < len(strides) and (strides[count] == 0 or kernel.shape[count] == 1):
+        count += 1
+    return count
+
+
+DEVICE = Abilities(
+    is_type, is_pointwise, is_reduction, _may_keep, _may_add, streams=0, is_sunk=True, has_routines=False
+)
+
+
+# ----- lines ----------------------------------------------------------------------------------------------------------
+
+
+class Lines(CudaWriter):
+    """The lines of a kernel; names are new in all of it."""
+
+    def __init__(self, fresh: Callable[[], str]) -> None:
+        super().__init__("float")
+        self._fresh = fresh
+
+    def set(self, expression: str, type: str | None = None) -> str:
+        name = self._fresh()
+        self.lines.append(f"const {type or self.computed} {name} = {expression};")
+        return name
+
+    def cast(self, name: str, source: np.dtype[Any], target: np.dtype[Any], rounds: bool = False) -> str:
+        """A register of one dtype in another; `rounds`: to a half's digits, though it stays in single precision."""
+        if rounds and target.char in "eE" and source.char != target.char:
+            name = name if computed(source) == "float" else self.set(f"(float){name}", "float")
+            return self.set(f"rounded<{stored(target)}>({name})", "float")
+        if computed(source) == computed(target):
+            return name
+        if target.char == "?":
+            return self.set(f"{name} != 0", "bool")
+        return self.set(f"({computed(target)}){name}", computed(target))
+
+    def item(self, instruction: Instruction, arguments: Sequence[Any]) -> str:
+        """Write an instruction; arguments are (dtype, register), or numbers. The register of the result."""
+        name, dtype = instruction.op.name, instruction.result.dtype
+        if name in _COPIES:
+            a = arguments[0]
+            if not isinstance(a, tuple):
+                return self.set(literal(a, dtype), computed(dtype))
+            return self.cast(a[1], a[0], dtype, rounds=True)
+        computing = computing_dtype(instruction)
+        assert computing is not None
+        if computing.char in COMPUTED:
+            return self._formula(instruction, computing, arguments)
+        boolean = np.dtype(bool)
+        conditions = OPERATIONS[name].conditions if name in OPERATIONS else ()
+        words = []
+        for place, a in enumerate(arguments):
+            wanted = boolean if place in conditions or name.startswith("logical") else computing
+            words.append(self.cast(a[1], a[0], wanted) if isinstance(a, tuple) else literal(a, wanted))
+        if name in _ANSWERS:
+            return self.set(_ANSWERS[name].format(*words), "bool")
+        return self.set(f"({computed(dtype)})({_OPERATORS[name].format(*words)})", computed(dtype))
+
+    def _formula(self, instruction: Instruction, computing: np.dtype[Any], arguments: Sequence[Any]) -> str:
+        self.computed = COMPUTED[computing.char]
+        values: list[Any] = []
+        conditions = OPERATIONS[instruction.op.name].conditions
+        for place, a in enumerate(arguments):
+            if not isinstance(a, tuple):
+                values.append(a.item() if isinstance(a, np.generic) else a)
+            elif a[0].char == "?":
+                values.append(Mask(self, a[1]))
+            elif place in conditions:
+                values.append(Mask(self, self.cast(a[1], a[0], np.dtype(bool))))
+            else:
+                values.append(Real(self, self.cast(a[1], a[0], computing)))
+        return str(write(self, instruction.op.name, *values, **instruction.settings))
+
+
+def literal(number: Any, dtype: np.dtype[Any]) -> str:
+    """A number in a dtype."""
+    number = number.item() if isinstance(number, np.generic) else number
+    if dtype.char in COMPUTED:
+        return CudaWriter(COMPUTED[dtype.char]).constant(float(number))
+    if dtype.char == "?":
+        return "true" if number else "false"
+    value = int(number)
+    text = f"{value}ll" if value > -(1 << 63) else "(-9223372036854775807ll - 1)"
+    return f"({computed(dtype)}){text}" if value < 1 << 63 else f"{value}ull"

@@ -1,0 +1,236 @@
+"""A program of a device as a CUDA graph: its launches recorded once, and started together from then on.
+
+A graph runs on the memory that it was recorded with. An input that was in the same place in the last calls, as parameters
+and the state of an optimizer are, is read and written there; should it be elsewhere once, the graph is recorded anew with
+a buffer for it. All other inputs are copied into buffers before the graph runs, and what the host computes is brought
+there in one piece. Results are copied out, all by one kernel, each into new memory: what a call has returned no other
+call writes.
+
+What asks for values or brings data from the host cannot be recorded. Then the program runs step by step, as before, and
+`problem` says why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.arrays import library, graph_recording
+from ndgrad._src.compiler.cuda import launch
+from ndgrad._src.compiler.cuda.values import PRELUDE
+from ndgrad._src.compiler.program.program import Value
+
+if TYPE_CHECKING:
+    from ndgrad._src.compiler.cuda.program import Arrays, DeviceProgram
+
+#: Calls before the one that is recorded: kernels are compiled then, and it is seen which inputs stay in their place.
+_WARMING = 2
+#: Launches from which on a graph pays, and the part of a program's traffic that copying its results may be.
+_FEWEST, _COPIED = 4, 0.125
+#: Bytes of an input that is copied in no time.
+_SMALL = 1 << 22
+#: Bytes that are copied in the time that a launch takes.
+_PER_LAUNCH = 1 << 22
+#: How often a program is recorded.
+_MOST_RECORDINGS = 4
+#: Bytes at whose multiples what the host brings lies, and arrays that one kernel copies.
+_ALIGNMENT, _TOGETHER = 16, 120
+#: Bytes that a block copies.
+_BLOCK = 16384
+
+_COPY = f"""
+struct Arguments {{ long long count; long long first[{_TOGETHER}]; const char* from[{_TOGETHER}]; char* to[{_TOGETHER}];
+                   long long bytes[{_TOGETHER}]; }};
+extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ Arguments a) {{
+    int low = 0, high = (int)a.count - 1;
+    while (low < high) {{
+        const int middle = (low + high + 1) / 2;
+        if (a.first[middle] <= blockIdx.x) low = middle; else high = middle - 1;
+    }}
+    const long long begin = (blockIdx.x - a.first[low]) * {_BLOCK}ll;
+    const long long end = begin + {_BLOCK} < a.bytes[low] ? begin + {_BLOCK} : a.bytes[low];
+    const char* const from = a.from[low];
+    char* const to = a.to[low];
+    long long i = begin + threadIdx.x * 16;
+    for (; i + 16 <= end; i += 4096) *(uint4*)(to + i) = *(const uint4*)(from + i);
+    if (i < end) for (; i < end; ++i) to[i] = from[i];
+}}
+"""
+
+
+class Capturing:
+    """The graph of a program, once there is one; till then, what is known about its inputs."""
+
+    def __init__(self, program: DeviceProgram) -> None:
+        self.program = program
+        self._calls = self._recordings = 0
+        #: the addresses of the inputs in the last call, and the numbers of those that do not stay
+        self._places: list[int] = []
+        self._moving: set[int] = set()
+        self._graph: _Graph | None = None
+        #: why there is none, and will be none
+        self.problem = self._unwanted()
+        self._lock = make_lock()
+
+    @property
+    def is_recorded(self) -> bool:
+        return self._graph is not None
+
+    @property
+    def memory(self) -> int:
+        """The bytes that the graph holds."""
+        return 0 if self._graph is None else self._graph.memory
+
+    def _unwanted(self) -> str | None:
+        program = self.program
+        if os.environ.get("NDGRAD_CUDA_GRAPHS", "1") == "0":
+            return "NDGRAD_CUDA_GRAPHS is 0"
+        if not program.is_fused or not hasattr(library.device_library.cuda.get_current_stream(), "begin_capture"):
+            return "there are no kernels that can be recorded"
+        started = sum(max(len(step.functions), 1) for step in program.steps)
+        if started < _FEWEST:
+            return "it has few launches"
+        traffic = sum(v.nbytes for step in program.groups.steps for v in step.touched())
+        results = sum(p.root.nbytes for p in program.results())
+        if results > max(_COPIED * traffic, started * _PER_LAUNCH):
+            return "copying its results would take longer than starting its kernels does"
+        return None
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any] | None:
+        """The outputs by the graph; None if there is none for this call."""
+        if self.problem is not None or graph_recording.active is not None:
+            return None
+        with self._lock:
+            places = [0 if there else a.data.ptr for a, there in zip(inputs, self.program.on_host, strict=True)]
+            if self._places:
+                self._moving.update(n for n, (a, b) in enumerate(zip(places, self._places, strict=True)) if a != b)
+            self._places, self._calls = places, self._calls + 1
+            if self._calls <= _WARMING:
+                return None
+            graph = self._graph
+            if graph is None or not graph.moving >= self._moving:
+                graph = self._recorded(inputs)
+            return None if graph is None else graph.run(inputs)
+
+    def _recorded(self, inputs: Sequence[Any]) -> _Graph | None:
+        self._graph = None  # whose memory is free from here on
+        self._recordings += 1
+        if self._recordings > _MOST_RECORDINGS:
+            self.problem = f"its inputs were somewhere else {_MOST_RECORDINGS} times"
+            return None
+        if self._recordings > 1:  # what has moved once is not alone: first what is copied in no time, then all of it
+            largest = _SMALL if self._recordings == 2 else max(v.nbytes for v in self.program.original.inputs)
+            written = {*self.program.in_place.values()}
+            inputs_of = enumerate(self.program.original.inputs)
+            self._moving.update(n for n, v in inputs_of if v.nbytes <= largest and v not in written)
+        try:
+            self._graph = _Graph(self.program, inputs, frozenset(self._moving))
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {str(error)[:300]}"
+        return self._graph
+
+
+class _Graph:
+    """One recording, with the memory that it runs on."""
+
+    def __init__(self, program: DeviceProgram, inputs: Sequence[Any], moving: frozenset[int]) -> None:
+        from ndgrad.cuda.graphs import CUDAGraph, graph  # which is for users, and built on all of this
+
+        found = library.device_library
+        self.program = program
+        self.moving = moving
+        self._graph = CUDAGraph()
+        self._stream: Any = None
+        # what the calls before have left in the pool is as much again
+        found.get_default_memory_pool().free_all_blocks()
+        self._buffers: dict[int, Any] = {}
+        arrays: Arrays = {}
+        for n, (value, array) in enumerate(zip(program.original.inputs, inputs, strict=True)):
+            if program.on_host[n]:
+                continue
+            if n in moving or not array.flags.c_contiguous or array.data.ptr % _ALIGNMENT:
+                self._buffers[n] = found.empty(value.shape, value.dtype)
+            arrays[value] = self._buffers.get(n, array)
+        self._offsets: dict[Value, int] = {}
+        size = 0
+        for value in program.parts.crossing:
+            self._offsets[value] = size
+            size += -(-max(value.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+        self._brought = found.empty(max(size, _ALIGNMENT), np.uint8)
+        self._packed = np.zeros(max(size, _ALIGNMENT), np.uint8)
+        for value, offset in self._offsets.items():
+            arrays[value] = found.ndarray(value.shape, value.dtype, self._brought.data + offset)
+        program.prepare()
+        with graph(self._graph):
+            program.execute(arrays)
+        #: the arrays that results are in
+        self._arrays = arrays
+
+    @property
+    def memory(self) -> int:
+        """The bytes that it holds for itself."""
+        return int(self._graph._pool.total_bytes())
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs for these arrays."""
+        program, found = self.program, library.device_library
+        host = program.on_the_host(inputs)
+        stream = found.cuda.get_current_stream()
+        if self._stream is not None and self._stream.ptr != stream.ptr:
+            event = found.cuda.Event(disable_timing=True)
+            event.record(self._stream)
+            stream.wait_event(event)
+        self._stream = stream
+        copied([(buffer, inputs[n]) for n, buffer in self._buffers.items()])
+        if self._offsets:
+            for value, offset in self._offsets.items():
+                self._packed[offset : offset + value.nbytes] = np.ascontiguousarray(host[value]).reshape(-1).view(np.uint8)
+            self._brought.set(self._packed)
+        out, copies = program.prepared(inputs, host, self._given(inputs))
+        self._graph.replay()
+        copied([(fresh, program.shown(self._arrays, place)) for fresh, place in copies])
+        return out
+
+    def _given(self, inputs: Sequence[Any]) -> dict[Value, Any]:
+        """By input: the array of this call where the graph has worked on that itself."""
+        numbers, on_host = enumerate(self.program.original.inputs), self.program.on_host
+        return {v: inputs[n] for n, v in numbers if not on_host[n] and n not in self._buffers}
+
+
+def copied(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Copy arrays into others of their shape and dtype: all that lie in order by one kernel."""
+    rest = []
+    for to, source in pairs:
+        if source.flags.c_contiguous and not (source.data.ptr | to.data.ptr) % _ALIGNMENT and source.nbytes:
+            rest.append((to, source))
+        else:
+            to[...] = source
+    for start in range(0, len(rest), _TOGETHER):
+        _copy_together(rest[start : start + _TOGETHER])
+
+
+def _copy_together(pairs: Sequence[tuple[Any, Any]]) -> None:
+    firsts, blocks = [], 0
+    for to, _ in pairs:
+        firsts.append(blocks)
+        blocks += -(-to.nbytes // _BLOCK)
+    gap = [0] * (_TOGETHER - len(pairs))
+    sources, targets = [s.data.ptr for _, s in pairs], [t.data.ptr for t, _ in pairs]
+    sizes = [t.nbytes for t, _ in pairs]
+    words = (len(pairs), *firsts, *gap, *sources, *gap, *targets, *gap, *sizes, *gap)
+    _kernel(pairs[0][0].data.device_id)(blocks, 256, *words)
+
+
+_kernels: dict[int, launch.Kernel] = {}
+
+
+def _kernel(device: int) -> launch.Kernel:
+    found = _kernels.get(device)
+    if found is None:
+        found = _kernels[device] = launch.Kernel(PRELUDE + _COPY, f"{1 + 4 * _TOGETHER}q")
+    return found
+

@@ -1,0 +1,80 @@
+"""From operands that lie alike to the launch of a formula's kernel, as generated code.
+
+This is the way of most calls on a device, and all of it is the CPU's time: so for a formula and the order of its operands
+(arrays and numbers) the lines are written out, with one look into a dictionary and no call between but the library's own.
+`print(start.__source__)` shows them. Other layouts, and kinds of arrays that are met for the first time, go to the general way.
+"""
+
+from __future__ import annotations
+
+import linecache
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad._src.arrays import library
+from ndgrad._src.compiler.cuda import launch
+from ndgrad._src.compiler.cuda.elementwise import BYTES, THREADS
+
+#: Where the contents of a bytes object lie behind its address.
+CONTENTS = bytes.__basicsize__ - 1
+#: The kinds of operands.
+ARRAY, NUMBER = "a", "n"
+
+
+def starter(
+    kinds: str, known: dict[Any, tuple[Any, ...]], general: Callable[[list[Any], list[Any]], Any]
+) -> Callable[..., Any]:
+    """The function of operands of these kinds. `known` has, by device, dtypes and whether all is aligned: a kernel's address, the packing of its
+    argument, the elements of a block, the result's dtype and the bytes of an element."""
+    from cupy_backends.cuda.api import driver  # only where CuPy is
+
+    found, bare = library.device_library, launch.bare_array()
+    text = _source(kinds, bare is not None)
+    scope: dict[str, Any] = {
+        "kernels": known.get, "general": general, "alloc": found.cuda.alloc, "ndarray": found.ndarray, "bare": bare,
+        "pointer": struct.Struct("q").pack, "launch": driver.launchKernel, "stream": found.cuda.get_current_stream,
+    }  # fmt: skip
+    filename = f"<ndgrad generated start {kinds}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    exec(compile(text, filename, "exec"), scope)
+    start: Any = scope["start"]
+    start.__source__ = text
+    made: Callable[..., Any] = start
+    return made
+
+
+#: How an array is made over memory (see `launch.bare_array`).
+_ARRAY_LINES = {True: ("out = bare(ndarray)", "out._init(shape, dtype, memory)"), False: ("out = ndarray(shape, dtype, memory)",)}
+
+
+def _source(kinds: str, is_bare: bool) -> str:
+    names = [f"x{kinds[:i].count(ARRAY)}" if k == ARRAY else f"p{kinds[:i].count(NUMBER)}" for i, k in enumerate(kinds)]
+    arrays = [name for name in names if name[0] == "x"]
+    numbers = [name for name in names if name[0] == "p"]
+    addresses = [f"a{name[1:]}" for name in arrays]
+    alike = [f"{name}._c_contiguous" for name in arrays] + [f"{name}.shape == shape" for name in arrays[1:]]
+    dtypes = ", ".join(f"{name}.dtype.char" for name in arrays)
+    lines = [
+        f"def start({', '.join(names)}):",
+        "    d = x0.data",
+        "    a0 = d.ptr",
+        *[f"    {address} = {name}.data.ptr" for address, name in zip(addresses[1:], arrays[1:], strict=True)],
+        "    shape = x0.shape",
+        f"    if {' and '.join(alike)}:",
+        f"        found = kernels((d.device_id, {dtypes}, ({' | '.join(addresses)}) % {BYTES} == 0))",
+        "        n = x0.size",
+        "        if found is not None and n:",
+        "            address, pack, grain, dtype, item = found",
+        "            memory = alloc(n * item)",
+        *[f"            {line}" for line in _ARRAY_LINES[is_bare]],
+        f"            argument = pack({', '.join(['n', 'memory.ptr', *addresses, *numbers])})",
+        f"            table = pointer(id(argument) + {CONTENTS})  # the driver copies the argument before it returns",
+        (
+            f"            launch(address, -(-n // grain), 1, 1, {THREADS}, 1, 1, 0, stream().ptr, "
+            f"id(table) + {CONTENTS}, 0)"
+        ),
+        "            return out",
+        f"    return general([{', '.join(arrays)}], [{', '.join(numbers)}])",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,240 @@
+"""Products of matrices and of stacks of them by cuBLAS, called directly: CuPy has no stacks of bfloat16, none whose results
+are of another dtype than their operands, and takes longer to call. Halves are added up in single precision, and
+results may stay in it.
+
+How a product is asked for depends on shapes, strides and dtypes alone. It is found out once for each kind, with the algorithm
+of cuBLASLt's where that has one.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad._src.compiler.cuda import cublas_lt, launch
+from ndgrad._src.compiler.cuda.columns import add_along
+from ndgrad._src.compiler.cuda.copies import in_order
+from ndgrad._src.compiler.cuda.cublas import handle
+
+#: cuBLAS's numbers of dtypes, by their characters; and of the precisions that sums are taken in.
+_TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
+_IN_SINGLE, _IN_TENSOR_FLOAT, _IN_DOUBLE = 68, 77, 70
+_BY_DEFAULT = -1
+#: Where one and zero lie, in single and in double precision.
+_NUMBERS: list[Any] = [np.array([1, 0], np.float32), np.array([1, 0], np.float64)]
+_ONE, _ZERO = ([a.ctypes.data + i * a.itemsize for a in _NUMBERS] for i in (0, 1))
+
+#: Kinds of products that a thread remembers.
+_MOST = 4096
+
+
+class _Asked(NamedTuple):
+    """How a kind of product is asked for."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    bytes: int
+    #: by cuBLASLt; None if it has no algorithm
+    by_plan: cublas_lt.Product | None
+    #: what cuBLAS is told before the address of b, between that and the one of a, and after that
+    head: tuple[Any, ...]
+    middle: tuple[Any, ...]
+    tail: tuple[Any, ...]
+    columns: int
+    char: str
+
+
+class _Here(threading.local):
+    """What a thread has found out."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Any, _Asked | None] = {}
+
+
+_here = _Here()
+_unknown: Any = object()
+
+
+def product(a: Any, b: Any, bias: Any = None, b_transposed: bool = False, a_transposed: bool = False) -> Any:
+    """The product of rows (..., k), all leading dimensions of `a` as one, with a matrix (k, n), and a bias added to each row;
+    None if it is for CuPy. `b_transposed`: b is (n, k). `a_transposed`: all leading dimensions of both are summed over."""
+    a_at, b_at = a.data, b.data
+    device, char = a_at.device_id, a.dtype.char
+    tensor_float = char == "f" and _switches().allow_tf32
+    key = (
+        a.shape, a.strides, b.shape, b.strides, char, b.dtype.char, b_transposed, a_transposed, bias is None, tensor_float,
+        device,
+    )  # fmt: skip
+    asked = _here.asked.get(key, _unknown)
+    if asked is _unknown:
+        if len(_here.asked) >= _MOST:
+            _here.asked.clear()
+        asked = _here.asked[key] = _ask(a, b, bias is not None, b_transposed, a_transposed)
+    if asked is None:
+        return None
+    here = handle(device)
+    memory = launch.room(asked.bytes)
+    out = launch.array(asked.shape, asked.dtype, memory)
+    a_at, b_at, to = a_at.ptr, b_at.ptr, memory.ptr
+    shift = 0 if bias is None else bias.data.ptr
+    if asked.by_plan is not None and not (a_at | b_at | shift) % cublas_lt.ALIGNMENT:
+        asked.by_plan(a_at, b_at, to, shift, here.room, here.stream)
+        return out
+    here.gemm(*asked.head, b_at, *asked.middle, a_at, *asked.tail, to, _TYPES[char], asked.columns, _precision(char), _BY_DEFAULT)
+    return out if bias is None or add_along(out, bias, out.ndim - 1) else None
+
+
+class _Lies(NamedTuple):
+    """A matrix: its sizes, whether columns lie side by side and not rows, and the step between lines."""
+
+    sizes: tuple[int, int]
+    order: int
+    step: int
+
+    @classmethod
+    def of(cls, x: Any, transposed: bool) -> _Lies | None:
+        """All leading dimensions as one; None if they have no common step, or cuBLAS does not take it."""
+        item = x.dtype.itemsize
+        if x.ndim == 2:
+            rows, (outer, inner) = x.shape[0], x.strides
+        elif x.ndim and x._c_contiguous:
+            rows, outer, inner = prod(x.shape[:-1]), x.shape[-1] * item, item
+        else:
+            return None
+        shape, strides = (rows, x.shape[-1]), (outer, inner)
+        if transposed:
+            shape, strides = shape[::-1], strides[::-1]
+        for order, (inside, outside) in enumerate(((1, 0), (0, 1))):
+            if _is_order(shape, strides, inside, outside, item):
+                lines, width = shape[outside], shape[inside]
+                return cls(shape, order, max(strides[outside] // item, width) if lines > 1 else width)
+        return None
+
+
+def _ask(a: Any, b: Any, with_bias: bool, b_transposed: bool, a_transposed: bool) -> _Asked | None:
+    if a.dtype != b.dtype or a.dtype.char not in _TYPES or not (a.size and b.size):
+        return None
+    left, right = _Lies.of(a, a_transposed), _Lies.of(b, b_transposed)
+    if left is None or right is None or left.sizes[1] != right.sizes[0] or (b.ndim != 2 and not a_transposed):
+        return None
+    (m, k), n, char = left.sizes, right.sizes[1], a.dtype.char
+    double, type = char == "d", _TYPES[char]
+    one, zero = _ONE[double], _ZERO[double]
+    plan = None
+    if cublas_lt.functions() is not None:
+        try:
+            plan = cublas_lt.Product(
+                a.data.device_id, type, _precision(char), int(double), (m, n, k), left[1:], right[1:], (one, zero), with_bias
+            )
+        except (LookupError, RuntimeError):
+            plan = None  # cuBLAS has one, or says why not
+    head = (right.order, left.order, n, m, k, one)
+    return _Asked(
+        (m, n) if a_transposed else (*a.shape[:-1], n), a.dtype, m * n * a.dtype.itemsize, plan, head, (type, right.step),
+        (type, left.step, zero), n, char,
+    )  # fmt: skip
+
+
+def multiply(a: Any, b: Any, out: Any, a_transposed: bool = False, b_transposed: bool = False) -> None:
+    """out[i] = a[i] @ b[i]: stacks (N, m, k), (N, k, n) and (N, m, n), of which the first two may be transposed. The matrices of
+    the last lie without gaps, of each of the others the rows or the columns lie side by side."""
+    count, m, n = out.shape
+    k = a.shape[1] if a_transposed else a.shape[2]
+    a_order, a_step = _laid_out(a)
+    b_order, b_step = _laid_out(b)
+    a_order, b_order = a_order ^ a_transposed, b_order ^ b_transposed
+    item, double = a.dtype.itemsize, a.dtype.char == "d"
+    handle(a.data.device_id).stacks(
+        b_order, a_order, n, m, k, _ONE[double],
+        b.data.ptr, _TYPES[b.dtype.char], b_step, b.strides[0] // item,
+        a.data.ptr, _TYPES[a.dtype.char], a_step, a.strides[0] // item,
+        _ZERO[double], out.data.ptr, _TYPES[out.dtype.char], n, out.strides[0] // out.dtype.itemsize, count,
+        _precision(a.dtype.char), _BY_DEFAULT,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def _switches() -> Any:
+    from ndgrad.backends import cuda  # which is for users, and imports much
+
+    return cuda.matmul
+
+
+def _precision(char: str) -> int:
+    """In which precision sums are taken; with `ndgrad.backends.cuda.matmul.allow_tf32` operands of single precision are
+    rounded to ten bits for the tensor cores."""
+    if char == "d":
+        return _IN_DOUBLE
+    return _IN_TENSOR_FLOAT if char == "f" and _switches().allow_tf32 else _IN_SINGLE
+
+
+def takes(a: Any) -> bool:
+    """Whether the rows or the columns of each matrix lie side by side."""
+    item, shape, strides = a.dtype.itemsize, a.shape, a.strides
+    return a.dtype.char in _TYPES and (
+        _is_order(shape, strides, -1, -2, item) or _is_order(shape, strides, -2, -1, item)
+    )
+
+
+def _is_order(shape: tuple[int, ...], strides: tuple[int, ...], inner: int, outer: int, item: int) -> bool:
+    """Whether dimension `inner` has steps of one, and `outer` steps at least as long as a line."""
+    close = strides[inner] == item or shape[inner] == 1
+    apart = strides[outer] >= item * shape[inner] or shape[outer] == 1
+    return close and apart and strides[outer] % item == 0
+
+
+def _laid_out(a: Any) -> tuple[int, int]:
+    """cuBLAS's word for how matrices lie (as they are, or transposed), and the step between lines."""
+    item, (rows, columns) = a.dtype.itemsize, a.shape[-2:]
+    if _is_order(a.shape, a.strides, -1, -2, item):
+        return 0, max(a.strides[-2] // item, columns) if rows > 1 else columns
+    return 1, max(a.strides[-1] // item, rows) if columns > 1 else rows
+
+
+# ----- ops ------------------------------------------------------------------------------------------------------------
+
+
+def linear(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """x w' + b; None if it is for CuPy."""
+    x, w, b = operands
+    if b is not None and (b.dtype != x.dtype or not b._c_contiguous):
+        return None
+    return product(_rows(x), w, b, b_transposed=True)
+
+
+def _rows(x: Any) -> Any:
+    """An array whose leading dimensions can be walked as one."""
+    return x if x.ndim <= 2 or x._c_contiguous or not x.size else in_order(x)
+
+
+def summed_product(a: Any, b: Any) -> Any:
+    """a' b, where a is (..., m) and b (..., n), which is the gradient of a weight; None if it is for CuPy."""
+    return product(_rows(a), _rows(b), a_transposed=True)
+
+
+def matmul(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Products of matrices and of stacks of them; None if it is for CuPy."""
+    x, y = operands
+    if y.ndim == 2 and x.ndim >= 2:
+        return product(_rows(x), y)
+    lead = x.shape[:-2]
+    if x.ndim < 3 or y.shape[:-2] != lead or x.dtype != y.dtype or x.shape[-1] != y.shape[-2] or not (x.size and y.size):
+        return None
+    a, b = _stack(x), _stack(y)
+    if a is None or b is None:
+        return None
+    out = launch.new((*lead, x.shape[-2], y.shape[-1]), x.dtype)
+    multiply(a, b, out.reshape(len(a), *out.shape[-2:]))
+    return out
+
+
+def _stack(x: Any) -> Any:
+    """(N, rows, columns) of which cuBLAS takes each matrix; None if there are no such numbers."""
+    if x.dtype.char not in _TYPES:
+        return None
+    x = x if x.ndim == 3 else x.reshape(-1, *x.shape[-2:])
+    return x if takes(x) else in_order(x)

@@ -1,0 +1,341 @@
+"""Kernels over rows on a device: softmax, cross entropy and normalisation, under the names and with the meaning of those in
+ndgrad._src.compiler.kernels.eager.
+
+A block takes a row. Its threads go over the row two or three times, of which all but the first read caches; sums and
+maxima of a thread are joined over the block by `all_sum` and `all_max`. Halves are summed in single precision. The sums
+over rows that the gradients of weights are go by pieces of rows, whose number depends on the sizes alone, so a result
+is the same in every run.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from ndgrad._src.compiler.cuda import launch
+from ndgrad._src.compiler.cuda.columns import ALL_SUMS, column_sum, column_sums
+from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
+
+__all__ = ["column_sum"]
+
+#: Threads of a block at most.
+_MOST_THREADS = 512
+
+_EACH = "#define EACH(i) for (long long i = threadIdx.x; i < a.length; i += blockDim.x)"
+#: Of each kernel: the fields of its argument besides the number of rows and their length, and its lines; `row` is the
+#: number of the row, `at` its first element.
+_SOURCES = {
+    "softmax": (
+        "S* out; const S* x;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        const T scale = T(1) / all_sum(total);
+        EACH(i) put(a.out[at + i], exp(wide(a.x[at + i]) - top) * scale);
+        """,
+    ),
+    "softmax_slope": (
+        "S* out; const S* t; const S* y; double scale;",
+        """
+        T total = 0;
+        EACH(i) total += wide(a.t[at + i]) * wide(a.y[at + i]);
+        total = all_sum(total);
+        EACH(i) put(a.out[at + i], (wide(a.t[at + i]) - total) * wide(a.y[at + i]) * T(a.scale));
+        """,
+    ),
+    "exponentials": (
+        "S* x; S* total; double masked;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        const bool nothing = a.masked && top == -infinity;
+        EACH(i) {
+            const T e = nothing ? T(0) : exp(wide(a.x[at + i]) - top);
+            put(a.x[at + i], e);
+            total += e;
+        }
+        total = all_sum(total);
+        if (threadIdx.x == 0) put(a.total[row], nothing ? T(1) : total);
+        """,
+    ),
+    "attention_weights": (
+        "S* out; const T* x; double scale; double queries;",
+        """
+        const long long seen = a.queries ? row % (long long)a.queries + 1 : a.length;
+        const long long keys = seen < a.length ? seen : a.length;
+        T top = -infinity, total = 0;
+        for (long long i = threadIdx.x; i < keys; i += blockDim.x) {
+            const T v = a.x[at + i] * T(a.scale);
+            top = v != v || v > top ? v : top;
+        }
+        top = all_max(top);
+        for (long long i = threadIdx.x; i < keys; i += blockDim.x) total += exp(a.x[at + i] * T(a.scale) - top);
+        const T share = T(1) / all_sum(total);
+        EACH(i) put(a.out[at + i], i < keys ? exp(a.x[at + i] * T(a.scale) - top) * share : T(0));
+        """,
+    ),
+    "attention_slope": (
+        "S* out; const T* t; const S* y; double scale;",
+        """
+        T total = 0;
+        EACH(i) total += a.t[at + i] * wide(a.y[at + i]);
+        total = all_sum(total);
+        EACH(i) put(a.out[at + i], (a.t[at + i] - total) * wide(a.y[at + i]) * T(a.scale));
+        """,
+    ),
+    "log_softmax": (
+        "S* out; const S* x;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        total = log(all_sum(total));
+        EACH(i) put(a.out[at + i], wide(a.x[at + i]) - top - total);
+        """,
+    ),
+    "log_softmax_gradient": (
+        "S* out; const S* g; const S* y;",
+        """
+        T total = 0;
+        EACH(i) total += wide(a.g[at + i]);
+        total = all_sum(total);
+        EACH(i) put(a.out[at + i], wide(a.g[at + i]) - exp(wide(a.y[at + i])) * total);
+        """,
+    ),
+    "cross_entropy": (
+        "S* out; const S* x; const long long* target;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        total = all_sum(total);
+        const long long there = a.target[row];
+        const T chosen = there >= 0 && there < a.length ? wide(a.x[at + there]) : nan("");
+        if (threadIdx.x == 0) put(a.out[row], log(total) + top - chosen);
+        """,
+    ),
+    "cross_entropy_gradient": (
+        "S* out; const S* x; const long long* target; const S* g;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        const T g = wide(a.g[row]), scale = g / all_sum(total);
+        const long long there = a.target[row];
+        EACH(i) put(a.out[at + i], exp(wide(a.x[at + i]) - top) * scale - (i == there ? g : T(0)));
+        """,
+    ),
+    "layer_norm": (
+        "S* out; const S* x; const S* w; const S* b; double eps;",
+        """
+        T total = 0, squares = 0;
+        EACH(i) total += wide(a.x[at + i]);
+        const T mean = all_sum(total) / a.length;
+        EACH(i) { const T d = wide(a.x[at + i]) - mean; squares += d * d; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) {
+            const T y = (wide(a.x[at + i]) - mean) * scale;
+            put(a.out[at + i], (a.w ? y * wide(a.w[i]) : y) + (a.b ? wide(a.b[i]) : T(0)));
+        }
+        """,
+    ),
+    "layer_norm_gradient": (
+        "S* out; const S* g; const S* x; const S* w; T* means; T* scales; double eps;",
+        """
+        T total = 0, squares = 0, along = 0, sum = 0;
+        EACH(i) total += wide(a.x[at + i]);
+        const T mean = all_sum(total) / a.length;
+        EACH(i) { const T d = wide(a.x[at + i]) - mean; squares += d * d; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) {
+            const T d = wide(a.g[at + i]) * wide(a.w[i]);
+            along += d * (wide(a.x[at + i]) - mean) * scale;
+            sum += d;
+        }
+        along = all_sum(along) / a.length;
+        sum = all_sum(sum) / a.length;
+        EACH(i) {
+            const T d = wide(a.g[at + i]) * wide(a.w[i]);
+            put(a.out[at + i], (d - sum - (wide(a.x[at + i]) - mean) * scale * along) * scale);
+        }
+        if (threadIdx.x == 0) { a.means[row] = mean; a.scales[row] = scale; }
+        """,
+    ),
+    "rms_norm": (
+        "S* out; const S* x; const S* w; double eps;",
+        """
+        T squares = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); squares += v * v; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) { const T y = wide(a.x[at + i]) * scale; put(a.out[at + i], a.w ? y * wide(a.w[i]) : y); }
+        """,
+    ),
+    "rms_norm_gradient": (
+        "S* out; const S* g; const S* x; const S* w; T* means; T* scales; double eps;",
+        """
+        T squares = 0, along = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); squares += v * v; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) along += wide(a.g[at + i]) * wide(a.w[i]) * wide(a.x[at + i]) * scale;
+        along = all_sum(along) / a.length;
+        EACH(i) {
+            const T d = wide(a.g[at + i]) * wide(a.w[i]);
+            put(a.out[at + i], (d - wide(a.x[at + i]) * scale * along) * scale);
+        }
+        if (threadIdx.x == 0) { a.means[row] = 0; a.scales[row] = scale; }
+        """,
+    ),
+}
+
+#: Sums over the rows of a piece, for the gradients of weights and shifts: a thread takes a column. What is given for the
+#: numbers of rows is null where only g itself is summed.
+
+
+def rows_for(x: Any, *others: Any) -> Any:
+    """This module, if its kernels take these arrays: of one floating dtype, without gaps."""
+    if x.dtype.char not in COMPUTED or not x._c_contiguous or not x.size:
+        return None
+    for y in others:
+        if y.__class__ is not x.__class__ or y.dtype != x.dtype or not y._c_contiguous:
+            return None
+    return sys.modules[__name__]
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(name: str, char: str, device: int) -> launch.Kernel:
+    fields, lines = _SOURCES[name]
+    types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S;"
+    code = f"""{PRELUDE}{types}{ALL_SUMS}{_EACH}
+struct Arguments {{ long long rows; long long length; {fields} }};
+extern "C" __global__ void kernel(const Arguments a) {{
+    const T infinity = __int_as_float(0x7f800000);
+    const long long row = blockIdx.x, at = row * a.length;
+{lines}
+}}
+"""
+    pointers = fields.count("*")
+    return launch.Kernel(code, f"{2 + pointers}q{fields.count('double')}d")
+
+
+def _run(name: str, x: Any, length: int, *words: Any) -> None:
+    """Start a kernel over the rows of x."""
+    threads = min(_MOST_THREADS, max(32, 32 * (-(-length // 128))))
+    _kernel(name, x.dtype.char, x.data.device_id)(x.size // length, threads, x.size // length, length, *words)
+
+
+def run_rows(name: str, x: Any, length: int, *words: Any) -> None:
+    """The same, with arrays among the words of the argument."""
+    _run(name, x, length, *[w if w.__class__ is float else _at(w) for w in words])
+
+
+def _like(x: Any) -> Any:
+    return launch.new(x.shape, x.dtype)
+
+
+def _at(x: Any) -> int:
+    """Where an array lies, 0 for none."""
+    return 0 if x is None else int(x.data.ptr)
+
+
+# ----- softmax --------------------------------------------------------------------------------------------------------
+
+
+def softmax(x: Any) -> Any:
+    """Along the last dimension."""
+    out = _like(x)
+    _run("softmax", x, x.shape[-1], _at(out), _at(x))
+    return out
+
+
+def softmax_slope(t: Any, y: Any, scale: float = 1.0, out: Any = None) -> Any:
+    """(t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
+    out = _like(t) if out is None else out
+    _run("softmax_slope", t, t.shape[-1], _at(out), _at(t), _at(y), scale)
+    return out
+
+
+def exponentials(x: Any, masked: bool) -> Any:
+    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but
+    -inf, zeros, and the sum 1."""
+    shape = (*x.shape[:-1], 1)
+    total = launch.new(shape, x.dtype)
+    _run("exponentials", x, x.shape[-1], _at(x), _at(total), float(masked))
+    return total
+
+
+def log_softmax(x: Any) -> Any:
+    """Along the last dimension."""
+    out = _like(x)
+    _run("log_softmax", x, x.shape[-1], _at(out), _at(x))
+    return out
+
+
+def log_softmax_gradient(g: Any, out: Any) -> Any:
+    """g - exp(out) sum(g) along the last dimension."""
+    made = _like(g)
+    _run("log_softmax_gradient", g, g.shape[-1], _at(made), _at(g), _at(out))
+    return made
+
+
+def cross_entropy(x: Any, target: Any) -> Any:
+    """logsumexp(x) - x[target] of each row."""
+    out = launch.new((len(x),), x.dtype)
+    _run("cross_entropy", x, x.shape[1], _at(out), _at(x), _at(target))
+    return out
+
+
+def cross_entropy_gradient(x: Any, target: Any, g: Any) -> Any:
+    """(softmax(x) - one hot) g of each row."""
+    out = _like(x)
+    _run("cross_entropy_gradient", x, x.shape[1], _at(out), _at(x), _at(target), _at(g))
+    return out
+
+
+# ----- normalisation --------------------------------------------------------------------------------------------------
+
+
+def layer_norm(x: Any, w: Any, b: Any, length: int, eps: float) -> Any:
+    """Over the last `length` elements; weights have as many."""
+    out = _like(x)
+    _run("layer_norm", x, length, _at(out), _at(x), _at(w), _at(b), eps)
+    return out
+
+
+def rms_norm(x: Any, w: Any, length: int, eps: float) -> Any:
+    """The same without a mean and a shift."""
+    out = _like(x)
+    _run("rms_norm", x, length, _at(out), _at(x), _at(w), eps)
+    return out
+
+
+def layer_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The gradients in x, w and b, where w has the last sizes of x."""
+    out, numbers, step = _norm_gradient("layer_norm_gradient", g, x, w, eps)
+    grad_w, grad_b = column_sums(g, x, numbers.ptr, numbers.ptr + step, w.size)
+    return out, _shaped(grad_w, w.shape), _shaped(grad_b, w.shape)
+
+
+def rms_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any]:
+    """The gradients in x and w."""
+    out, numbers, step = _norm_gradient("rms_norm_gradient", g, x, w, eps)
+    return out, _shaped(column_sums(g, x, numbers.ptr, numbers.ptr + step, w.size)[0], w.shape)
+
+
+def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
+    """Itself if it can be, which the engine may keep as a gradient without a copy."""
+    return a if a.shape == shape else a.reshape(shape)
+
+
+def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, int]:
+    """The gradient in x, and memory that holds the mean of each row, and so many bytes behind it the scales."""
+    step = x.size // w.size * launch.summed_in(x.dtype).itemsize
+    numbers, out = launch.room(2 * step), _like(x)
+    _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), numbers.ptr, numbers.ptr + step, eps)
+    return out, numbers, step

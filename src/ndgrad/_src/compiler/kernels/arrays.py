@@ -1,0 +1,430 @@
+"""The kernels on NumPy arrays: products, convolutions and pooling on the threads of the pool.
+
+Arrays are float32 or float64, all of one dtype and contiguous (but for products, which take any strides); outputs are
+new. Each function means what its namesake in ndgrad._src.arrays does, and expects settings that were checked there.
+`available(dtype)` says whether they can be used here: llvmlite is there, and what the kernels compute agrees with
+NumPy on this machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.arrays import threads as allowed
+from ndgrad._src.compiler.kernels import convolution, gemm, pooling, slices, windows
+from ndgrad._src.compiler.kernels.tiles import TileShape, tile_shape
+from ndgrad._src.compiler.native import pool, target
+from ndgrad._src.compiler.native.ir import TYPES, module
+from ndgrad._src.compiler.native.selftest import difference, problem
+from ndgrad._src.compiler.native.phases import phase
+
+Array = NDArray[Any]
+
+_LIBRARIES = {"product": gemm.library, "conv": convolution.library, "pool": pooling.library, "slices": slices.library}
+
+
+_codes: dict[tuple[str, str], target.Code] = {}
+_making = make_lock()
+
+
+def code(kind: str, element: str) -> target.Code:
+    """The compiled library of one kind of kernels ("product", "conv", "pool", "slices") for an LLVM type."""
+    made = _codes.get((kind, element))
+    if made is None:
+        with phase("LLVM"), _making:  # a second thread waits for what the first one makes
+            made = _codes.get((kind, element))
+            if made is None:
+                made = target.Code(module(_LIBRARIES[kind](kind, element, target.host())), level=0)
+                _codes[kind, element] = made
+    return made
+
+
+@functools.cache
+def _address(kind: str, element: str, name: str) -> int:
+    return code(kind, element).address(name)
+
+
+@functools.cache
+def tile(element: str) -> TileShape:
+    """The tile of an LLVM type on this machine."""
+    return tile_shape(target.host(), element)
+
+
+@functools.cache
+def available(dtype: np.dtype[Any], kinds: tuple[str, ...] = ("product", "conv")) -> bool:
+    """Whether the kernels of these kinds can be used for a dtype on this machine: what they compute there is
+    compared with NumPy once."""
+    if not target.available() or dtype not in (np.float32, np.float64) or not dtype.isnative:
+        return False
+    element = TYPES[dtype.name]
+    checks = {"product": _check_products, "conv": _check_convolutions, "pool": _check_pooling, "slices": _check_slices}
+    return all(problem(kind, code(kind, element), functools.partial(checks[kind], dtype)) is None for kind in kinds)
+
+
+# ----- memory and threads -----
+
+_own = threading.local()
+
+
+def _scratch(name: str, count: int) -> int:
+    """The address of `count` bytes, aligned to a cache line, that this thread keeps: fresh memory costs
+    more than a small product."""
+    held: Array | None = getattr(_own, name, None)
+    if held is None or held.size < count + 64:
+        held = np.empty(count + 64, np.uint8)
+        setattr(_own, name, held)
+    at = held.ctypes.data
+    return int(at + -at % 64)
+
+
+def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, scratch: int = -1) -> None:
+    """Chunks of a kernel on the pool; with `scratch` bytes for each worker, whose address goes before the last word."""
+    if chunks <= 0:
+        return
+    threads = 1 if chunks == 1 else max(1, min(chunks, allowed.max_threads))
+    if scratch >= 0:
+        step = -(-scratch // 128) * 128
+        words = [*words, _scratch("buffer", threads * step), step]
+    argument = (ctypes.c_int64 * len(words))(*words)
+    pool.run(_address(kind, element, f"{name}_work"), ctypes.addressof(argument), chunks, threads)
+
+
+# ----- products -----
+
+
+class ProductSizes(NamedTuple):
+    """How a product is cut into pieces."""
+
+    chunks: int
+    #: the chunks along its rows and its columns
+    down: int
+    across: int
+    #: bytes of the buffer of each worker
+    buffer: int
+    #: bytes of a matrix that is packed ahead (0: it is not), and the pieces of that
+    ahead: int
+    ahead_chunks: int
+
+
+@functools.lru_cache(maxsize=4096)
+def product_sizes(element: str, m: int, n: int, k: int, ahead: bool) -> ProductSizes:
+    """How a product is cut; `ahead`: whether B may be packed ahead."""
+
+    def ask(what: str, *sizes: int) -> int:
+        function = code("product", element).function(f"product_{what}", ctypes.c_int64, *[ctypes.c_int64] * len(sizes))
+        return int(function(*sizes))
+
+    packed = ask("ahead", m, n, k) if ahead else 0
+    chunks, down, across = (ask(what, m, n, k, packed) for what in ("chunks", "down", "across"))
+    return ProductSizes(chunks, down, across, ask("bytes", m, n, k), packed, ask("ahead_chunks", n))
+
+
+def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = False) -> Array:
+    """The product of matrices (..., M, K) and (..., K, N), as np.matmul's; `out` has contiguous rows."""
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    if b.shape[-2] != k or a.dtype != b.dtype:
+        raise ValueError(
+            f"the product of matrices {a.shape} {a.dtype} and {b.shape} {b.dtype}: "
+            "the inner sizes or the dtypes differ. Transpose or convert one of them first. [nd-compiler]"
+        )
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if out is None:
+        out = np.empty((*lead, m, n), a.dtype)
+    a, b = np.broadcast_to(a, (*lead, m, k)), np.broadcast_to(b, (*lead, k, n))
+    element, size = TYPES[a.dtype.name], a.itemsize
+    sizes = product_sizes(element, m, n, k, not lead and allowed.max_threads > 1)
+    (ra, ca), (rb, cb) = (tuple(s // size for s in x.strides[-2:]) for x in (a, b))
+    words = [
+        m,
+        n,
+        k,
+        a.ctypes.data,
+        ra,
+        ca,
+        b.ctypes.data,
+        rb,
+        cb,
+        out.ctypes.data,
+        out.strides[-2] // size,
+        int(accumulate),
+        0,
+        _scratch("packed", sizes.ahead) if sizes.ahead else 0,
+    ]
+    if sizes.ahead:
+        _run("product", element, "product_ahead_pack", [n, k, *words[6:9], words[-1]], sizes.ahead_chunks)
+    if not lead:
+        _run("product", element, "product", words, sizes.chunks, sizes.buffer)
+        return out
+    lines = [[length, *(x.strides[d] // size for x in (a, b, out))] for d, length in enumerate(lead)]
+    table = np.array(lines, np.int64)
+    chunks = sizes.chunks * prod(lead)
+    _run("product", element, "product_batch", [len(lead), table.ctypes.data, *words], chunks, sizes.buffer)
+    return out
+
+
+# ----- convolutions -----
+
+
+@functools.lru_cache(maxsize=1024)
+def window_table(
+    what: str,
+    sizes: tuple[int, int, int, int],
+    axes: tuple[windows.Axis, ...],
+    element: str,
+    size: int,
+    in_last: bool = False,
+    out_last: bool = False,
+) -> windows.Table:
+    """The table of a convolution ("forward"), its "input gradient" or its "weight gradient", for
+    images in either order."""
+    shape = tile(element)
+    make = windows.input_gradient if what == "input gradient" else windows.forward
+    of_weight = shape.rows if what == "weight gradient" else 0
+    return windows.table(make(*sizes, axes), shape.type.lanes, shape.columns, size, in_last, out_last, of_weight)
+
+
+def conv_sizes(x_shape: Sequence[int], w_shape: Sequence[int], groups: int) -> tuple[int, int, int, int]:
+    """Images, groups, and the channels of a group in and out."""
+    return (x_shape[0], groups, w_shape[1], w_shape[0] // groups)
+
+
+def conv_axes(
+    x: Sequence[int], w: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> tuple[windows.Axis, ...]:
+    """The windows of a convolution along each axis, from the shapes of images and weight."""
+    settings = zip(x[2:], w[2:], stride, padding, dilation, strict=True)
+    return tuple(windows.Axis(n, k, s, d, p, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in settings)
+
+
+def conv(
+    x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
+) -> Array:
+    """x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
+    axes = conv_axes(x.shape, w.shape, stride, padding, dilation)
+    out = np.empty((x.shape[0], w.shape[0], *(a.out for a in axes)), x.dtype)
+    if not (x.size and w.size and out.size):
+        return np.zeros_like(out)
+    return _correlated(
+        x, w, out, window_table("forward", conv_sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize)
+    )
+
+
+def conv_input_grad(
+    g: Array,
+    w: Array,
+    x_shape: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 1,
+) -> Array:
+    """The adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
+    axes = conv_axes(x_shape, w.shape, stride, padding, dilation)
+    out = np.empty(tuple(x_shape), g.dtype)
+    if not (g.size and w.size and out.size):
+        return np.zeros_like(out)
+    sizes = conv_sizes(x_shape, w.shape, groups)
+    return _correlated(g, w, out, window_table("input gradient", sizes, axes, TYPES[g.dtype.name], g.itemsize))
+
+
+def _correlated(x: Array, w: Array, out: Array, table: windows.Table) -> Array:
+    element, words = TYPES[x.dtype.name], table.words.ctypes.data
+    packed = _scratch("packed", table.packed * x.itemsize)
+    _run("conv", element, "conv_weights", [words, w.ctypes.data, packed], table.strips)
+    scratch = table.scratch * x.itemsize
+    _run("conv", element, "conv_correlate", [words, x.ctypes.data, packed, out.ctypes.data, 0], table.chunks, scratch)
+    return out
+
+
+def conv_weight_grad(
+    g: Array,
+    x: Array,
+    w_shape: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 1,
+) -> Array:
+    """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
+    if not (x.size and g.size and prod(w_shape)):
+        return np.zeros(tuple(w_shape), x.dtype)
+    axes, element = conv_axes(x.shape, w_shape, stride, padding, dilation), TYPES[x.dtype.name]
+    table = window_table("weight gradient", conv_sizes(x.shape, w_shape, groups), axes, element, x.itemsize)
+    parts, words = _scratch("packed", table.packed * x.itemsize), table.words.ctypes.data
+    scratch = table.scratch * x.itemsize
+    _run("conv", element, "conv_weight_gradient", [words, x.ctypes.data, g.ctypes.data, parts], table.chunks, scratch)
+    out = np.empty(tuple(w_shape), x.dtype)
+    _run("conv", element, "conv_weight_sum", [words, parts, out.ctypes.data], weight_sum_chunks(w_shape, element))
+    return out
+
+
+def weight_sum_chunks(w_shape: Sequence[int], element: str) -> int:
+    """The chunks in which the parts of a weight's gradient are added up."""
+    return -(-prod(w_shape[1:]) // tile(element).type.lanes)
+
+
+# ----- pooling -----
+
+
+@functools.lru_cache(maxsize=1024)
+def _pooling_table(axes: tuple[windows.Axis, ...]) -> NDArray[np.int64]:
+    return pooling.pooling_table(axes)
+
+
+def max_pool(x: Array, axes: Sequence[windows.Axis]) -> tuple[Array, NDArray[np.int64]]:
+    """The maxima of x (N, C, *S) over windows, and their places in the planes."""
+    shape = (*x.shape[:2], *(a.out for a in axes))
+    out, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+    words = [_pooling_table(tuple(axes)).ctypes.data, x.ctypes.data, out.ctypes.data, places.ctypes.data]
+    _run("pool", TYPES[x.dtype.name], "pool_max", words, prod(x.shape[:2]) if out.size else 0)
+    return out, places
+
+
+def max_pool_grad(g: Array, places: NDArray[np.int64], axes: Sequence[windows.Axis]) -> Array:
+    """Add each g (N, C, *O) at its place, giving (N, C, *S)."""
+    out = np.empty((*g.shape[:2], *(a.size for a in axes)), g.dtype)
+    words = [_pooling_table(tuple(axes)).ctypes.data, g.ctypes.data, places.ctypes.data, out.ctypes.data]
+    _run("pool", TYPES[g.dtype.name], "pool_max_gradient", words, prod(g.shape[:2]) if out.size else 0)
+    return out
+
+
+def avg_pool(x: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int64]) -> Array:
+    """The means of x (N, C, *S) over windows, with the divisors of pooling.average_counts."""
+    out = np.empty((*x.shape[:2], *(a.out for a in axes)), x.dtype)
+    words = [_pooling_table(tuple(axes)).ctypes.data, counts.ctypes.data, x.ctypes.data, out.ctypes.data]
+    _run("pool", TYPES[x.dtype.name], "pool_average", words, prod(x.shape[:2]) if out.size else 0)
+    return out
+
+
+def avg_pool_grad(g: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int64]) -> Array:
+    """The adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
+    out = np.empty((*g.shape[:2], *(a.size for a in axes)), g.dtype)
+    words = [_pooling_table(tuple(axes)).ctypes.data, counts.ctypes.data, g.ctypes.data, out.ctypes.data]
+    _run("pool", TYPES[g.dtype.name], "pool_average_gradient", words, prod(g.shape[:2]) if out.size else 0)
+    return out
+
+
+def pooling_counts(counts: Sequence[NDArray[np.intp]], override: int | None = None) -> NDArray[np.int64]:
+    """What averages divide by, from the counts of each axis for each of its outputs, or a given number for all."""
+    return pooling.average_counts(counts, override)
+
+
+# ----- slices -----
+
+
+def take_slices(x: Array, index: NDArray[np.int64], dim: int = 0) -> Array:
+    """The slices of x along a dimension that an index within it names."""
+    out = np.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
+    if not out.size:
+        return out
+    sizes = slices.slices_table(x.shape, dim, index.size, x.itemsize)
+    words = [sizes.table.ctypes.data, x.ctypes.data, index.ctypes.data, out.ctypes.data]
+    _run("slices", TYPES[x.dtype.name], "slices_take", words, sizes.take)
+    return out
+
+
+def put_slices(
+    x: Array | None, g: Array, index: NDArray[np.int64], length: int, dim: int = 0, adds: bool = True
+) -> Array:
+    """x, or zeros with `length` along a dimension, to whose slices those of g are added, or which they replace, in the
+    order of the index."""
+    out = np.empty((*g.shape[:dim], length, *g.shape[dim + index.ndim :]), g.dtype)
+    if not (out.size and g.size):
+        return np.zeros_like(out) if x is None else x.copy()
+    element, start = TYPES[g.dtype.name], 0 if x is None else x.ctypes.data
+    sizes = slices.slices_table(out.shape, dim, index.size, g.itemsize, adds)
+    table = sizes.table.ctypes.data
+    _run("slices", element, "slices_begin", [table, start, out.ctypes.data], sizes.begin)
+    _run("slices", element, "slices_put", [table, g.ctypes.data, index.ctypes.data, out.ctypes.data], sizes.put)
+    return out
+
+
+# ----- what is checked before the first use -----
+
+
+def _check_products(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    for m, n, k in [(1, 1, 1), (13, 37, 50), (61, 1, 90), (2, 300, 40), (150, 70, 600), (7, 9, 0)]:
+        a, b = r.standard_normal((m, k)).astype(dtype), r.standard_normal((n, k)).astype(dtype).T
+        for left, right in ((a, b), (np.asfortranarray(a), np.ascontiguousarray(b))):
+            expected = (left.astype(np.float64) @ right).astype(dtype)
+            wrong = difference(
+                f"a product of {m} x {k} and {k} x {n}", matmul(left, right), expected, _tolerance(dtype, k)
+            )
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def _check_convolutions(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    x, w = r.standard_normal((2, 5, 9, 11)).astype(dtype), r.standard_normal((7, 5, 3, 2)).astype(dtype)
+    settings = ((2, 1), (1, 1), (1, 2))
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    patches = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, :, :, ::2]
+    expected = np.einsum("ncyxij,ocij->noyx", patches, w)
+    g = r.standard_normal(expected.shape).astype(dtype)
+    # The adjoint in x: <conv(x, w), g> = <x, input_gradient(g, w)>.
+    adjoint = np.sum(conv_input_grad(g, w, x.shape, *settings).astype(np.float64) * x)
+    results = {
+        "convolution": (conv(x, w, *settings), expected),
+        "gradient of a convolution's weight": (
+            conv_weight_grad(g, x, w.shape, *settings),
+            np.einsum("ncyxij,noyx->ocij", patches, g),
+        ),
+        "gradient of a convolution's input": (adjoint[None], np.sum(expected * g)[None]),
+    }
+    for name, (found, wanted) in results.items():
+        wrong = difference(f"a {name}", found, wanted.astype(found.dtype), _tolerance(dtype, 300))
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _check_pooling(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    x = r.integers(-9, 9, (2, 11, 9, 23)).astype(dtype)
+    axes = [windows.Axis(9, 2, 2, 1, 0, 4), windows.Axis(23, 3, 1, 1, 1, 23)]
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 0), (1, 1)), constant_values=-100)
+    expected = np.lib.stride_tricks.sliding_window_view(padded, (2, 3), (2, 3))[:, :, ::2].max((4, 5))
+    found, places = max_pool(x, axes)
+    at_places = np.take_along_axis(x.reshape(2, 11, -1), places.reshape(2, 11, -1), 2).reshape(found.shape)
+    summed = np.zeros((22, x[0, 0].size), dtype)
+    np.add.at(summed, (np.repeat(np.arange(22), places[0, 0].size), places.reshape(-1)), found.reshape(-1))
+    results = {
+        "maximum of windows": (found, expected),
+        "maximum's place": (at_places, expected),
+        "gradient of maxima": (max_pool_grad(found, places, axes), summed.reshape(x.shape)),
+    }
+    for name, (given, wanted) in results.items():
+        wrong = difference(f"a {name}", given, wanted, 0.0)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _check_slices(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    x, index = r.integers(-9, 9, (3, 40, 37)).astype(dtype), r.integers(0, 40, 200)
+    g = r.integers(-9, 9, (3, 200, 37)).astype(dtype)
+    added = np.zeros((40, 3, 37), dtype)
+    np.add.at(added, index, g.swapaxes(0, 1))
+    written = x.copy()
+    for place, j in enumerate(index):
+        written[:, j] = g[:, place]
+    wrong = difference("slices of an array", take_slices(x, index, 1), x[:, index], 0.0)
+    wrong = wrong or difference("sums of slices", put_slices(None, g, index, 40, 1), added.swapaxes(0, 1), 0.0)
+    return wrong or difference("slices put somewhere", put_slices(x, g, index, 40, 1, False), written, 0.0)
+
+
+def _tolerance(dtype: np.dtype[Any], terms: int) -> float:
+    return float(8 * np.finfo(dtype).eps * (terms + 8))

@@ -1,0 +1,451 @@
+"""Kernels for eager ops, on NumPy arrays: `ndgrad._src.arrays.native_kernels` says for which.
+
+Each function means what its namesake among the ops does, takes contiguous arrays of one floating dtype and gives new
+ones. Code is made when a kernel is first used, per dtype, and kept for the process and on disk. It takes addresses from
+array objects themselves, since asking NumPy for one takes longer than a small kernel; where objects are laid out in
+another way than CPython's and NumPy's, no kernel is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgrad._src.arrays import threads as allowed
+from ndgrad._src.arrays.formulas import Formula, Signature
+from ndgrad._src.compiler.kernels import arrays, maths, operations, scans
+from ndgrad._src.compiler.kernels.elementwise import loop_function
+from ndgrad._src.compiler.kernels.formula_code import in_place_function, supports, write_formula
+from ndgrad._src.compiler.kernels.maths.values import Writer
+from ndgrad._src.compiler.kernels.row_formulas import ROW_KERNELS
+from ndgrad._src.compiler.kernels.rows import EACH, HEAD, row_function
+from ndgrad._src.compiler.native import layout, pool, target
+from ndgrad._src.compiler.native.ir import Function, Vector, element_of, module
+from ndgrad._src.compiler.native.selftest import difference, problem
+
+Array = NDArray[Any]
+
+#: Elements of a chunk, and elements from which on a second thread is worth its waking.
+_CHUNK = 16384
+_SHARED = 32768
+#: Elements between the beginnings of pieces are a multiple of this: no two threads write to one line of memory.
+_LINES = 256
+
+
+def native_kernels() -> Any:
+    """This module, if kernels can be used in this process: arrays are laid out as expected, and rows and formulas
+    pass their check on this machine."""
+    if not target.available() or layout.problem() is not None:
+        return None
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        code = _row_kernel("softmax", dtype)[0]
+        if problem(f"kernels for eager ops in {dtype}", code, functools.partial(_check, dtype)) is not None:
+            return None
+    return sys.modules[__name__]
+
+
+def _check(dtype: np.dtype[Any], code: target.Code) -> str | None:
+    """What is wrong with rows and formulas on this machine, compared with NumPy."""
+    x = np.random.default_rng(0).standard_normal((37, 61)).astype(dtype)
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(1, keepdims=True))
+    written = Formula()
+    a, b = written.input(), written.input()
+    moved = x.copy()
+    signature = written.signature([a * 0.5 + (b * b).sqrt()])
+    formula_in_place(signature, written.numbers, x.dtype, *formula_memory([[moved, moved, x]]))
+    results = {
+        "softmax": (softmax(x), e / e.sum(1, keepdims=True)),
+        "formula": (moved, wide * 0.5 + np.abs(wide)),
+    }
+    for name, (found, wanted) in results.items():
+        wrong = difference(name, found, wanted.astype(dtype), float(64 * np.finfo(dtype).eps))
+        if wrong is not None:
+            return wrong
+    return None
+
+
+@functools.cache
+def _run() -> Any:
+    return pool.pool()._run
+
+
+def _code(functions: Sequence[Function | str]) -> target.Code:
+    needed = [pair for f in functions if isinstance(f, Function) for pair in f.needed]
+    return target.Code(module([*functions, *maths.library(needed, target.host())]))
+
+
+@functools.cache
+def convolutions(dtype: np.dtype[Any]) -> Any:
+    """The module with convolutions, if they pass their check on this machine."""
+    return arrays if arrays.available(dtype, ("conv",)) else None
+
+
+@functools.cache
+def pooling(dtype: np.dtype[Any]) -> Any:
+    """The same for pooling over evenly spaced windows."""
+    return arrays if arrays.available(dtype, ("pool",)) else None
+
+
+# ----- elementwise ----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _elementwise(
+    op: str,
+    dtype: np.dtype[Any],
+    numbers: tuple[bool, ...],
+    parameters: tuple[str, ...],
+    settings: tuple[tuple[str, Any], ...],
+) -> tuple[target.Code, int, struct.Struct]:
+    name, type = dtype.name, Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
+
+    def write(f: Function, lanes: int, values: Sequence[str], constants: Sequence[str]) -> list[str]:
+        w = Writer(f, type, fma=False)
+        given = {name: w.real(value) for name, value in zip(parameters, constants, strict=True)}
+        return [operations.emit(f, op, name, lanes, *values, **given, **dict(settings))]
+
+    code = _code(
+        [loop_function(op, type, [type.element], [(type.element, one) for one in numbers], len(parameters), write)]
+    )
+    return code, code.address(op), struct.Struct(f"{len(numbers) + 3}q{len(parameters)}d")
+
+
+def elementwise(op: str, *operands: Array, **settings: Any) -> Array:
+    """An op of the table, with results of its operands' dtype, on arrays of one shape or of one element. One function
+    serves all values of settings that are floats."""
+    x = operands[0]
+    floats: tuple[str, ...] = ()
+    if settings:
+        floats = tuple([name for name, value in settings.items() if value.__class__ is float])
+        others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
+    else:
+        others = ()
+    _, address, packed = _elementwise(op, x.dtype, tuple([a.size == 1 for a in operands]), floats, others)
+    out = np.empty(x.shape, x.dtype)
+    places = [id(a) + layout.DATA for a in operands]
+    words = packed.pack(x.size, _CHUNK, id(out) + layout.DATA, *places, *[settings[name] for name in floats])
+    _run()(address, words, -(-x.size // _CHUNK), 1 if x.size < _SHARED else allowed.max_threads)
+    return out
+
+
+# ----- rows -----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _row_kernel(name: str, dtype: np.dtype[Any]) -> tuple[target.Code, int, struct.Struct]:
+    kernel = ROW_KERNELS[name]
+    function = row_function(name, element_of(dtype), target.host(), kernel.operands, kernel.parameters, kernel.write)
+    code = _code([function])
+    return code, code.address(name), struct.Struct(f"{HEAD + EACH * len(kernel.operands)}q{len(kernel.parameters)}d")
+
+
+def _grain(rows: int, length: int) -> int:
+    """Rows of a chunk."""
+    return max(1, min(-(-_CHUNK // max(length, 1)), rows))
+
+
+class Geometry(NamedTuple):
+    """How the elements of an array fall into rows: each `segments` times `length` elements, at steps from row to row
+    and segment to segment."""
+
+    rows: int
+    segments: int
+    length: int
+    row_step: int
+    segment_step: int
+
+    @property
+    def elements(self) -> int:
+        """Of a row."""
+        return self.segments * self.length
+
+
+def _over_rows(
+    name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0
+) -> None:
+    """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows
+    go on by their segments."""
+    _, address, packed = _row_kernel(name, operands[0][0].dtype)
+    grain = grain or _grain(rows.rows, rows.elements)
+    places = [
+        w
+        for array, step in operands
+        for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)
+    ]
+    words = packed.pack(rows.rows, grain, rows.segments, rows.length, *places, *parameters)
+    threads = 1 if rows.rows * rows.elements < _SHARED else allowed.max_threads
+    _run()(address, words, -(-rows.rows // grain), threads)
+
+
+def _lines(name: str, *operands: Array) -> Array:
+    """A kernel whose operands are all elements, along the last dimension."""
+    x = operands[0]
+    out, rows = np.empty(x.shape, x.dtype), _last(x, x.shape[-1])
+    _over_rows(name, rows, [(a, rows.length) for a in (out, *operands)])
+    return out
+
+
+def _last(x: Array, length: int) -> Geometry:
+    return Geometry(x.size // length, 1, length, length, 0)
+
+
+def softmax(x: Array) -> Array:
+    """Along the last dimension."""
+    return _lines("softmax", x)
+
+
+def softmax_slope(t: Array, y: Array, scale: float = 1.0, out: Array | None = None) -> Array:
+    """(t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
+    rows = _last(t, t.shape[-1])
+    out = np.empty(t.shape, t.dtype) if out is None else out
+    _over_rows("softmax_slope", rows, [(a, rows.length) for a in (out, t, y)], (scale,))
+    return out
+
+
+def exponentials(x: Array, masked: bool) -> Array:
+    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but
+    -inf, zeros, and the sum 1."""
+    rows = _last(x, x.shape[-1])
+    total = np.empty((*x.shape[:-1], 1), x.dtype)
+    _over_rows("exponentials", rows, [(x, rows.length), (x, rows.length), (total, 1)], (float(masked),))
+    return total
+
+
+def log_softmax(x: Array) -> Array:
+    """Along the last dimension."""
+    return _lines("log_softmax", x)
+
+
+def log_softmax_gradient(g: Array, out: Array) -> Array:
+    """g - exp(out) sum(g) along the last dimension."""
+    return _lines("log_softmax_gradient", g, out)
+
+
+def cross_entropy(x: Array, target: NDArray[np.int64]) -> Array:
+    """logsumexp(x) - x[target] of each row."""
+    rows = _last(x, x.shape[1])
+    out = np.empty(rows.rows, x.dtype)
+    _over_rows("cross_entropy", rows, [(out, 1), (x, rows.length), (target, 1)])
+    return out
+
+
+def cross_entropy_gradient(x: Array, target: NDArray[np.int64], g: Array) -> Array:
+    """(softmax(x) - one hot) g of each row."""
+    out, rows = np.empty(x.shape, x.dtype), _last(x, x.shape[1])
+    _over_rows("cross_entropy_gradient", rows, [(out, rows.length), (x, rows.length), (target, 1), (g, 1)])
+    return out
+
+
+# ----- normalisation --------------------------------------------------------------------------------------------------
+
+
+def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: float) -> Array:
+    """Over the last `length` elements; weights have as many."""
+    out, rows = np.empty(x.shape, x.dtype), _last(x, length)
+    w = np.ones(length, x.dtype) if w is None else w
+    b = np.zeros(length, x.dtype) if b is None else b
+    _over_rows("layer_norm", rows, [(out, length), (x, length), (w, 0), (b, 0)], (1 / length, eps))
+    return out
+
+
+def rms_norm(x: Array, w: Array | None, length: int, eps: float) -> Array:
+    """The same without a mean and a shift."""
+    out, rows = np.empty(x.shape, x.dtype), _last(x, length)
+    w = np.ones(length, x.dtype) if w is None else w
+    _over_rows("rms_norm", rows, [(out, length), (x, length), (w, 0)], (1 / length, eps))
+    return out
+
+
+def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array, Array]:
+    """The gradients in x, w and b, where w has the last sizes of x."""
+    out, (grad_w, grad_b) = _norm_gradient("layer_norm_gradient", 2, g, x, w, eps)
+    return out, grad_w, grad_b
+
+
+def rms_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
+    """The gradients in x and w."""
+    out, (grad_w,) = _norm_gradient("rms_norm_gradient", 1, g, x, w, eps)
+    return out, grad_w
+
+
+def _norm_gradient(name: str, weights: int, g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
+    """The gradient in x, and those in the weights."""
+    rows = _last(x, w.size)
+    # The sums over rows are taken in a few pieces, whose number depends on the sizes alone: the result does not depend
+    # on threads.
+    grain = max(_grain(rows.rows, rows.length), -(-rows.rows // 64))
+    out = np.empty(x.shape, x.dtype)
+    sums = np.zeros((weights, -(-rows.rows // grain), rows.length), x.dtype)
+    elements = [(a, rows.length) for a in (out, g, x)]
+    _over_rows(name, rows, [*elements, (w, 0), *((a, rows.length) for a in sums)], (1 / rows.length, eps), grain)
+    return out, np.add.reduce(sums, axis=1).reshape(weights, *w.shape)
+
+
+def moments(x: Array, rows: Geometry) -> tuple[Array, Array]:
+    """The mean and the variance of each row."""
+    mean, variance = np.empty(rows.rows, x.dtype), np.empty(rows.rows, x.dtype)
+    _over_rows("moments", rows, [(mean, 1), (variance, 1), (x, rows.row_step)], (1 / rows.elements,))
+    return mean, variance
+
+
+def affine(x: Array, mean: Array, scale: Array, shift: Array, rows: Geometry) -> Array:
+    """(x - mean) scale + shift, each but x a number per row."""
+    out = np.empty(x.shape, x.dtype)
+    _over_rows("affine", rows, [(out, rows.row_step), (x, rows.row_step), (mean, 1), (scale, 1), (shift, 1)])
+    return out
+
+
+def centred_sums(g: Array, x: Array, mean: Array, rows: Geometry) -> tuple[Array, Array]:
+    """sum(g) and sum(g (x - mean)) of each row."""
+    total, moment = np.empty(rows.rows, x.dtype), np.empty(rows.rows, x.dtype)
+    _over_rows("norm_sums", rows, [(total, 1), (moment, 1), (g, rows.row_step), (x, rows.row_step), (mean, 1)])
+    return total, moment
+
+
+def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift: Array, rows: Geometry) -> Array:
+    """g scale + (x - mean) slope + shift, each but g and x a number per row."""
+    out = np.empty(x.shape, x.dtype)
+    elements = [(a, rows.row_step) for a in (out, g, x)]
+    _over_rows("norm_combine", rows, [*elements, *((a, 1) for a in (mean, scale, slope, shift))])
+    return out
+
+
+# ----- scans ----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _scan(how: str, dtype: np.dtype[Any], abreast: int) -> tuple[target.Code, int]:
+    code = _code([scans.scan_function(how, element_of(dtype), abreast)])
+    return code, code.address(how)
+
+
+def scan(how: str, reverse: bool, dim: int, *operands: Array) -> Array:
+    """A running "sum" or "product" of x, or the "linear" recurrence of x and a, along a dimension."""
+    x = operands[0]
+    out, length = np.empty(x.shape, x.dtype), x.shape[dim]
+    lines, inner = x.size // length, math.prod(x.shape[dim + 1 :])
+    abreast = scans.ROWS if inner == 1 else scans.COLUMNS
+    grain = max(abreast, -(-_CHUNK // length) // abreast * abreast)
+    places = [id(a) + layout.DATA for a in (out, *operands)]
+    words = struct.pack(f"{5 + len(places)}q", lines, grain, length, -1 if reverse else 1, inner, *places)
+    address = _scan(how, x.dtype, abreast)[1]
+    _run()(address, words, -(-lines // grain), 1 if x.size < _SHARED else allowed.max_threads)
+    return out
+
+
+# ----- formulas -------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _formula(
+    signature: Signature, dtype: np.dtype[Any], ones: tuple[bool, ...]
+) -> tuple[target.Code, int, struct.Struct] | None:
+    if not supports(signature, dtype.name):
+        return None
+    type = Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
+
+    def write(f: Function, lanes: int, values: Sequence[str], constants: Sequence[str]) -> list[str]:
+        return write_formula(f, dtype.name, lanes, signature, values, constants)
+
+    operands = [(type.element, one) for one in ones]
+    code = _code([loop_function("formula", type, [type.element], operands, signature.numbers, write)])
+    return code, code.address("formula"), struct.Struct(f"{len(ones) + 3}q{signature.numbers}d")
+
+
+def formula(
+    signature: Signature, numbers: Sequence[float], shape: tuple[int, ...], operands: Sequence[Array]
+) -> Array | None:
+    """What a formula gives, for operands of this shape or of one element; None where it has no native code."""
+    dtype = operands[0].dtype
+    found = _formula(signature, dtype, tuple([a.size == 1 for a in operands]))
+    if found is None:
+        return None
+    out = np.empty(shape, dtype)
+    words = found[2].pack(out.size, _CHUNK, id(out) + layout.DATA, *[id(a) + layout.DATA for a in operands], *numbers)
+    _run()(found[1], words, -(-out.size // _CHUNK), 1 if out.size < _SHARED else allowed.max_threads)
+    return out
+
+
+@functools.lru_cache(maxsize=256)
+def _in_place(signature: Signature, dtype: np.dtype[Any]) -> tuple[target.Code, int, struct.Struct]:
+    function = in_place_function("formula", dtype.name, target.host().lanes(element_of(dtype)), signature)
+    code = _code([function])
+    return code, code.address("formula"), struct.Struct(f"2q{signature.numbers}d")
+
+
+class Chunks(NamedTuple):
+    """Pieces of many arrays: for each, which array, the first element, the number of elements."""
+
+    pieces: NDArray[np.int64]
+    threads: int
+
+
+@functools.lru_cache(maxsize=64)
+def _chunks(sizes: tuple[int, ...], threads: int) -> Chunks:
+    """Pieces of arrays of these sizes.
+
+    Each thread has its part of each array that is large, and some of the small ones, so that it meets the same memory in
+    each run (Note [Each chunk has a home], in ndgrad._src.compiler.native.pool); pieces without elements make parts equal.
+    """
+    threads = 1 if sum(sizes) < _SHARED else threads
+    parts: list[list[tuple[int, int, int]]] = [[] for _ in range(threads)]
+    work = [0] * threads
+    for n, size in enumerate(sizes):
+        count = -(-size // _CHUNK)
+        if count < 2:
+            least = work.index(min(work))
+            parts[least] += [(n, 0, size)] * count
+            work[least] += size
+            continue
+        each = -(-count // threads)
+        length = -(-size // (each * threads * _LINES)) * _LINES
+        for t, part in enumerate(parts):
+            begins = [b for b in range(t * each * length, (t + 1) * each * length, length) if b < size]
+            part += [(n, begin, min(length, size - begin)) for begin in begins]
+            work[t] += sum(min(length, size - begin) for begin in begins)
+    most = max(map(len, parts))
+    pieces = [piece for part in parts for piece in (*part, *[(0, 0, 0)] * (most - len(part)))]
+    return Chunks(np.array(pieces, np.int64).reshape(-1, 3), threads)
+
+
+def has_formula(signature: Signature, dtype: np.dtype[Any]) -> bool:
+    """Whether `formula_in_place` takes a formula."""
+    return supports(signature, dtype.name)
+
+
+def formula_memory(sets: Sequence[Sequence[Array]]) -> tuple[NDArray[np.int64], Chunks]:
+    """Where sets of arrays lie and in which pieces they are worked through, for `formula_in_place`. In each set the first are what
+    the formula's outputs are written to, the others its inputs; all are contiguous, of one dtype, and in each set of one size."""
+    table = np.array([[id(a) + layout.DATA for a in arrays] for arrays in sets], np.int64)
+    return table, _chunks(tuple([arrays[0].size for arrays in sets]), allowed.max_threads)
+
+
+def rouse(chunks: Chunks) -> None:
+    """Wake the workers that will be needed: a formula is about to be run over these pieces."""
+    if chunks.threads > 1:
+        pool.pool().rouse(chunks.threads)
+
+
+def formula_in_place(
+    signature: Signature,
+    numbers: Sequence[float],
+    dtype: np.dtype[Any],
+    table: NDArray[np.int64],
+    chunks: Chunks,
+    place: int = 0,
+    others: Sequence[Array] = (),
+) -> None:
+    """Run a formula on the sets of arrays of a table, with other arrays at one place of each set if there are any."""
+    if others:
+        table[:, place] = [id(a) + layout.DATA for a in others]
+    _, address, packed = _in_place(signature, dtype)
+    words = packed.pack(id(chunks.pieces) + layout.DATA, id(table) + layout.DATA, *numbers)
+    _run()(address, words, len(chunks.pieces), min(chunks.threads, allowed.max_threads))

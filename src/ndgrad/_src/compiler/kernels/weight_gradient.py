@@ -1,0 +1,212 @@
+"""The gradient of a convolution's weight.
+
+It sums over images and pixels, so here those are k, and the rows of the product are input channels:
+
+    dW[t, c, o] = sum over n, pixels p   in[n, p * step + t, c] g[n, p, o]
+
+    void {prefix}_weight_gradient(ptr table, ptr X, ptr G, ptr parts, ptr buffer, i64 begin, i64 end)
+    void {prefix}_weight_sum(ptr table, ptr parts, ptr dW, i64 begin, i64 end)          chunk: as many k as a vector has lanes
+
+Images are dealt into a fixed number of parts, each summed by itself into parts[part, t, c, o]; the last function adds
+the parts in their order, so the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from ndgrad._src.compiler.kernels.table_fields import Fields
+from ndgrad._src.compiler.kernels.packing import transposed
+from ndgrad._src.compiler.kernels.tiles import ACCUMULATE, TileShape
+from ndgrad._src.compiler.kernels.tile_walk import WALK, call_walk
+from ndgrad._src.compiler.kernels.windows import ENTRY, HEADER
+from ndgrad._src.compiler.native.ir import SIZES, Function, Vector, number
+
+WEIGHT_GRADIENT = "ptr %table, ptr %X, ptr %G, ptr %parts, ptr %buffer, i64 %begin, i64 %end"
+
+WEIGHT_SUM = "ptr %table, ptr %parts, ptr %W, i64 %begin, i64 %end"
+
+
+def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
+    """Chunk = (part, slice of the columns): the part's images, a few at a time, added to
+    parts[part][group][taps][channel][column]."""
+    f = Function(f"{prefix}_weight_gradient", WEIGHT_GRADIENT, attributes="nounwind")
+    t = Fields(f, "%table", HEADER)
+    e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
+    walk = f.set(f"alloca [{len(WALK)} x i64]")
+    size = SIZES[tile.type.element]
+    channels, columns = f.mul(t["groups"], t["channels"]), f.mul(t["groups"], t["columns"])
+    pixel, out_pixel = f.mul(t["strip"], size), f.mul(columns, size)
+    row = f.mul(t["extent_x"], pixel)
+    plane = f.mul(t["extent_y"], row)
+    one_strip = f.mul(t["extent_z"], plane)
+    channel_strips = f.div(f.add(channels, f.sub(t["strip"], 1)), t["strip"])
+    held = f.mul(one_strip, channel_strips)
+    lanes = tile.type.lanes
+    padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
+    positions = f.mul(t["out_y"], t["out_x"])
+    channel = f.mul(t["out_z"], positions)
+    image = f.mul(f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), channels), size)
+    staging = f.ahead("%buffer", f.mul(t["together"], held))
+    last = f.compare("ne", t["out_last"], 0)
+    depthwise = f.compare("ne", t["depthwise"], 0)
+    group_size = f.mul(e["depth"], t["columns"])
+    part_bytes = f.mul(f.mul(t["groups"], group_size), size)
+    units = f.mul(f.div(f.add(t["images"], f.sub(t["together"], 1)), t["together"]), t["blocks"])
+    # Slices of whole strips.
+    strips = f.div(f.add(t["columns"], tile.columns - 1), tile.columns)
+    slice_columns = f.mul(f.div(f.add(strips, f.sub(t["slices"], 1)), t["slices"]), tile.columns)
+    whole = f.compare("eq", t["strip"], channels)
+    # Of two axes the second is x: rows of pixels follow one another in the innermost loop but one.
+    flat = f.compare("eq", t["out_y"], 1)
+    joined = f.both(f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)), whole)
+    with f.loop("%end", start="%begin") as chunk:
+        part = f.div(chunk, t["slices"])
+        first_column = f.mul(f.sub(chunk, f.mul(part, t["slices"])), slice_columns)
+        width = f.most(0, f.least(slice_columns, f.sub(t["columns"], first_column)))
+        base = f.ahead("%parts", f.mul(part, part_bytes))
+        begin, end = (f.div(f.mul(p, units), t["parts"]) for p in (part, f.add(part, 1)))
+        with f.loop(end, start=begin) as unit:
+            group = f.div(unit, t["blocks"])
+            z0 = f.mul(f.sub(unit, f.mul(group, t["blocks"])), t["block"])
+            n = f.mul(group, t["together"])
+            together = f.least(t["together"], f.sub(t["images"], n))
+            planes = f.least(t["block"], f.sub(t["out_z"], z0))
+            pixels = f.mul(planes, positions)
+            first = f.add(f.mul(z0, t["in_step_z"]), t["low_z"])
+            with f.loop(together) as i:
+                source, target = f.ahead("%X", f.mul(f.add(n, i), image)), f.ahead("%buffer", f.mul(i, held))
+                f.call_void(f"{prefix}_gather", "ptr %table", f"ptr {source}", f"ptr {target}", f"i64 {first}")
+                # g in strips as wide as a tile, of this slice: [image][group][strip][pixel][column].
+                with f.loop(f.choose(depthwise, 0, t["groups"])) as g:
+                    stage = f.mul(f.mul(f.mul(f.add(f.mul(i, t["groups"]), g), padded), pixels), size)
+                    here = f.add(f.mul(g, t["columns"]), first_column)
+                    with f.when(last):
+                        place = f.mul(f.add(f.mul(f.add(n, i), channel), f.mul(z0, positions)), columns)
+                        f.call_void(
+                            f"{prefix}_pack_along", f"i64 {pixels}", f"i64 {width}",
+                            f"ptr {f.ahead('%G', f.mul(f.add(place, here), size))}", f"i64 {out_pixel}", f"i64 {size}",
+                            f"ptr {f.ahead(staging, stage)}",
+                        )  # fmt: skip
+                    with f.when(f.negated(last)), f.loop(width, step=str(tile.columns)) as j:
+                        wide = f.least(tile.columns, f.sub(width, j))
+                        across = f.mul(f.div(f.add(wide, lanes - 1), lanes), lanes)
+                        place = f.mul(f.add(f.mul(f.add(n, i), columns), f.add(here, j)), channel)
+                        target = f.ahead(staging, f.add(stage, f.mul(f.mul(j, pixels), size)))
+                        f.call_void(
+                            f"{prefix}_transpose", f"i64 {wide}", f"i64 {pixels}",
+                            f"ptr {f.ahead('%G', f.mul(f.add(place, f.mul(z0, positions)), size))}",
+                            f"i64 {f.mul(channel, size)}", f"ptr {target}", f"i64 {f.mul(across, size)}",
+                        )  # fmt: skip
+                # Of a depthwise convolution, channels last: [image][pixel][channel].
+                with f.when(f.both(depthwise, f.negated(last))):
+                    place = f.add(f.mul(f.mul(f.add(n, i), columns), channel), f.mul(z0, positions))
+                    f.call_void(
+                        f"{prefix}_transpose", f"i64 {columns}", f"i64 {pixels}",
+                        f"ptr {f.ahead('%G', f.mul(place, size))}", f"i64 {f.mul(channel, size)}",
+                        f"ptr {f.ahead(staging, f.mul(f.mul(i, pixels), out_pixel))}", f"i64 {out_pixel}",
+                    )  # fmt: skip
+                with f.when(f.both(depthwise, last)):
+                    source = f.ahead("%G", f.mul(f.add(f.mul(f.add(n, i), channel), f.mul(z0, positions)), out_pixel))
+                    count = f.mul(pixels, out_pixel)
+                    place = f.ahead(staging, f.mul(i, count))
+                    f.call_void("llvm.memcpy.p0.p0.i64", f"ptr {place}", f"ptr {source}", f"i64 {count}", "i1 false")
+            mode = f.choose(f.compare("sgt", unit, begin), ACCUMULATE, 0)
+            strips_of_group = f.mul(f.mul(padded, pixels), size)
+            with f.when(depthwise):
+                call_walk(
+                    f, f"{prefix}_depthwise_gradient", walk,
+                    {
+                        "z": e["taps_z"], "y": e["taps_y"], "x": e["taps_x"],
+                        "az": f.mul(e["spread_z"], plane), "ay": f.mul(e["spread_y"], row),
+                        "ax": f.mul(e["spread_x"], pixel),
+                        "cn": f.mul(e["depth"], size), "cz": f.mul(f.mul(e["taps_y"], e["taps_x"]), size),
+                        "cy": f.mul(e["taps_x"], size), "cx": size, "N": t["groups"],
+                        "K": t["out_x"], "K1": t["out_y"], "K2": planes, "K3": together,
+                        "csA": f.mul(t["in_step_x"], pixel),
+                        "a1": f.mul(t["in_step_y"], row), "a2": f.mul(t["in_step_z"], plane), "a3": held,
+                        "row_b": out_pixel, "mode": mode,
+                    },
+                    "%buffer", staging, base, "null",
+                )  # fmt: skip
+            groups = f.choose(depthwise, 0, t["groups"])
+            with f.loop(groups) as g, f.loop(e["taps_z"]) as tap_z, f.loop(t["channels"], step=t["strip"]) as k:
+                here = f.least(t["strip"], f.sub(t["channels"], k))
+                rows = f.mul(t["channels"], t["columns"])  # elements of the result for one tap
+                c = f.add(f.mul(g, group_size), f.mul(f.mul(f.mul(tap_z, e["taps_y"]), e["taps_x"]), rows))
+                call_walk(
+                    f, f"{prefix}_walk", walk,
+                    {
+                        "n": 1, "an": 0, "cn": 0, "row_n": 0, "z": e["taps_y"], "y": f.choose(joined, 1, e["taps_x"]),
+                        "x": f.choose(joined, f.mul(e["taps_x"], t["channels"]), here),
+                        "az": f.mul(e["spread_y"], row), "ay": f.mul(e["spread_x"], pixel), "ax": size,
+                        "cz": f.mul(f.mul(e["taps_x"], rows), size), "cy": f.mul(rows, size),
+                        "cx": f.mul(t["columns"], size),
+                        "N": width, "K": t["out_x"], "csA": f.mul(t["in_step_x"], pixel),
+                        "K1": f.choose(flat, planes, t["out_y"]), "K2": f.choose(flat, 1, planes), "K3": together,
+                        "a1": f.choose(flat, f.mul(t["in_step_z"], plane), f.mul(t["in_step_y"], row)),
+                        "a2": f.mul(t["in_step_z"], plane), "a3": held,
+                        "rows1": t["out_x"], "rows2": positions, "rows3": 0,
+                        "column_b": f.mul(pixels, size), "first_b": 0,
+                        "image_b": f.mul(t["groups"], strips_of_group),
+                        "row0": 0, "row_z": 0, "row_y": 0, "row_x": 0, "column0": 0,
+                        "mode": mode,
+                    },
+                    f.ahead(f.ahead(f.ahead("%buffer", f.mul(f.mul(tap_z, e["spread_z"]), plane)),
+                            f.mul(f.mul(g, t["channels"]), size)),
+                            f.mul(f.div(k, t["strip"]), one_strip)),
+                    f.ahead(staging, f.mul(g, strips_of_group)),
+                    f.ahead(base, f.mul(f.add(f.add(c, f.mul(k, t["columns"])), first_column), size)),
+                    "null",
+                )  # fmt: skip
+    f.returns()
+    return f
+
+
+def weight_sum_function(prefix: str, tile: TileShape) -> Function:
+    """dW[group, column, channel, taps] = the sum of the parts, whose order is [group][taps][channel][column],
+    by squares in registers."""
+    f = Function(f"{prefix}_weight_sum", WEIGHT_SUM, attributes="nounwind")
+    t = Fields(f, "%table", HEADER)
+    e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
+    type, size, lanes, one = tile.type, SIZES[tile.type.element], tile.type.lanes, Vector(tile.type.element)
+    group_size = f.mul(e["depth"], t["columns"])
+    part_bytes = f.mul(f.mul(t["groups"], group_size), size)
+    taps = f.div(e["depth"], t["channels"])
+
+    def total(kind: Vector, place: str) -> str:
+        """The sum of the parts at a place of the first."""
+        value = f.carried(kind, "zeroinitializer" if kind.lanes > 1 else number(kind.element, 0.0))
+        with f.repeat(t["parts"], [value]) as part:
+            value.next = f.set(f"fadd {kind} {value.name}, {f.load(kind, f.ahead(place, f.mul(part, part_bytes)))}")
+        return value.next
+
+    def source(k: str) -> str:
+        """Where the row of channel k / taps and tap k % taps lies in a group of the first part, in bytes."""
+        c = f.div(k, taps)
+        return f.mul(f.mul(f.add(f.mul(f.sub(k, f.mul(c, taps)), t["channels"]), c), t["columns"]), size)
+
+    squares = f.both(f.compare("sge", e["depth"], lanes), f.compare("sge", t["columns"], lanes))
+    with f.loop(t["groups"]) as g:
+        here, out = (
+            f.ahead("%parts", f.mul(f.mul(g, group_size), size)),
+            f.ahead("%W", f.mul(f.mul(g, group_size), size)),
+        )
+        step = f.mul(e["depth"], size)
+        with f.when(squares), f.loop("%end", start="%begin") as turn:
+            k = f.least(f.mul(turn, lanes), f.sub(e["depth"], lanes))
+            rows = [f.ahead(here, source(f.add(k, n))) for n in range(lanes)]
+            with f.loop(t["columns"], step=str(lanes)) as column:
+                j = f.least(column, f.sub(t["columns"], lanes))
+                values = [total(type, f.ahead(row, f.mul(j, size))) for row in rows]
+                for n, value in enumerate(transposed(f, type, values)):
+                    f.store(type, value, f.ahead(f.ahead(out, f.mul(f.add(j, n), step)), f.mul(k, size)))
+        with (
+            f.when(f.negated(squares)),
+            f.loop(f.least(f.mul("%end", lanes), e["depth"]), start=f.mul("%begin", lanes)) as k,
+        ):
+            row = f.ahead(here, source(k))
+            with f.loop(t["columns"]) as j:
+                f.store(
+                    one, total(one, f.ahead(row, f.mul(j, size))), f.ahead(f.ahead(out, f.mul(j, step)), f.mul(k, size))
+                )
+    f.returns()
+    return f

@@ -1,0 +1,199 @@
+"""Which instructions are element by element, and the machine instructions of each.
+
+The formulas are those of `ndgrad._src.compiler.kernels.operations`. An op computes in the dtype of its result; a
+comparison, or another op whose answer is a bool, in that which its arguments have in common. Arguments are converted
+to it first, as NumPy does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.compiler.kernels import operations
+from ndgrad._src.compiler.kernels.casts import cast
+from ndgrad._src.compiler.kernels.maths.functions import muladd
+from ndgrad._src.compiler.kernels.reductions import Reduction
+from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, element_of
+from ndgrad._src.compiler.program.program import Instruction, Value
+
+#: Ops that copy: they differ in shape or dtype alone.
+_COPIES = frozenset(["cast", "expand", "clone", "reshape", "unsafe_view"])
+
+
+def is_type(dtype: np.dtype[Any]) -> bool:
+    """Whether kernels know a dtype."""
+    return _name(dtype) in TYPES and dtype.isnative
+
+
+@functools.cache
+def _name(dtype: np.dtype[Any]) -> str:
+    return dtype.name
+
+
+def is_pointwise(instruction: Instruction) -> bool:
+    """Whether an instruction computes each element of its result from elements of its arguments, by an
+    op that is known here."""
+    name = instruction.op.name
+    if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
+        return False
+    if not all(
+        is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic))
+        for a in instruction.arguments
+    ):
+        return False
+    if name in _COPIES:
+        return name in ("cast", "expand", "clone")
+    if name == "muladd":
+        return all(v.dtype == instruction.result.dtype for v in instruction.values())
+    if name not in operations.OPERATIONS:
+        return False
+    dtype = computing_dtype(instruction)
+    if dtype is None or not is_type(dtype) or not _converts_first(instruction, dtype):
+        return False
+    if not holds_numbers(instruction, dtype):
+        return False
+    if not operations.supports(name, _name(dtype), **instruction.settings):
+        return False
+    return operations.result(name, _name(dtype)) == _name(instruction.result.dtype)
+
+
+def holds_numbers(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
+    """True if the numbers among the arguments of an op, and its arguments' values, are exact in the dtype in which it
+    computes. Otherwise NumPy runs the op: it compares exactly, or raises OverflowError."""
+    kinds = {a.dtype.kind for a in instruction.arguments if a.__class__ is Value}
+    if dtype.kind == "f" and instruction.result.dtype.kind == "b" and kinds == {"i", "u"}:
+        return False  # int64 beside uint64, which NumPy compares as integers
+    if dtype.kind not in "iub":
+        return True
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return all(
+        a.__class__ is Value or (isinstance(a, (bool, int, np.bool_, np.integer)) and low <= int(a) <= high)
+        for i, a in enumerate(instruction.arguments)
+        if i not in operations.OPERATIONS[instruction.op.name].conditions
+    )
+
+
+def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
+    """Whether an op on NumPy converts its arguments to one dtype before it computes: a ufunc does; a formula of several
+    takes them as they are, and computes part of it in a narrower dtype."""
+    if not hasattr(instruction.op.forward, "__code__"):
+        return True
+    conditions = operations.OPERATIONS[instruction.op.name].conditions
+    return all(
+        a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments)
+    )
+
+
+def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
+    """The dtype in which an instruction computes; None where that is not clear."""
+    name = instruction.op.name
+    if operations.result(name, "float64") != "bool":
+        return instruction.result.dtype
+    return np.result_type(*[a.dtype if a.__class__ is Value else a for a in instruction.arguments])
+
+
+def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes: int) -> str:
+    """Write an instruction; arguments are registers with their dtypes, (dtype, name), or numbers."""
+    name = instruction.op.name
+    if name in _COPIES:
+        return _converted(f, arguments[0], instruction.result.dtype, lanes)
+    if name == "muladd":
+        x, y, z = (_converted(f, a, instruction.result.dtype, lanes) for a in arguments)
+        return muladd(f, Vector(element_of(instruction.result.dtype), lanes), x, y, z)
+    dtype = computing_dtype(instruction)
+    assert dtype is not None
+    conditions = operations.OPERATIONS[name].conditions
+    values: list[Any] = []
+    for position, a in enumerate(arguments):
+        if position in conditions:
+            values.append(_converted(f, a, np.dtype(bool), lanes) if isinstance(a, tuple) else bool(a))
+        elif isinstance(a, tuple):
+            values.append(_converted(f, a, dtype, lanes))
+        else:
+            values.append(a.item() if isinstance(a, np.generic) else a)
+    return operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
+
+
+def _converted(f: Function, argument: Any, target: np.dtype[Any], lanes: int) -> str:
+    """A register, or a number, in a dtype."""
+    if not isinstance(argument, tuple):
+        return Vector(element_of(target), lanes).constant(
+            argument.item() if isinstance(argument, np.generic) else argument
+        )
+    return cast(f, argument[1], _name(argument[0]), _name(target), lanes)
+
+
+def convert(f: Function, value: str, source: np.dtype[Any], target: np.dtype[Any], lanes: int) -> str:
+    """A register of one dtype in another."""
+    return cast(f, value, _name(source), _name(target), lanes)
+
+
+def cost(instruction: Instruction) -> int:
+    """About how many machine instructions an element takes."""
+    name = instruction.op.name
+    if name in _CHEAP:
+        return 1
+    return 4 if name == "div" else 12
+
+
+def cost_alone(instruction: Instruction) -> int | None:
+    """The same of an op that computes each element by itself, on slices as on the whole; None for others."""
+    return cost(instruction) if is_pointwise(instruction) and "shape" not in instruction.settings else None
+
+
+_CHEAP = frozenset(
+    "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum "
+    "relu cast expand clone reshape sum sum_all muladd".split()
+)
+
+
+# ----- reductions -----------------------------------------------------------------------------------------------------
+
+#: The reductions, by the names of their ops.
+_REDUCTIONS = {
+    "sum": "sum", "sum_all": "sum", "prod": "prod", "prod_all": "prod", "amax": "maximum", "max_all": "maximum",
+    "amin": "minimum",
+    "min_all": "minimum", "any": "any", "all": "all",
+}  # fmt: skip
+
+
+def is_reduction(instruction: Instruction) -> bool:
+    """Whether an instruction reduces dimensions of its argument by an op that is known here."""
+    name, values = instruction.op.name, list(instruction.values())
+    if name not in _REDUCTIONS or len(values) != 1 or not values[0].size:
+        return False
+    dtype = instruction.result.dtype
+    if (
+        not is_type(values[0].dtype)
+        or not is_type(dtype)
+        or (_REDUCTIONS[name] in ("any", "all")) != (dtype.kind == "b")
+    ):
+        return False
+    return name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
+
+
+def is_float_product(instruction: Instruction) -> bool:
+    """Whether the order of a reduction decides what overflows on its way."""
+    return _REDUCTIONS[instruction.op.name] == "prod" and instruction.result.dtype.kind == "f"
+
+
+def reduced_dims(instruction: Instruction) -> tuple[int, ...]:
+    """The dimensions that a reduction takes together."""
+    source = next(instruction.values())
+    if instruction.op.name.endswith("_all"):
+        return tuple(range(source.ndim))
+    dims = instruction.settings["dim"]
+    dims = dims if isinstance(dims, tuple) else (dims,)
+    return tuple(sorted(d % source.ndim for d in dims))
+
+
+class Accumulator(Reduction):
+    """The reduction of one instruction, in registers."""
+
+    def __init__(self, f: Function, value: Value, instruction: Instruction) -> None:
+        super().__init__(f, _REDUCTIONS[instruction.op.name], value.dtype.name)
+        self.value = value

@@ -1,0 +1,144 @@
+"""What a program consists of once it is grouped: steps, and where the values lie that they read and write.
+
+    Kernel      elementwise ops and reductions over one space of indices, as items
+    Product, Routine, Loop    what files of these names say (products.py, routines.py, loops.py)
+    Chain       kernels and products that go through a batch together (chains.py)
+    Finished    a convolution with the kernel that ends its pieces (epilogues.py)
+    Call        an op that NumPy runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from math import prod
+
+from ndgrad._src.compiler.lower import pointwise
+from ndgrad._src.compiler.lower.loops import Loop
+from ndgrad._src.compiler.lower.memory_places import Place
+from ndgrad._src.compiler.lower.products import Product
+from ndgrad._src.compiler.lower.routines import Routine
+from ndgrad._src.compiler.program.program import Instruction, Value
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """An instruction in a kernel: where its arguments are read (None for what is no value), and when it runs."""
+
+    instruction: Instruction
+    reads: list[Place | None]
+    stage: int = 0
+    #: a number per row, not an element
+    per_row: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Kernel:
+    """Elementwise ops and reductions over one space of indices."""
+
+    shape: tuple[int, ...]
+    #: how many leading dimensions number the rows; None as long as nothing is reduced to rows
+    rows: int | None = None
+    items: list[Item] = field(default_factory=list)
+    #: the values of the kernel, by the item that computes them
+    computed: dict[Value, Item] = field(default_factory=dict)
+    #: what is a number per row: results of reductions, and what is computed of them
+    row_values: set[Value] = field(default_factory=set)
+    #: what is added up in memory, and where each element is added to
+    targets: dict[Value, Place] = field(default_factory=dict)
+    #: what is read from memory later
+    stores: list[Value] = field(default_factory=list)
+    #: elements that are put into a part of another value's memory
+    puts: list[tuple[Value, Place]] = field(default_factory=list)
+    #: elements that a later stage reads
+    scratch: set[Value] = field(default_factory=set)
+    #: the parts of the program that it has ops of (components.py), and how many arrays they read
+    parts: dict[Value, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def cost(self) -> int:
+        """About how many machine instructions on single elements it is."""
+        return self.size * sum(pointwise.cost(item.instruction) for item in self.items)
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return self.shape[: self.rows]
+
+    def touched(self) -> AbstractSet[Value]:
+        """The values whose memory it reads or writes."""
+        read = [p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed]
+        return dict.fromkeys([*read, *self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
+
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return dict.fromkeys([*self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
+
+    @property
+    def stages(self) -> int:
+        return 1 + max((item.stage for item in self.items), default=0)
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """An op that NumPy runs."""
+
+    instruction: Instruction
+    reads: list[Place | None]
+
+    def touched(self) -> AbstractSet[Value]:
+        return dict.fromkeys([*[p.root for p in self.reads if p is not None], *self.instruction.results]).keys()
+
+
+@dataclass(eq=False, slots=True)
+class Chain:
+    """Kernels and products, and the number of indices that they go through together (chains.py)."""
+
+    steps: list[Kernel | Product]
+    extent: int
+
+    def touched(self) -> AbstractSet[Value]:
+        """The values whose memory it reads or writes."""
+        return dict.fromkeys(v for step in self.steps for v in step.touched()).keys()
+
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return dict.fromkeys(v for step in self.steps for v in step.written()).keys()
+
+    @property
+    def flops(self) -> int:
+        """The floating-point operations of its products."""
+        return sum(step.flops for step in self.steps if isinstance(step, Product))
+
+
+@dataclass(eq=False, slots=True)
+class Finished:
+    """A convolution, and the kernel that goes over each piece of its result while that is in the cache; its space is that
+    of the result's rows and columns (epilogues.py)."""
+
+    producer: Routine
+    kernel: Kernel
+
+    def touched(self) -> AbstractSet[Value]:
+        """The values whose memory it reads or writes."""
+        return dict.fromkeys([*self.producer.touched(), *self.kernel.touched()]).keys()
+
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return dict.fromkeys([*self.producer.written(), *self.kernel.written()]).keys()
+
+
+Step = Kernel | Product | Loop | Routine | Call | Chain | Finished
+
+
+@dataclass(eq=False, slots=True)
+class Groups:
+    """The steps of a program, and where each of its values lies."""
+
+    steps: list[Step]
+    places: dict[Value, Place]
+    #: memory that begins as zeros before its first step, since parts are put into it
+    cleared: set[Value]

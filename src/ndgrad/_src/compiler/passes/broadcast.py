@@ -1,0 +1,75 @@
+"""Expanded values given to elementwise ops as they were, which broadcast by themselves.
+
+    mul(x, expand(s, shape))                ->  mul(x, s)              the shape of the result must stay
+    mul(expand(s, shape), expand(t, shape)) ->  expand(mul(s, t), shape)
+    mul(x, c)  with a constant number c     ->  mul(x, 2.0)            where the dtype of the result is the other argument's own
+
+Exact: an element of the result is computed from the same elements. An op on expanded values alone is moved before the
+expansion only if NumPy computes it alike for one number and for many: arithmetic, comparisons, signs, square roots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.compiler.passes.rewrite import ELEMENTWISE, Rewritten, Rules, Walk
+from ndgrad._src.compiler.program.program import Argument, Instruction, Value
+
+broadcasting = Rules()
+
+#: Rounded correctly by IEEE 754, or not at all: the same for one number as for many.
+_CORRECT = ("add", "sub", "mul", "div", "neg", "abs", "sqrt", "conj", "cast")
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+@broadcasting.rule(ELEMENTWISE, "cast", "keep")
+def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
+    if instruction.op.name == "pow":  # NumPy raises to a number in other ways than to an array of it
+        return None
+    if all(walk.made_by(a, "expand") is None for a in instruction.arguments):
+        return None
+    shape = instruction.result.shape
+    sources: list[Argument] = [_source(walk, a) for a in instruction.arguments]
+    if _broadcast(sources) == shape:
+        return walk.emit(instruction.op, *sources, **instruction.settings)
+    if instruction.op.name in _ALIKE:
+        return walk.emit("expand", walk.emit(instruction.op, *sources, **instruction.settings), shape=shape)
+    # as many as leave the shape: one that has it stays expanded, or else as many as give it together
+    expanded = [i for i, (s, a) in enumerate(zip(sources, instruction.arguments, strict=True)) if s is not a]
+    for i in sorted(expanded, key=lambda i: instruction.arguments[i].shape != shape):
+        sources[i] = instruction.arguments[i]
+        if _broadcast(sources) == shape:
+            break
+    if all(s is a for s, a in zip(sources, instruction.arguments, strict=True)):
+        return None
+    return walk.emit(instruction.op, *sources, **instruction.settings)
+
+
+def _broadcast(arguments: list[Argument]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*[a.shape for a in arguments if a.__class__ is Value])
+
+
+_ALIKE = frozenset((*_CORRECT, *_COMPARISONS))
+
+
+def _source(walk: Walk, argument: Argument) -> Argument:
+    made = walk.made_by(argument, "expand")
+    return argument if made is None else made.arguments[0]
+
+
+@broadcasting.rule("add", "sub", "mul", "div", "maximum", "minimum", *_COMPARISONS)
+def _number(walk: Walk, instruction: Instruction) -> Rewritten:
+    """A constant of the other argument's dtype is the Python number: NumPy takes that for one of that dtype."""
+    x, y = instruction.arguments
+    if x.__class__ is not Value or y.__class__ is not Value or x.dtype != y.dtype:
+        return None
+    if _is_plain(walk, y):
+        return walk.emit(instruction.op, x, walk.constants[y].item())
+    return walk.emit(instruction.op, walk.constants[x].item(), y) if _is_plain(walk, x) else None
+
+
+def _is_plain(walk: Walk, value: Value) -> bool:
+    constant: Any = walk.constants.get(value)
+    return constant is not None and not constant.shape and value.dtype.kind in "fi" and value.dtype.itemsize >= 4

@@ -1,0 +1,169 @@
+"""Complex numbers by parts: a program without complex values, for native code.
+
+    program f(%0: complex128[3])                     program f(%0: float64[3,2])
+      %1: complex128[3] = mul(%0, %0)        ->        %1: float64[3] = getitem(%0, index=(slice(0, 3, 1), 0))
+      return %1                                        %2: float64[3] = getitem(%0, index=(slice(0, 3, 1), 1))
+                                                       ...
+                                                       %9: float64[3,2] = stack(%5, %8, dim=1)
+                                                       return %9
+
+A complex value is two real ones, its *parts*, so that kernels, their fusion, sums, products and loops of real numbers
+serve it, and a part that nobody reads is not computed. In memory complex numbers are *pairs*, as NumPy has them: a real
+array with a last dimension of two. Inputs, outputs and what loops and branches carry are pairs; so are the arguments
+and results of ops without a rule here, which NumPy runs (`interleaved`).
+
+Exact but for the last digits: formulas are in complex_formulas.py and complex_functions.py, matrix products in
+complex_products.py. An op that treats every number alike (a view, a sum) is that op on each part.
+
+A part may be a number instead of a value: of a real value the imaginary part is 0. It is computed with as NumPy does,
+which makes real operands complex first, so that infinities and the signs of zeros come out alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.compiler.passes.basic_index import is_written
+from ndgrad._src.compiler.passes.complex_formulas import formulas
+from ndgrad._src.compiler.passes.complex_functions import functions
+from ndgrad._src.compiler.passes.complex_products import products
+from ndgrad._src.compiler.passes.complex_walk import ByParts, Part, has_complex, is_complex, real_dtype
+from ndgrad._src.compiler.passes.contraction import contractions
+from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
+from ndgrad._src.ops.table import Op
+
+_rules = Rules(formulas, functions, products, contractions)
+rule = _rules.rule
+
+
+def by_parts(program: Program) -> Program:
+    """The program without complex values; those among its inputs and outputs are pairs."""
+    return ByParts(program, _rules).done() if has_complex(program) else program
+
+
+
+# ----- pairs ----------------------------------------------------------------------------------------------------------
+
+
+@rule("view_as_real")
+def _view_as_real(walk: Walk, instruction: Instruction) -> Rewritten:
+    assert isinstance(walk, ByParts)
+    return walk.pairs(instruction.arguments[0])
+
+
+@rule("view_as_complex")
+def _view_as_complex(walk: Walk, instruction: Instruction) -> Rewritten:
+    assert isinstance(walk, ByParts)
+    return walk.of_pairs(instruction.arguments[0])
+
+
+@rule("reshape", "getitem")
+def _of_pairs(walk: Walk, instruction: Instruction) -> Rewritten:
+    """What is in memory as pairs stays so."""
+    assert isinstance(walk, ByParts)
+    (z,), settings = instruction.arguments, instruction.settings
+    if not walk.has_pairs(z):
+        return None
+    if instruction.op.name == "reshape":
+        return walk.of_pairs(walk.emit("reshape", walk.pairs(z), shape=(*instruction.result.shape, 2)))
+    if not is_written(settings["index"], z.shape):
+        return None
+    return walk.of_pairs(walk.emit("getitem", walk.pairs(z), index=(*settings["index"], slice(0, 2, 1))))
+
+
+# ----- the same op on each part ---------------------------------------------------------------------------------------
+
+#: Linear ops that compute nothing of both parts: they move numbers, put zeros beside them, or add them up.
+_SEPARATE = (
+    "reshape unsafe_view permute transpose t expand getitem element select slice squeeze squeeze_dim squeeze_dims "
+    "unsqueeze split split_with_sizes unbind diagonal diag_embed diagonal_backward flip roll rot90 repeat "
+    "stack cat embed select_backward slice_backward slice_scatter pieces overlaid assembled constant_pad_nd "
+    "tril triu unfold unfold_backward repeat_interleave block_diag trace clone alias detach "
+    "take_slices add_slices put_slices index index_select index_select_backward embedding rows take gather "
+    "gather_backward index_add index_copy index_put pick_along place_along scatter scatter_add put "
+    "sum sum_all mean mean_all cumsum sum_interleaved avg_pool avg_pool_backward adaptive_avg_pool im2col col2im"
+).split()
+
+
+@rule(*_SEPARATE)
+def _separately(walk: Walk, instruction: Instruction) -> Rewritten:
+    assert isinstance(walk, ByParts)
+    settings = instruction.settings
+    if not all(v.dtype.kind == "c" for v in instruction.results) or not _are_parts_alone(instruction):
+        return None
+    if settings.get("dtype") is not None:
+        return None
+    halves = [_half(walk, instruction, k) for k in (0, 1)]
+    made = [walk.pair(re, im, v) for v, re, im in zip(instruction.results, *halves, strict=True)]
+    _note_transposed(walk, instruction, made)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _is_number(argument: Argument) -> bool:
+    return isinstance(argument, (int, float, complex, np.generic))
+
+
+#: Ops of the compiler all of whose arguments are numbers; the others take positions as well.
+_JOINING = frozenset(["pieces", "overlaid", "assembled"])
+
+
+def _numbers_at(instruction: Instruction) -> Container[int]:
+    """The positions of the arguments that hold numbers; integers at other positions are indices or masks."""
+    op, count = instruction.op, len(instruction.arguments)
+    if isinstance(op, Op):
+        return op.differentiable_positions(count) if op.differentiable else (0,)
+    return range(count) if op.name in _JOINING else (0,)
+
+
+def _are_parts_alone(instruction: Instruction) -> bool:
+    """True if the real values among the arguments are indices or masks, or numbers of any real dtype that NumPy knows."""
+    numbers = _numbers_at(instruction)
+    return all(
+        a.__class__ is not Value
+        or a.dtype == instruction.results[0].dtype
+        or a.dtype.kind in ("biuf" if i in numbers else "biu")
+        for i, a in enumerate(instruction.arguments)
+    )
+
+
+def _half(walk: ByParts, instruction: Instruction, k: int) -> Sequence[Part]:
+    """An instruction on one part of its complex arguments and numbers. Of zeros it gives zeros. A real argument beside
+    complex ones has an imaginary part of zero."""
+    arguments, settings = list(instruction.arguments), instruction.settings
+    dtype = real_dtype(instruction.results[0].dtype)
+    if _is_number(settings.get("value")):  # what is put beside them
+        settings = {**settings, "value": walk.parts(settings["value"])[k]}
+    numbers = [settings["value"]] if "value" in settings else []
+    at = _numbers_at(instruction)
+    parts = [i for i, a in enumerate(arguments) if is_complex(a) or (a.__class__ is Value and i in at)]
+    for i, a in enumerate(instruction.arguments):
+        if i in parts or _is_number(a):
+            arguments[i] = walk.parts(a, dtype)[k]
+            numbers.append(arguments[i])
+    if all(_is_zero(n) for n in numbers):
+        return [0.0] * len(instruction.results)
+    for i in parts:
+        arguments[i] = walk.value(arguments[i], instruction.arguments[i].shape, dtype)
+    results = tuple([Value(v.shape, real_dtype(v.dtype)) for v in instruction.results])
+    if instruction.op.name == "pieces":  # sums of negative zeros are kept of real numbers alone
+        settings = {**settings, "common": None}
+    return walk.append(Instruction(instruction.op, tuple(arguments), settings, results, instruction.where))
+
+
+def _is_zero(part: Any) -> bool:
+    return part.__class__ is not Value and part == 0 and not np.signbit(part)
+
+
+def _note_transposed(walk: ByParts, instruction: Instruction, made: list[Value]) -> None:
+    """Remember what a transposed matrix is the transpose of: products read that where it lies."""
+    if instruction.op.name != "permute":
+        return
+    z, dims = instruction.arguments[0], instruction.settings["dims"]
+    n = z.ndim
+    if n >= 2 and tuple(d % n for d in dims) == (*range(n - 2), n - 1, n - 2):
+        source, transposed, conjugated = walk.seen_as.get(z, (z, False, False))
+        walk.seen_as[made[0]] = (source, not transposed, conjugated)

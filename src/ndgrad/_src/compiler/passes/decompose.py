@@ -1,0 +1,493 @@
+"""Composite ops in terms of those that have kernels, which can be joined with what stands before and behind them.
+
+    softmax(x)   ->   t = exp(x - amax(x)); t / sum(t)
+
+`decompose(program)` does it for all that are known here, `decompose(program, ["softmax"])` for some. On NumPy the
+composite ops are quicker, so this is for native code alone.
+
+It reassociates: sums may be added in another order, and where an op has a short cut of its own for arrays of moderate
+size, the general formula stands here. No result is less accurate than the op's: what is largest is subtracted before
+exponentials are taken, variances are sums of squared deviations, and means are quotients. Only single and double
+precision; half precision and complex numbers stay as they are. Forwards are written in the words of the ops' reverse
+rules, so that what both need is computed once.
+
+Along a row, the element that an index names is found by comparing the index with all positions: in a kernel that goes
+through the row anyway this costs next to nothing. Other indices: indexing.py. That they lie inside is checked
+(expansion.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.compiler.passes.contraction import contractions
+from ndgrad._src.compiler.passes.expansion import Expansion, is_plain
+from ndgrad._src.compiler.passes.indexing import added_to_gathered, gathered, indexing
+from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+
+composites = Rules(indexing, contractions)
+rule = composites.rule
+
+#: A mask for causal attention of more elements than this is no constant of a program.
+_LARGEST_MASK = 1 << 20
+
+
+def decompose(program: Program, names: Iterable[str] | None = None) -> tuple[Program, list[Value]]:
+    """The program without composite ops, or without those of some names; and the values that must be zero, or an
+    index is out of range."""
+    rules = composites
+    if names is not None:
+        rules = Rules()
+        rules.by_name = {name: composites.by_name[name] for name in names}
+    walk = Expansion(program, rules)
+    return walk.run(), walk.checks
+
+
+def _all_plain(instruction: Instruction) -> bool:
+    dtypes = {a.dtype for a in instruction.values()}
+    return all(is_plain(a) for a in instruction.arguments) and len(dtypes) == 1
+
+
+# ----- rolled arrays --------------------------------------------------------------------------------------------------
+
+
+@rule("roll")
+def _roll(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The end of each dimension before its beginning."""
+    (x,) = instruction.arguments
+    shifts, dims = instruction.settings["shifts"], instruction.settings["dims"]
+    if not x.size:
+        return None
+    out = x if dims is not None else walk.reshaped(x, (x.size,))
+    for shift, dim in zip(shifts, (0,) if dims is None else dims, strict=True):
+        n = out.shape[dim]
+        at = -shift % n
+        if at:
+            before = (slice(None),) * (dim % out.ndim)
+            parts = [walk.emit("getitem", out, index=(*before, part)) for part in (slice(at, n), slice(0, at))]
+            out = walk.emit("cat", *parts, dim=dim % out.ndim)
+    return walk.reshaped(out, instruction.result.shape)
+
+
+# ----- reductions -----------------------------------------------------------------------------------------------------
+
+
+@rule("mean")
+def _mean(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim, keepdim, dtype = (instruction.settings[k] for k in ("dim", "keepdim", "dtype"))
+    if not is_plain(x) or dtype is not None or not dim:
+        return None
+    return walk.emit("div", _sum(walk, x, dim, keepdim), math.prod([x.shape[d] for d in dim]))
+
+
+@rule("mean_all")
+def _mean_all(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    if not is_plain(x) or instruction.settings["dtype"] is not None:
+        return None
+    return walk.emit("div", walk.emit("sum_all", x, dtype=None), x.size)
+
+
+@rule("line_dot")
+def _line_dot(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, y = instruction.arguments
+    if not _all_plain(instruction):
+        return None
+    return _sum(walk, walk.emit("mul", x, y), (instruction.settings["dim"],), True)
+
+
+def _sum(walk: Walk, x: Value, dim: tuple[int, ...], keepdim: bool) -> Value:
+    return walk.emit("sum", x, dim=dim, keepdim=keepdim, dtype=None)
+
+
+def _average(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
+    return walk.emit("div", _sum(walk, x, dim, True), math.prod([x.shape[d] for d in dim]))
+
+
+def _largest(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
+    return walk.emit("amax", x, dim=dim, keepdim=True)
+
+
+def _moments(walk: Walk, x: Value, dim: tuple[int, ...], correction: float) -> tuple[Value, Value]:
+    """Variance and mean, with the numbers counted from the first of them where they deviate by no more than their mean
+    is rounded (see the op)."""
+    n = math.prod([x.shape[d] for d in dim])
+    emit = walk.emit
+    mean = _average(walk, x, dim)
+    squares = _squares(walk, emit("sub", x, mean), dim)
+    rounding = emit("mul", emit("abs", mean), n * float(np.finfo(x.dtype).eps))
+    near = emit("le", squares, emit("mul", emit("mul", rounding, rounding), n))
+    first = emit("getitem", x, index=tuple([slice(0, 1 if d in dim else size, 1) for d, size in enumerate(x.shape)]))
+    away = emit("sub", x, first)
+    shift = _average(walk, away, dim)
+    squares = emit("where", near, _squares(walk, emit("sub", away, shift), dim), squares)
+    left = n - correction
+    return emit("div", squares, left if left > 0 else 0.0), emit("where", near, emit("add", first, shift), mean)
+
+
+@rule("var", "var_mean")
+def _var(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
+    if not is_plain(x) or not dim:
+        return None
+    found = _moments(walk, x, dim, correction)
+    return tuple([walk.reshaped(v, r.shape) for v, r in zip(found, instruction.results, strict=False)])
+
+
+@rule("std", "std_mean")
+def _std(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The root of the variance; of numbers divided by the largest of them, where squares of these or of their last
+    digits would leave the range of the dtype."""
+    (x,) = instruction.arguments
+    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
+    if not is_plain(x) or not dim:
+        return None
+    emit, limits = walk.emit, np.finfo(x.dtype)
+    n = math.prod([x.shape[d] for d in dim])
+    most, least = math.sqrt(limits.max / (8 * n)), math.sqrt(limits.tiny / limits.eps) / float(limits.eps)
+    top = _largest(walk, emit("abs", x), dim)
+    is_large = emit("logical_and", emit("gt", top, most), emit("lt", top, math.inf))
+    is_small = emit("logical_and", emit("lt", top, least), emit("gt", top, 0.0))
+    unit = emit("where", emit("logical_or", is_large, is_small), top, 1.0)
+    variance, mean = _moments(walk, emit("div", x, unit), dim, correction)
+    found = emit("mul", emit("sqrt", variance), unit), emit("mul", mean, unit)
+    return tuple([walk.reshaped(v, r.shape) for v, r in zip(found, instruction.results, strict=False)])
+
+
+def _squares(walk: Walk, deviation: Value, dim: tuple[int, ...]) -> Value:
+    return _sum(walk, walk.emit("mul", deviation, deviation), dim, True)
+
+
+# ----- sums of exponentials -------------------------------------------------------------------------------------------
+
+
+@rule("softmax")
+def _softmax(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim = (instruction.settings["dim"],)
+    if not is_plain(x) or not x.shape:
+        return None
+    weights = walk.emit("exp", walk.emit("sub", x, _largest(walk, x, dim)))
+    return walk.emit("div", weights, _sum(walk, weights, dim, True))
+
+
+@rule("log_softmax")
+def _log_softmax(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim = (instruction.settings["dim"],)
+    if not is_plain(x) or not x.shape:
+        return None
+    shifted = walk.emit("sub", x, _largest(walk, x, dim))
+    return walk.emit("sub", shifted, walk.emit("log", _sum(walk, walk.emit("exp", shifted), dim, True)))
+
+
+@rule("logsumexp")
+def _logsumexp(walk: Walk, instruction: Instruction) -> Rewritten:
+    """An infinite element is not subtracted: log 0 = -inf, and the sum of inf is inf."""
+    (x,) = instruction.arguments
+    dim = instruction.settings["dim"]
+    if not is_plain(x) or not dim:
+        return None
+    emit = walk.emit
+    top = _largest(walk, x, dim)
+    top = emit("where", emit("isfinite", top), top, 0.0)
+    total = _sum(walk, emit("exp", emit("sub", x, top)), dim, True)
+    return walk.reshaped(emit("add", emit("log", total), top), instruction.result.shape)
+
+
+@rule("softmax_cross_entropy")
+def _cross_entropy(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, target = instruction.arguments
+    dim = instruction.settings["dim"]
+    if not is_plain(x) or target.__class__ is not Value:
+        return None
+    emit = walk.emit
+    index = walk.reshaped(target, (*target.shape[:dim], 1, *target.shape[dim:]))
+    if not _names_one_of_each_row(walk, index, x.shape, dim):
+        return None
+    shifted = emit("sub", x, _largest(walk, x, (dim,)))
+    at = _sum(walk, emit("where", _places(walk, index, x.shape, dim), shifted, 0.0), (dim,), True)
+    total = _sum(walk, emit("exp", shifted), (dim,), True)
+    return walk.reshaped(emit("sub", emit("log", total), at), instruction.result.shape)
+
+
+# ----- one element of each row ----------------------------------------------------------------------------------------
+
+
+def _names_one_of_each_row(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> bool:
+    assert isinstance(walk, Expansion)
+    expected = tuple([1 if d == dim else n for d, n in enumerate(shape)])
+    return index.shape == expected and index.dtype.kind in "iu" and shape[dim] <= walk.longest_row
+
+
+def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:
+    """Where positions along a dimension are those that an index, of length 1 there, names."""
+    assert isinstance(walk, Expansion)
+    emit = walk.emit
+    walk.check_range(index, 0, shape[dim])
+    positions = np.arange(shape[dim]).reshape([-1 if d == dim else 1 for d in range(len(shape))])
+    return emit("eq", walk.constant(positions, index.dtype), index)
+
+
+@rule("gather")
+def _gather(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, index = instruction.arguments
+    dim = instruction.settings["dim"]
+    if not is_plain(x) or index.__class__ is not Value or not _names_one_of_each_row(walk, index, x.shape, dim):
+        return gathered(walk, instruction)
+    return _sum(walk, walk.emit("where", _places(walk, index, x.shape, dim), x, 0.0), (dim,), True)
+
+
+@rule("gather_backward")
+def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
+    g, index = instruction.arguments
+    dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])
+    if not is_plain(g) or index.__class__ is not Value or not _names_one_of_each_row(walk, index, shape, dim):
+        return added_to_gathered(walk, instruction)
+    return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
+
+
+# ----- activations ----------------------------------------------------------------------------------------------------
+
+_GELU, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+@rule("gelu")
+def _gelu(walk: Walk, instruction: Instruction) -> Rewritten:
+    """x P(x), or x (1 + w) / 2 with w a tanh: its slope has P and w too."""
+    (x,) = instruction.arguments
+    if not is_plain(x):
+        return None
+    emit = walk.emit
+    if instruction.settings["approximate"] != "tanh":
+        return emit("mul", x, emit("ndtr", x))
+    return emit("mul", emit("add", _gelu_gate(walk, x), 1.0), emit("mul", x, 0.5))
+
+
+@rule("gelu_slope")
+def _gelu_slope(walk: Walk, instruction: Instruction) -> Rewritten:
+    """P + x P', or ((1 - w^2) x u' + w + 1) / 2 with w = tanh u."""
+    (x,) = instruction.arguments
+    if not is_plain(x):
+        return None
+    emit = walk.emit
+    squared = emit("mul", x, x)
+    if instruction.settings["approximate"] != "tanh":
+        density = emit("mul", emit("mul", x, emit("exp", emit("mul", squared, -0.5))), 1 / math.sqrt(2 * math.pi))
+        return emit("add", emit("ndtr", x), density)
+    w = _gelu_gate(walk, x)
+    slope = emit("mul", x, emit("add", emit("mul", squared, 3 * _GELU * _CUBIC), _GELU))
+    rest = emit("mul", emit("sub", 1.0, emit("mul", w, w)), slope)
+    return emit("mul", emit("add", emit("add", rest, w), 1.0), 0.5)
+
+
+def _gelu_gate(walk: Walk, x: Value) -> Value:
+    emit = walk.emit
+    return emit("tanh", emit("mul", x, emit("add", emit("mul", emit("mul", x, x), _GELU * _CUBIC), _GELU)))
+
+
+# ----- normalisation --------------------------------------------------------------------------------------------------
+
+
+def _inverse_root(walk: Walk, variance: Value, eps: float) -> Value:
+    """(variance + eps)^(-1/2), NaN where the variance has overflowed."""
+    emit = walk.emit
+    safe = emit("add", variance, eps)
+    return emit("where", emit("lt", safe, math.inf), emit("rsqrt", safe), math.nan)
+
+
+def _affine(walk: Walk, y: Value, w: Value | None, b: Value | None) -> Value:
+    y = y if w is None else walk.emit("mul", y, w)
+    return y if b is None else walk.emit("add", y, b)
+
+
+@rule("native_layer_norm")
+def _layer_norm(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w, b = instruction.arguments
+    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
+    if not _all_plain(instruction) or not dim:
+        return None
+    centred = walk.emit("sub", x, _average(walk, x, dim))
+    scale = _inverse_root(walk, _average(walk, walk.emit("mul", centred, centred), dim), eps)
+    return _affine(walk, walk.emit("mul", centred, scale), w, b)
+
+
+@rule("native_batch_norm")
+def _batch_norm(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w, b = instruction.arguments
+    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
+    if not _all_plain(instruction) or not dim:
+        return None
+    mean = _average(walk, x, dim)
+    centred = walk.emit("sub", x, mean)
+    variance = _average(walk, walk.emit("mul", centred, centred), dim)
+    out = _affine(walk, walk.emit("mul", centred, _inverse_root(walk, variance, eps)), w, b)
+    _, first, second = instruction.results
+    return out, walk.reshaped(mean, first.shape), walk.reshaped(variance, second.shape)
+
+
+@rule("rms_norm")
+def _rms_norm(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w = instruction.arguments
+    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
+    if not _all_plain(instruction) or not dim:
+        return None
+    scale = _inverse_root(walk, _average(walk, walk.emit("mul", x, x), dim), eps)
+    return _affine(walk, walk.emit("mul", x, scale), w, None)
+
+
+# ----- products -------------------------------------------------------------------------------------------------------
+
+
+@rule("linear")
+def _linear(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w, b = instruction.arguments
+    if not _all_plain(instruction):
+        return None
+    rows = walk.reshaped(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    out = _affine(walk, walk.emit("matmul", rows, walk.emit("permute", w, dims=(1, 0))), None, b)
+    return walk.reshaped(out, instruction.result.shape)
+
+
+@rule("addmm", "addmv", "baddbmm")
+def _added_product(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, a, b = instruction.arguments
+    beta, alpha = instruction.settings["beta"], instruction.settings["alpha"]
+    if not _all_plain(instruction) or not isinstance(beta, (int, float)) or not isinstance(alpha, (int, float)):
+        return None
+    out = walk.emit("matmul", a, b)
+    out = out if alpha == 1 else walk.emit("mul", out, alpha)
+    if beta == 0:
+        return (
+            out if out.shape == instruction.result.shape else walk.emit("expand", out, shape=instruction.result.shape)
+        )
+    return walk.emit("add", out, x if beta == 1 else walk.emit("mul", x, beta))
+
+
+# ----- images ---------------------------------------------------------------------------------------------------------
+
+
+@rule("convolution")
+def _convolution(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The bias as an addition, which goes on with what follows."""
+    x, w, b = instruction.arguments
+    if b is None or not _all_plain(instruction):
+        return None
+    return walk.emit(
+        "add",
+        walk.emit("convolution", x, w, None, **instruction.settings),
+        walk.reshaped(b, (*b.shape, *(1,) * (x.ndim - 2))),
+    )
+
+
+@rule("keep")
+def _keep_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The gradient of a relu before max pooling: an element that won has the value of its window's maximum, so the few
+    maxima can be asked instead of all elements. Exact."""
+    g, mask = instruction.arguments
+    spread = walk.made_by(g, "max_unpool")
+    pooled = None if spread is None else walk.made_by(spread.arguments[1], "max_pool")
+    if spread is None or pooled is None or pooled.arguments[0] is not mask or not is_plain(g):
+        return None
+    largest, index = pooled.results
+    if spread.arguments[1] is not index or spread.arguments[0].shape != largest.shape:
+        return None
+    return walk.emit("max_unpool", walk.emit("keep", spread.arguments[0], largest), index, **spread.settings)
+
+
+@rule("sum")
+def _sum_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
+    """What is spread over planes of zeros has the same sum there."""
+    spread = walk.made_by(instruction.arguments[0], "max_unpool")
+    dim = instruction.settings["dim"]
+    if spread is None or not is_plain(spread.arguments[0]) or instruction.settings["dtype"] is not None or not dim:
+        return None
+    if not isinstance(dim, tuple) or not {d % spread.result.ndim for d in dim} >= set(range(2, spread.result.ndim)):
+        return None
+    return walk.emit("sum", spread.arguments[0], **instruction.settings)
+
+
+def _even_windows(sizes: tuple[int, ...], outputs: tuple[int, ...]) -> dict[str, Any] | None:
+    """The settings of windows that share an axis evenly, None where they do not."""
+    if any(not m or n % m for n, m in zip(sizes, outputs, strict=True)):
+        return None
+    kernel = tuple([n // m for n, m in zip(sizes, outputs, strict=True)])
+    settings = {"kernel": kernel, "stride": kernel, "padding": (0,) * len(sizes), "ceil_mode": False}
+    return {**settings, "count_include_pad": True, "divisor_override": None}
+
+
+@rule("adaptive_avg_pool")
+def _adaptive_avg_pool(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    found = _even_windows(x.shape[2:], instruction.result.shape[2:]) if is_plain(x) else None
+    if found is None:
+        return None
+    if instruction.result.shape[2:] == (1,) * (x.ndim - 2):
+        return _average(walk, x, tuple(range(2, x.ndim)))
+    return walk.emit("avg_pool", x, **found)
+
+
+@rule("adaptive_avg_pool_backward")
+def _adaptive_avg_pool_backward(walk: Walk, instruction: Instruction) -> Rewritten:
+    (g,) = instruction.arguments
+    sizes = tuple(instruction.settings["sizes"])
+    found = _even_windows(sizes, g.shape[2:]) if is_plain(g) else None
+    if found is None:
+        return None
+    if g.shape[2:] == (1,) * len(sizes):
+        return walk.emit("expand", walk.emit("div", g, math.prod(sizes)), shape=(*g.shape[:2], *sizes))
+    return walk.emit("avg_pool_backward", g, sizes=sizes, **found)
+
+
+# ----- attention ------------------------------------------------------------------------------------------------------
+
+
+@rule("attention")
+def _attention(walk: Walk, instruction: Instruction) -> Rewritten:
+    q, k, v, mask = instruction.arguments
+    found = _weights_and_sums(walk, q, k, mask, **instruction.settings) if is_plain(v) and v.dtype == q.dtype else None
+    return None if found is None else walk.emit("div", walk.emit("matmul", found[0], v), found[1])
+
+
+@rule("attention_weights")
+def _attention_weights(walk: Walk, instruction: Instruction) -> Rewritten:
+    q, k, mask = instruction.arguments
+    found = _weights_and_sums(walk, q, k, mask, **instruction.settings)
+    return None if found is None else walk.emit("div", *found)
+
+
+def _weights_and_sums(
+    walk: Walk, q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float
+) -> tuple[Value, Value] | None:
+    """The exponentials of the scores, and their sums. A line of which nothing may be looked at has
+    zeros, and the sum one."""
+    queries, keys = q.shape[-2], k.shape[-2]
+    masked = mask is not None
+    if not is_plain(q) or not is_plain(k) or q.dtype != k.dtype or (is_causal and queries * keys > _LARGEST_MASK):
+        return None
+    if mask is not None and mask.dtype not in (q.dtype, np.dtype(bool)):
+        return None
+    emit = walk.emit
+    scores = emit(
+        "matmul", emit("mul", q, scale), emit("permute", k, dims=(*range(k.ndim - 2), k.ndim - 1, k.ndim - 2))
+    )
+    if mask is not None and mask.dtype.kind == "b":
+        scores = emit("where", mask, scores, -math.inf)
+    elif mask is not None:
+        scores = emit("add", scores, mask)
+    if is_causal:
+        seen = walk.constant(np.arange(keys) <= np.arange(queries)[:, None], np.dtype(bool))
+        scores = emit("where", seen, scores, -math.inf)
+    dim = (scores.ndim - 1,)
+    top = _largest(walk, scores, dim)
+    top = emit("where", emit("eq", top, -math.inf), 0.0, top) if masked else top
+    weights = emit("exp", emit("sub", scores, top))
+    total = _sum(walk, weights, dim, True)
+    return weights, emit("where", emit("eq", total, 0.0), 1.0, total) if masked else total

@@ -1,0 +1,92 @@
+"""Short branches without a branch: both sides are computed, and one is selected.
+
+    branch(p, x) of { sin(x) } and { mul(x, x) }    ->    where(p, sin(x), mul(x, x))
+
+A branch is a call between native segments, and a loop with one inside runs round by round. Where both sides are a few
+elementwise ops on small arrays, computing the other side costs less, and the loop stays native.
+
+Exact: the other side's values are selected away whatever they are, and derivatives were taken of the branch, so nothing
+is multiplied by them. It is for native code, which does not warn of a logarithm of a negative number; NumPy would.
+Integers are only added, multiplied and compared: a division by zero would be more than a warning.
+"""
+
+from __future__ import annotations
+
+from ndgrad._src.compiler.program.compiler_ops import branch
+from ndgrad._src.compiler.program.partition import is_view
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.ops.vocabulary import find
+
+#: Both sides together have at most so many instructions, each of at most so many elements.
+MOST_INSTRUCTIONS = 48
+MOST_ELEMENTS = 4096
+
+_OF_INTEGERS = frozenset(
+    ["add", "sub", "mul", "neg", "where", "eq", "ne", "lt", "le", "gt", "ge", "abs", "maximum", "minimum"]
+)
+_SHAPING = frozenset(["cast", "clone", "expand", "zeros_like"])
+
+
+def selected_branches(program: Program) -> Program:
+    """The program with its short branches as selections, those in the bodies of loops among them."""
+    if not any(getattr(i.op, "programs", ()) for i in program.instructions):
+        return program
+    constants = dict(program.constants)
+    out: list[Instruction] = []
+    for instruction in program.instructions:
+        instruction = _inside(instruction)
+        if instruction.op is branch and _is_short(instruction):
+            out += _selection(instruction, constants)
+        else:
+            out.append(instruction)
+    return Program(program.inputs, program.outputs, out, constants, program.name)
+
+
+def _inside(instruction: Instruction) -> Instruction:
+    """An instruction whose own programs are treated alike."""
+    names = getattr(instruction.op, "programs", ())
+    if not names:
+        return instruction
+    settings = {k: selected_branches(s) if k in names else s for k, s in instruction.settings.items()}
+    return Instruction(instruction.op, instruction.arguments, settings, instruction.results, instruction.where)
+
+
+def _is_short(instruction: Instruction) -> bool:
+    programs = [instruction.settings[name] for name in branch.programs]
+    if sum(len(p.instructions) for p in programs) > MOST_INSTRUCTIONS:
+        return False
+    return all(_is_harmless(i) for p in programs for i in p.instructions) and all(
+        v.size <= MOST_ELEMENTS for v in instruction.results
+    )
+
+
+def _is_harmless(instruction: Instruction) -> bool:
+    """Whether an instruction may run for nothing."""
+    op = instruction.op
+    if any(v.size > MOST_ELEMENTS for v in instruction.results):
+        return False
+    if is_view(instruction) or op.name in _SHAPING or op.name in _OF_INTEGERS:
+        return True
+    return bool(op.elementwise) and all(v.dtype.kind in "fcb" for v in (*instruction.values(), *instruction.results))
+
+
+def _selection(instruction: Instruction, constants: dict[Value, object]) -> list[Instruction]:
+    condition, *arguments = instruction.arguments
+    out: list[Instruction] = []
+    sides = []
+    for name in branch.programs:
+        side: Program = instruction.settings[name]
+        here: dict[Value, Value] = dict(zip(side.inputs, arguments, strict=True))
+        for v, array in side.constants.items():
+            here[v] = Value(v.shape, v.dtype)
+            constants[here[v]] = array
+        for i in side.instructions:
+            results = tuple([Value(v.shape, v.dtype) for v in i.results])
+            given = tuple([here[a] if a.__class__ is Value else a for a in i.arguments])
+            out.append(Instruction(i.op, given, i.settings, results, i.where))
+            here.update(zip(i.results, results, strict=True))
+        sides.append([here[v] for v in side.outputs])
+    where = find("where")
+    for result, a, b in zip(instruction.results, *sides, strict=True):
+        out.append(Instruction(where, (condition, a, b), {}, (result,), instruction.where))
+    return out

@@ -1,0 +1,166 @@
+"""From the program of a function and its gradients to two programs, and what the first keeps for the second.
+
+Everything up to the function's results is the forward program; what only gradients need is the backward program.
+Between them stands a cut: the values that are kept. Whatever lies behind the cut is computed again in the backward
+program, in the same kernels, out of registers.
+
+Note [Keep or compute again]
+Inputs are there anyway and cost nothing to keep. A view or an elementwise op can be computed again from its
+arguments; matrix products, reductions and ops without a kernel cannot, at a price that anybody would pay. So the
+question is which values, of those that gradients depend on, separate what cannot be computed again from the gradients
+at the fewest bytes: a minimum cut of a graph in which each value is an edge as wide as its bytes
+(`ndgrad._src.compiler.program.min_cut`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ndgrad._src.compiler.program.min_cut import INFINITE, FlowGraph
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+
+
+class Halves(NamedTuple):
+    """Forward: inputs -> results, then kept values. Backward: kept values, then cotangents -> gradients."""
+
+    forward: Program
+    backward: Program
+    #: the values that backward takes from forward, among them inputs of the function
+    kept: list[Value]
+
+
+def is_view(instruction: Instruction) -> bool:
+    """Whether an instruction costs nothing: it gives another view of its argument."""
+    op = instruction.op
+    return bool(op.view or op.shares_storage or (op.name == "conj" and instruction.result.dtype.kind != "c"))
+
+
+def is_cheap(instruction: Instruction) -> bool:
+    """Whether an instruction may be computed again."""
+    return bool(is_view(instruction) or instruction.op.elementwise or instruction.op.name in _CHEAP)
+
+
+_CHEAP = frozenset(["cast", "clone", "zeros_like", "embed", "select_backward", "slice_backward", "constant_pad_nd"])
+
+
+def split(program: Program, results: list[Value], cotangents: list[Value], gradients: list[Value]) -> Halves:
+    """Split a program whose outputs are `results`, and `gradients` for the inputs `cotangents` that stand for
+    the results' gradients."""
+    defined = program.definitions()
+    behind = _reached(program, set(cotangents))
+    needed = _needed(defined, gradients)
+    wanted = {v for i in needed if i in behind for v in i.values()} | {
+        v for v in gradients if v not in defined or defined[v] not in behind
+    }
+    wanted = {
+        v
+        for v in wanted
+        if v not in cotangents and v not in program.constants and (v not in defined or defined[v] not in behind)
+    }
+    kept = _cut(program, defined, wanted, cotangents)
+    again = _needed(defined, [*gradients], stop=set(kept))
+    order = {v: i for i, v in enumerate([*program.inputs, *[v for n in program.instructions for v in n.results]])}
+    kept.sort(key=order.__getitem__)
+    forward = _needed(defined, [*results, *kept])
+    first = Program(
+        [v for v in program.inputs if v not in set(cotangents)],
+        [*results, *kept],
+        [i for i in program.instructions if i in forward],
+        program.constants,
+        f"{program.name}_forward",
+    )
+    second = Program(
+        [*kept, *cotangents],
+        gradients,
+        [i for i in program.instructions if i in again],
+        program.constants,
+        f"{program.name}_backward",
+    )
+    return Halves(_with_own_constants(first), _with_own_constants(second), kept)
+
+
+def least_kept(
+    program: Program, wanted: set[Value], free: set[Value], there: set[Value], also: set[Value]
+) -> list[Value]:
+    """The values to keep so that those that are wanted can be computed, by the fewest bytes; inputs, and what is free,
+    cost nothing, what is there next to nothing, and what is also there little more than that."""
+    prices = dict.fromkeys(there, 2) | dict.fromkeys(also, 3)
+    return _cut(program, program.definitions(), wanted, [], free, prices)
+
+
+def _cut(
+    program: Program,
+    defined: dict[Value, Instruction],
+    wanted: set[Value],
+    cotangents: list[Value],
+    free: AbstractSet[Value] = frozenset(),
+    prices: Mapping[Value, int] = MappingProxyType({}),
+) -> list[Value]:
+    """The values to keep so that those that gradients read can be computed."""
+    inputs = (set(program.inputs) - set(cotangents)) | free
+    kept = [v for v in wanted if v in inputs]
+    graph = FlowGraph()
+    source, sink = graph.node(), graph.node()
+    ends: dict[Value, tuple[int, int]] = {}
+    stack = [v for v in wanted if v not in inputs]
+    for v in stack:
+        ends[v] = graph.node(), graph.node()
+        graph.edge(ends[v][1], sink, INFINITE)
+    entered: set[Value] = set()
+    while stack:
+        value = stack.pop()
+        if value in entered:
+            continue
+        entered.add(value)
+        begin, end = ends[value]
+        instruction = defined[value]
+        # a view is never kept: it would be the memory of another
+        graph.edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
+        if not is_cheap(instruction):
+            graph.edge(source, begin, INFINITE)
+            continue
+        for v in instruction.values():
+            if v in inputs or v in program.constants:
+                continue
+            if v not in ends:
+                ends[v] = graph.node(), graph.node()
+            graph.edge(ends[v][1], begin, INFINITE)
+            stack.append(v)
+    reached = graph.cut(source, sink)
+    kept += [v for v in entered if ends[v][0] in reached and ends[v][1] not in reached]
+    # what is computed again reads inputs
+    again = _needed(defined, [v for v in wanted if v not in inputs], stop=set(kept))
+    return [*dict.fromkeys([*kept, *[v for i in again for v in i.values() if v in inputs]])]
+
+
+def _needed(
+    defined: dict[Value, Instruction], outputs: list[Value], stop: set[Value] | frozenset[Value] = frozenset()
+) -> set[Instruction]:
+    """The instructions that values depend on, down to those in `stop`."""
+    found: set[Instruction] = set()
+    stack = [defined[v] for v in outputs if v in defined and v not in stop]
+    while stack:
+        instruction = stack.pop()
+        if instruction not in found:
+            found.add(instruction)
+            stack += [defined[v] for v in instruction.values() if v in defined and v not in stop]
+    return found
+
+
+def _reached(program: Program, start: set[Value]) -> set[Instruction]:
+    """The instructions that depend on values."""
+    values, found = set(start), set()
+    for instruction in program.instructions:
+        if any(v in values for v in instruction.values()):
+            found.add(instruction)
+            values.update(instruction.results)
+    return found
+
+
+def _with_own_constants(program: Program) -> Program:
+    used = {v for i in program.instructions for v in i.values()} | set(program.outputs)
+    program.constants = {value: array for value, array in program.constants.items() if value in used}
+    return program

@@ -1,0 +1,156 @@
+"""Running a program on NumPy, op by op.
+
+This is what a compiled function does where there is no llvmlite, and for ops that have no kernel; the meaning is the
+op table's own. What is left of eager's cost is NumPy's: no dispatch, no nodes, no wrappers. A value is dropped after
+its last use.
+
+Note [Written out]
+The first call goes through the list of ops; from the second on (of long programs, after some more), a program is a
+Python function that calls them one after another, with its values in local variables:
+
+    def run(given):
+        v0, = given
+        v1 = f0(v0, c0); del v0
+        v2 = f1(v1); del v1
+        return [v2]
+
+Going through a list takes as long as a small op does. Where an op fails, the list says which it was, and does what
+eager does then: ops have no effects, so the program runs once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays.precision import FLOAT32, HALF, half_of, rounded
+from ndgrad._src.core.op_errors import after_failure
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+
+#: Instructions beyond which a function takes too long to compile; and those for which it waits another call: compiling
+#: takes as long as some twenty calls save.
+_LONGEST, _PER_RUN = 20000, 500
+
+#: Python's own functions of operators, which numbers reach as they are.
+_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
+
+
+class Replay:
+    """A program as a list of calls on a list of slots, or as a function (Note [Written out])."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        slots: dict[Value, int] = {}
+        for value in (*program.inputs, *program.constants):
+            slots[value] = len(slots)
+        self._constants = list(program.constants.values())
+        last = program.last_uses()
+        self._calls: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any, tuple[int, ...]]] = []
+        for i, instruction in enumerate(program.instructions):
+            arguments = tuple([(slots[a],) if a.__class__ is Value else a for a in instruction.arguments])
+            for value in instruction.results:
+                slots[value] = len(slots)
+            results: Any = tuple([slots[v] for v in instruction.results])
+            dead = tuple([slots[v] for v in {*instruction.values(), *instruction.results} if last[v] == i])
+            self._calls.append(
+                (
+                    forward_of(instruction.op),
+                    arguments,
+                    instruction.settings,
+                    results if instruction.op.outputs != 1 else results[0],
+                    dead,
+                )
+            )
+        self._outputs = [slots[v] for v in program.outputs]
+        self._count = len(slots)
+        self._runs = 0
+        self._function: Callable[[Sequence[Any]], list[Any]] | None = None
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs for these arrays."""
+        if self._function is None:
+            self._runs += 1
+            if self._runs != 2 + len(self._calls) // _PER_RUN or len(self._calls) > _LONGEST:
+                return self.one_by_one(inputs)
+            self._function = written_out(self._program)
+        try:
+            return self._function(inputs)
+        except Exception:  # the list knows which op it was
+            found = self.one_by_one(inputs)
+            self._function = None  # it has another way for what NumPy refuses, and so it will be each time
+            return found
+
+    def one_by_one(self, inputs: Sequence[Any]) -> list[Any]:
+        """The same, by the list of calls."""
+        values: list[Any] = [*inputs, *self._constants]
+        values += [None] * (self._count - len(values))
+        for forward, arguments, settings, results, dead in self._calls:
+            out = forward(*[values[a[0]] if a.__class__ is tuple and len(a) == 1 else a for a in arguments], **settings)
+            if results.__class__ is int:
+                values[results] = out
+            else:
+                for slot, part in zip(results, out, strict=True):
+                    values[slot] = part
+            for slot in dead:
+                values[slot] = None
+        return [values[slot] for slot in self._outputs]
+
+
+def written_out(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
+    """A program as a Python function (Note [Written out])."""
+    scope: dict[str, Any] = {}
+
+    def held(thing: Any) -> str:
+        """The name of what is no value of the program."""
+        name = f"c{len(scope)}"
+        scope[name] = thing
+        return name
+
+    names = {value: held(array) for value, array in program.constants.items()}
+    names |= {value: f"v{number}" for number, value in enumerate(program.inputs)}
+    lines = [f"    {''.join([f'{names[v]}, ' for v in program.inputs])} = given"] if program.inputs else []
+    last = program.last_uses()
+    for number, instruction in enumerate(program.instructions):
+        names |= {value: f"v{len(names) + k}" for k, value in enumerate(instruction.results)}
+        given = [names[a] if a.__class__ is Value else held(_quick(a, instruction)) for a in instruction.arguments]
+        given += [f"{name}={held(setting)}" for name, setting in instruction.settings.items()]
+        out = "".join([f"{names[v]}, " for v in instruction.results])
+        out = out if instruction.op.outputs != 1 else out.removesuffix(", ")
+        has_halves = any(v.dtype.char in HALF for v in instruction.values())
+        forward = forward_of(instruction.op) if has_halves else instruction.op.forward_for(np)
+        lines.append(f"    {out} = {held(forward)}({', '.join(given)})")
+        seen = {*instruction.values(), *instruction.results} - program.constants.keys()
+        dead = [v for v in seen if last[v] == number]
+        lines += [f"    del {', '.join(names[v] for v in dead)}"] if dead else []
+    lines.append(f"    return [{', '.join([names[v] for v in program.outputs])}]")
+    exec(compile("def run(given):\n" + "\n".join(lines), f"<ndgrad generated {program.name} on NumPy>", "exec"), scope)
+    found: Callable[[Sequence[Any]], list[Any]] = scope["run"]
+    return found
+
+
+def _quick(argument: Any, instruction: Instruction) -> Any:
+    """A number as NumPy takes it quickest: an array, where the other operand is one (ndgrad._src.arrays.scalar_operands)."""
+    result, values = instruction.results[0], list(instruction.values())
+    is_number = argument.__class__ is float and instruction.op.name in _ARITHMETIC and not instruction.settings
+    if is_number and result.dtype.char in "fd" and all(v.dtype == result.dtype and v.ndim for v in values):
+        if abs(argument) < np.finfo(result.dtype).max:
+            return np.array(argument, result.dtype)
+    return argument
+
+
+def forward_of(op: Any) -> Callable[..., Any]:
+    """An op's function of arrays, with what eager does when NumPy refuses or widens."""
+    forward = op.forward_for(np)
+
+    def run(*arrays: Any, **settings: Any) -> Any:
+        try:
+            out = forward(*arrays, **settings)
+        except (NotImplementedError, TypeError, ValueError) as error:
+            return after_failure(op, arrays, settings, error)
+        if op.rounds_numbers and out.dtype is FLOAT32:
+            out = rounded(out, half_of(list(arrays), True))
+        return out
+
+    return run

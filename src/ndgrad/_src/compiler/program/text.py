@@ -1,0 +1,258 @@
+"""Programs as text, and back.
+
+    program loss(%0: float64[3], %1: float64[3])
+      constant %2: float64[2] = [1.0, 2.0]
+      %3: float64[3] = mul(%0, %1)
+      %4: float64[] = sum_all(%3)                     # model.py:12
+      return %4
+
+The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into
+an equal program. Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A
+constant of more than sixteen elements is written as its size alone, and a setting that is no literal (the pattern of a
+sparse matrix, a rule of the user's) as its class: `<Pattern>`. To read such a text back, these are given in the order
+of the text, as `left_out(program)` has them. The body of a loop is a program of its own, which stands below the loop
+under the name of that setting:
+
+      %3: float64[] = loop(%0, %1, count=10, carried=1, invariant=1, reads=(), last=0)
+        program body(%0: float64[], %1: float64[])
+          %2: float64[] = mul(%0, %1)
+          return %2
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.arrays.dtypes import bfloat16
+
+_INLINE = 16
+
+
+def print_program(program: Program) -> str:
+    """The text of a program. Values are numbered in the order in which they are defined."""
+    names: dict[Value, str] = {}
+
+    def define(value: Value) -> str:
+        names[value] = f"%{len(names)}"
+        return f"{names[value]}: {type_text(value)}"
+
+    lines = [f"program {program.name}({', '.join([define(v) for v in program.inputs])})"]
+    for value, array in program.constants.items():
+        lines.append(f"  constant {define(value)} = {constant_text(array)}")
+    for instruction in program.instructions:
+        arguments = [_argument_text(a, names) for a in instruction.arguments]
+        inner = [setting for setting in instruction.settings.values() if isinstance(setting, Program)]
+        called = f"{instruction.op.name}({', '.join([*arguments, *settings_text(instruction)])})"
+        line = f"  {', '.join([define(v) for v in instruction.results])} = {called}"
+        lines.append(line if instruction.where is None else f"{line:<80}  # {instruction.where}")
+        lines += [f"    {line}" for body in inner for line in print_program(body).splitlines()]
+    lines.append(f"  return {', '.join([names[v] for v in program.outputs])}")
+    return "\n".join(lines) + "\n"
+
+
+def value_names(program: Program) -> dict[Value, str]:
+    """The names of values in the text of a program."""
+    values = [*program.inputs, *program.constants, *[v for i in program.instructions for v in i.results]]
+    return {value: f"%{number}" for number, value in enumerate(values)}
+
+
+def settings_text(instruction: Instruction) -> list[str]:
+    """The settings of an instruction, each as name=value; the programs inside it are left out."""
+    return [
+        f"{name}={_setting_text(value)}"
+        for name, value in instruction.settings.items()
+        if not isinstance(value, Program)
+    ]
+
+
+def type_text(value: Value) -> str:
+    """The dtype and shape of a value: float64[3,4]."""
+    return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+
+
+def constant_text(array: Any) -> str:
+    """A constant as the text shows it: its elements, or its size."""
+    if array.size > _INLINE:
+        return f"<{array.nbytes} bytes>"
+    return _setting_text(array.tolist())
+
+
+def _argument_text(argument: Any, names: dict[Value, str]) -> str:
+    return names[argument] if argument.__class__ is Value else _setting_text(argument)
+
+
+#: What is written as Python writes it.
+_LITERAL = (bool, int, float, str, type(None), type(Ellipsis))
+
+
+def _setting_text(setting: Any) -> str:
+    if setting.__class__ is complex and not _is_spelt(setting):
+        return f"complex({setting.real!r}, {setting.imag!r})"
+    if isinstance(setting, np.dtype):
+        return setting.name
+    if isinstance(setting, np.generic):
+        return f"{setting.dtype.name}({_setting_text(setting.item())})"
+    if isinstance(setting, tuple) and not hasattr(setting, "_fields"):
+        inner = [_setting_text(s) for s in setting]
+        return f"({inner[0]},)" if len(inner) == 1 else f"({', '.join(inner)})"
+    if isinstance(setting, list):
+        return f"[{', '.join(map(_setting_text, setting))}]"
+    if isinstance(setting, slice):
+        return f"slice({setting.start}, {setting.stop}, {setting.step})"
+    return repr(setting) if isinstance(setting, (*_LITERAL, complex)) else f"<{type(setting).__name__}>"
+
+
+def _is_spelt(number: complex) -> bool:
+    """Whether the sum that Python writes for a complex number is that number: parts that are infinite or negative zeros
+    are none of a sum."""
+    parts = number.real, number.imag
+    return all(math.isfinite(part) and (part != 0 or math.copysign(1.0, part) > 0) for part in parts)
+
+
+def left_out(program: Program) -> list[Any]:
+    """What the text of a program does not spell out, in its order: large constants, and settings that are no literals.
+
+    `parse_program(str(program), left_out(program))` is the program again.
+    """
+    found: list[Any] = [array for array in program.constants.values() if array.size > _INLINE]
+    for instruction in program.instructions:
+        settings = instruction.settings.values()
+        for given in (*instruction.arguments, *[s for s in settings if not isinstance(s, Program)]):
+            if given.__class__ is not Value:
+                found += _objects(given)
+        for inner in settings:
+            if isinstance(inner, Program):
+                found += left_out(inner)
+    return found
+
+
+def _objects(setting: Any) -> list[Any]:
+    """Those of a setting's parts that are no literals."""
+    if isinstance(setting, list) or (isinstance(setting, tuple) and not hasattr(setting, "_fields")):
+        return [found for part in setting for found in _objects(part)]
+    return [setting] if _setting_text(setting).startswith("<") else []
+
+
+# ----- reading --------------------------------------------------------------------------------------------------------
+
+_HEAD = re.compile(r"program (\S*)\((.*)\)$")
+_TYPED = re.compile(r"(%\d+): (\w+)\[([\d,]*)\]")
+
+
+def parse_program(text: str, constants: Sequence[Any] = ()) -> Program:
+    """The program that a text describes; `constants` are what it does not spell out (`left_out`), in its order."""
+    lines = deque(
+        (number, line.strip()) for number, line in enumerate(text.strip().splitlines(), start=1) if line.strip()
+    )
+    return _parsed(lines, iter(constants))
+
+
+def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
+    """The program at the head of the lines, to its `return`."""
+    values: dict[str, Value] = {}
+    program = Program([], [])
+    number, line = lines.popleft()
+    head = _HEAD.match(line)
+    if head is None:
+        raise ValueError(
+            f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`). "
+            "[nd-compiler]"
+        )
+    program.name, program.inputs = head[1], _defined(head[2], values)
+    while lines:
+        if lines[0][1].startswith("program "):
+            inner = _parsed(lines, given)
+            program.instructions[-1].settings[inner.name] = inner
+            continue
+        number, line = lines.popleft()
+        code, _, where = line.partition("  # ")
+        code = code.strip()
+        try:
+            if code.startswith("return"):
+                program.outputs = [values[name] for name in re.findall(r"%\d+", code)]
+                break
+            if code.startswith("constant "):
+                target, _, written = code.removeprefix("constant ").partition(" = ")
+                (value,) = _defined(target, values)
+                array = next(given) if written.startswith("<") else np.array(_literal(written), value.dtype)
+                program.constants[value] = array.reshape(value.shape)
+            else:
+                targets, _, called = code.partition(" = ")
+                op, _, rest = called.partition("(")
+                arguments, settings = _call(rest.removesuffix(")"), values, given)
+                results = tuple(_defined(targets, values))
+                program.instructions.append(
+                    Instruction(op_named(op), arguments, settings, results, where.strip() or None)
+                )
+        except Exception as error:
+            raise ValueError(f"line {number} of a program cannot be read: {line!r} ({error}). [nd-compiler]") from error
+    program.check()
+    return program
+
+
+def _defined(text: str, values: dict[str, Value]) -> list[Value]:
+    made = []
+    for name, dtype, shape in _TYPED.findall(text):
+        value = values[name] = Value(tuple(int(n) for n in shape.split(",") if n), _dtype(dtype))
+        made.append(value)
+    return made
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """The dtype of a name; NumPy has heard of bfloat16 once somebody has asked for it."""
+    return bfloat16.numpy if name == "bfloat16" else np.dtype(name)
+
+
+def _call(text: str, values: dict[str, Value], given: Iterator[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments and settings in the brackets of a call."""
+    named = re.sub(r"<\w+>", "_given_", re.sub(r"%(\d+)", r"_value_\1", text))
+    expression = ast.parse(f"f({named})", mode="eval").body
+    assert isinstance(expression, ast.Call)
+    arguments = tuple(_evaluate(a, values, given) for a in expression.args)
+    return arguments, {str(k.arg): _evaluate(k.value, values, given) for k in expression.keywords}
+
+
+def _literal(text: str) -> Any:
+    return _evaluate(ast.parse(text, mode="eval").body, {}, iter(()))
+
+
+def _evaluate(node: ast.expr, values: dict[str, Value], given: Iterator[Any]) -> Any:
+    """The value of a literal: numbers, strings, tuples, lists, dtypes, slices, Ellipsis, nan and inf."""
+    match node:
+        case ast.Name(id="_given_"):
+            return next(given)
+        case ast.Constant():
+            return node.value
+        case ast.Name(id=name) if name.startswith("_value_"):
+            return values["%" + name.removeprefix("_value_")]
+        case ast.Name(id="Ellipsis"):
+            return Ellipsis
+        case ast.Name(id="nan" | "inf" as name):
+            return float(name)
+        case ast.Name(id=name):
+            return _dtype(name)
+        case ast.Tuple(elts=parts):
+            return tuple(_evaluate(p, values, given) for p in parts)
+        case ast.List(elts=parts):
+            return [_evaluate(p, values, given) for p in parts]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, values, given)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as sign, right=right):  # a complex number
+            a, b = _evaluate(left, values, given), _evaluate(right, values, given)
+            return a + b if isinstance(sign, ast.Add) else a - b
+        case ast.Call(func=ast.Name(id="slice"), args=parts):
+            return slice(*[_evaluate(p, values, given) for p in parts])
+        case ast.Call(func=ast.Name(id="complex"), args=parts):
+            return complex(*[_evaluate(p, values, given) for p in parts])
+        case ast.Call(func=ast.Name(id=name), args=[part]):
+            return _dtype(name).type(_evaluate(part, values, given))
+    raise ValueError(f"{ast.unparse(node)} is no literal of a program [nd-compiler]")

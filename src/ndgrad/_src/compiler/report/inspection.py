@@ -1,0 +1,86 @@
+"""Looking at what a function was compiled to: its program as text and picture, its steps as a list with times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ndgrad._src.core.modes import modes
+from ndgrad._src.compiler.capture.random_draws import put_back
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.report.picture import CompiledGraph
+from ndgrad._src.compiler.program.program import Program, Value
+from ndgrad._src.compiler.report.report import KernelList, measured
+from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.foundations.pytree import tree_flatten
+
+__all__ = ["graph", "kernel_list"]
+
+
+def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
+    """The program of a function for these arguments: as it was traced, after the passes, forward and
+    backward. Nothing is run.
+
+    `print` shows the texts; `.svg`, `.dot` and `.save("graph.svg")` are pictures, in which what gradients alone need
+    has a colour of its own and a loop is a box around its body. A function that would run eagerly raises the reason.
+
+    >>> import ndgrad
+    >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
+    >>> print(found.forward)
+    program <lambda>_forward(%0: float32[3])
+      %1: float32[3] = mul(%0, 2)...# ...:1
+      %2: float32[] = sum_all(%1, dtype=None)...# ...:1
+      return %2
+    <BLANKLINE>
+    """
+    made, flat, spec = _compiled(f, args, kwargs)
+    found = _Kept(made, flat, spec)
+    return CompiledGraph(found.traced, found.program, found.forward, found.backward if found.backward.outputs else None)
+
+
+def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
+    """The steps that a function runs as for these arguments, each with its ops, bytes, floating-point operations, time,
+    and the least time that this machine needs for them.
+
+    The programs run a few times for that, and write nothing. The machine itself is measured when this is first called,
+    which takes a second. A function that would run eagerly raises the reason.
+
+    >>> import ndgrad
+    >>> found = ndgrad.compiler.kernel_list(lambda x: (x * 2).sum(), ndgrad.ones(1000))
+    >>> found[0].work.read
+    4000
+    """
+    made, flat, _ = _compiled(f, args, kwargs)
+    states = made.tape.states()
+    inputs = made.inputs_of(flat)
+    put_back(states)
+    return measured(made, inputs)
+
+
+def _compiled(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:
+    """The specialisation of a function for arguments, and the leaves of these."""
+    f = getattr(f, "compiled_forward", f)
+    made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
+    flat, spec = tree_flatten((args, kwargs))
+    entry, flat = made.explained(flat, spec, modes().grad_enabled)
+    if entry.made is None:
+        assert entry.broken is not None
+        raise entry.broken.again()
+    return entry.made, flat, spec
+
+
+class _Kept(Specialisation):
+    """The same traced once more, with the program before all passes kept."""
+
+    traced: Program
+
+    def __init__(self, found: Specialisation, flat: Sequence[Any], spec: Any) -> None:
+        self.given_outcomes = found.outcomes
+        super().__init__(found.function, flat, spec, found.name, found.environment, found.strict, found.threads)
+
+    def _split(self, program: Program, values: list[Value], cotangents: list[Value], gradients: list[Value]) -> None:
+        outputs = [*values, *gradients]
+        self.traced = Program(
+            list(program.inputs), outputs, list(program.instructions), dict(program.constants), program.name
+        )
+        super()._split(program, values, cotangents, gradients)

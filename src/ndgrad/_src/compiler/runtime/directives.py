@@ -1,0 +1,108 @@
+"""What torch's compiler is told by functions of `torch.compiler`, and what of it has a meaning here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ndgrad._src.compiler.runtime.entry import is_compiling
+from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.options import NATIVE, ON_NUMPY
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "is_dynamo_compiling", "is_exporting",
+    "list_backends", "nested_compile_region", "set_stance",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+is_dynamo_compiling = is_compiling
+
+
+def allow_in_graph(fn: F) -> F:
+    """A function that torch's compiler is not to look into: the function itself, whose ops are traced as any others.
+
+    >>> import ndgrad
+    >>> ndgrad.compiler.allow_in_graph(ndgrad.sin) is ndgrad.sin
+    True
+    """
+    return fn
+
+
+def assume_constant_result(fn: F) -> F:
+    """A function whose result is taken to be always the same: the function itself, which is run when a trace is made,
+    and whose results are guarded as any others."""
+    return fn
+
+
+def nested_compile_region(fn: Any = None, **_: Any) -> Any:
+    """A function whose code may be shared among calls in one program: the function itself. Repeated blocks are found."""
+    return (lambda function: function) if fn is None else fn
+
+
+def cudagraph_mark_step_begin() -> None:
+    """The beginning of a step, where torch records graphs of the GPU's work: nothing, there are none.
+
+    >>> import ndgrad
+    >>> ndgrad.compiler.cudagraph_mark_step_begin()
+    """
+
+
+def is_exporting() -> bool:
+    """Whether `torch.export` reads the code: never."""
+    return False
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The backends that `compile` takes.
+
+    >>> import ndgrad
+    >>> "inductor" in ndgrad.compiler.list_backends()
+    True
+    """
+    return sorted({*NATIVE, *ON_NUMPY})
+
+
+class set_stance:
+    """How compiled functions behave from here on, or in a block: 'default', or 'force_eager' to run them as they are.
+
+    >>> import ndgrad
+    >>> f = ndgrad.compile(lambda x: x * 2)
+    >>> with ndgrad.compiler.set_stance("force_eager"):
+    ...     f(ndgrad.ones(1))
+    tensor([2.])
+    """
+
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> None:
+        if stance not in ("default", "force_eager"):
+            raise RuntimeError(
+                f"compiler.set_stance({stance!r}): there are 'default' and 'force_eager' here. Functions that cannot be "
+                "compiled run eagerly; compile(fullgraph=True) makes that an error. [nd-option]"
+            )
+        if skip_guard_eval_unsafe or force_backend is not None:
+            raise RuntimeError(
+                "compiler.set_stance: guards are always checked, and backends are chosen by compile(backend=...). "
+                "[nd-unsupported]"
+            )
+        self._token: Any = CompiledFunction.disabled.set(stance == "force_eager")
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        CompiledFunction.disabled.reset(self._token)
+
+    def __call__(self, fn: F) -> F:
+        """As a decorator: the function runs in this stance."""
+        import functools  # only for those who decorate
+
+        forced = CompiledFunction.disabled.get()
+        CompiledFunction.disabled.reset(self._token)
+
+        @functools.wraps(fn)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with set_stance("force_eager" if forced else "default"):
+                return fn(*args, **kwargs)
+
+        return run  # type: ignore[return-value]  # the same signature

@@ -1,0 +1,239 @@
+"""`ndgrad.compile`, and what goes with it: `disable`, `is_compiling`, `reset`, `explain`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+from ndgrad._src.arrays.placement import CPU
+from ndgrad._src.core.modes import modes
+from ndgrad._src.compiler.capture.random_draws import put_back
+from ndgrad._src.compiler.runtime.function import CompiledFunction, compiled_functions
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.runtime.options import resolved
+from ndgrad._src.compiler.native.phases import Times
+from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.compiler.runtime.execution_notes import ways_of
+from ndgrad._src.foundations.pytree import tree_flatten
+
+__all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def compile(
+    f: F, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
+    options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
+) -> F: ...  # fmt: skip
+@overload
+def compile(
+    f: None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
+) -> Callable[[F], F]: ...  # fmt: skip
+def compile(
+    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
+) -> Any:  # fmt: skip
+    """A function, method or module that is traced once for each kind of arguments, and from then on runs as a program.
+
+    It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew
+    where shapes, dtypes, layouts, requires_grad, Python values among the arguments or anything that `f` reaches
+    otherwise (closures, globals, attributes) differ from all calls that it has seen; eight kinds are remembered. What a
+    program cannot hold (values read by Python, prints, side effects) makes that kind of call run eagerly;
+    `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
+
+    `strict` runs the program op by op on NumPy, so that nothing is added in another order than NumPy's; `threads`
+    limits the threads of native code. `dynamic`: calls that differ in the sizes of tensors share their machine code
+    from the second size on (None), from the first (True), or never (False). Of torch's other arguments, all modes are
+    one here, `backend` is "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as
+    with `disable`), and `options` may have 'strict' and 'threads'; what has no meaning here is refused.
+
+    The result has two methods to look at it with, `graph(*args)` and `kernels(*args)`.
+
+    >>> import ndgrad
+    >>> @ndgrad.compile
+    ... def loss(x):
+    ...     return (x * x).sum()
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> loss(x).backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    resolved_options = resolved(
+        mode, backend, options, {"fullgraph": fullgraph, "dynamic": dynamic, "strict": strict, "threads": threads}
+    )
+    if f is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable,
+            strict=strict,
+            threads=threads,
+        )  # fmt: skip
+    if isinstance(f, CompiledFunction):
+        return f
+    if not callable(f):
+        raise TypeError(
+            f"compile() takes a function, a method or a module, and got {type(f).__name__}. "
+            "Give it something that can be called. [nd-type]"
+        )
+    if disable or resolved_options is None:
+        return f
+    module = sys.modules.get("ndgrad.nn.modules.module")
+    if module is not None and isinstance(f, module.Module):
+        from ndgrad.nn.modules.compiled import CompiledModule  # only those who have modules need it
+
+        return f if isinstance(f, CompiledModule) else CompiledModule(f, resolved_options)
+    return compiled_function(f, resolved_options)
+
+
+def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> CompiledFunction:
+    """The compiled form of something that can be called."""
+    made = CompiledFunction(f, **options)
+    compiled_functions.add(made)
+    return made
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """A function that is never compiled: where a compiled function calls it, that one runs eagerly.
+
+    >>> import ndgrad
+    >>> @ndgrad.compiler.disable
+    ... def shown(x):
+    ...     print("called")
+    ...     return x
+    >>> ndgrad.compile(lambda x: shown(x) * 2)(ndgrad.ones(1))
+    called
+    tensor([2.])
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    inner = fn.function if isinstance(fn, CompiledFunction) else fn
+
+    @functools.wraps(inner)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if current_tracer.get() is not None:
+            raise GraphBreak(reason or f"{getattr(inner, '__qualname__', inner)} is not to be compiled")
+        if not recursive:
+            return inner(*args, **kwargs)
+        token = CompiledFunction.disabled.set(True)
+        try:
+            return inner(*args, **kwargs)
+        finally:
+            CompiledFunction.disabled.reset(token)
+
+    return run
+
+
+def is_compiling() -> bool:
+    """Whether the code that asks is being traced.
+
+    >>> import ndgrad
+    >>> ndgrad.compiler.is_compiling()
+    False
+    """
+    return current_tracer.get() is not None
+
+
+def reset() -> None:
+    """Let all compiled functions forget what they have traced.
+
+    >>> import ndgrad
+    >>> ndgrad.compiler.reset()
+    """
+    for made in list(compiled_functions):
+        made.reset()
+
+
+@dataclass
+class Explanation:
+    """What `explain` found: the size of the program, why a call runs eagerly, what is compared before a call."""
+
+    #: whether a call of this kind runs as a program
+    compiled: bool
+    #: why not, and the line that is the cause
+    reason: str | None
+    where: str | None
+    #: the numbers of instructions of both programs
+    forward_ops: int
+    backward_ops: int
+    #: how many tensors are inputs beside the arguments
+    captured: int
+    #: what is compared before each call
+    guards: list[str]
+    #: how many kinds of calls the function knows
+    specialisations: int
+    #: the program as text
+    program: str
+    #: what tracing took, and making code of both programs
+    times: Times
+    #: how loops and branches run, and what was decided by values; on a device, how programs run
+    control_flow: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if not self.compiled:
+            return f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
+        head = (
+            f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, "
+            f"{self.captured} tensors from outside, "
+        )
+        head += f"{len(self.guards)} guards, {self.specialisations} specialisations"
+        lines = [f"took {self.times}", *self.control_flow, *[f"guard: {g}" for g in self.guards]]
+        return "\n".join([head, *[f"  {line}" for line in lines]])
+
+
+def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
+    """What compiling a function comes to for these arguments: the size of the program and what compiling took, or why
+    there is none. Nothing is run.
+
+    >>> import ndgrad
+    >>> print(ndgrad.compiler.explain(lambda x: x * float(x.sum()), ndgrad.ones(2)))
+    runs eagerly: the function needs a number that is read of a tensor...
+    >>> ndgrad.compiler.explain(lambda x: x * 2, ndgrad.ones(2)).forward_ops
+    1
+    """
+    f = getattr(f, "compiled_forward", f)
+    made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
+    flat, spec = tree_flatten((args, kwargs))
+    entry, flat = made.explained(flat, spec, modes().grad_enabled)
+    if entry.made is None:
+        broken = entry.broken
+        assert broken is not None
+        return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
+    found = entry.made
+    guards = [held.label(i) for held in found.environment.held for i in range(len(held.then)) if held.label(i)]
+    guards += [
+        f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()
+    ]
+    captured = sum(kind in ("environment", "grad") for kind, _ in found.sources)
+    runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
+    ways = _on_device(found, flat) if found.place is not CPU else []
+    for runner in runners if found.place is CPU else ():
+        _ = runner.made
+    times = sum([runner.times for runner in runners], found.times)
+    decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.decided]
+    return Explanation(
+        True, None, None, len(found.forward.instructions), len(found.backward.instructions),
+        captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
+        [*(ways or ways_of(*runners)), *decided],
+    )  # fmt: skip
+
+
+def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
+    """How programs run on a device, as far as they are known."""
+    from ndgrad._src.compiler.cuda.inspection import in_text  # only where there is one
+
+    states = found.tape.states()
+    arrays = [t._array for t in found.inputs_of(flat)]
+    put_back(states)
+    programs = [found.run_forward.on_device(arrays)]
+    others = [found.run_backward, *([found.whole.runner] if found.whole is not None else [])]
+    return [in_text(p) for p in (*programs, *[r.known_on_device for r in others]) if p is not None]
+
+
+# torch programs look for such functions beside the function itself
+compile.explain = explain  # type: ignore[attr-defined]

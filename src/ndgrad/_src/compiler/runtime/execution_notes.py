@@ -1,0 +1,55 @@
+"""How the loops and branches of a program run, in words: natively, or round by round, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.compiler.runtime.backend import Runner
+from ndgrad._src.compiler.lower.loops import Loop
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.steps import Call
+from ndgrad._src.compiler.program.program import Instruction, Program
+
+
+def ways_of(*runners: Runner) -> list[str]:
+    """A line for each loop and branch of some programs, and for each program that is too long. Code is made for
+    those that have any."""
+    lines = [line for runner in runners if _control(runner.program) for line in _lines(runner)]
+    return lines + [f"on NumPy, op by op: {r.too_long} ({r.program.name})" for r in runners if r.too_long is not None]
+
+
+def _control(program: Program) -> list[Instruction]:
+    return [i for i in program.instructions if _is_control(i)]
+
+
+def _is_control(instruction: Instruction) -> bool:
+    return bool(getattr(instruction.op, "programs", None))
+
+
+def _lines(runner: Runner) -> list[str]:
+    made = runner.made
+    where = f" ({runner.program.name})"
+    if not isinstance(made, NativeProgram):
+        return [f"{_named(i)}: on NumPy, op by op{where}" for i in _control(runner.program)]
+    steps = [s for s in made.groups.steps if isinstance(s, (Call, Loop)) and _is_control(s.instruction)]
+    return [
+        f"{_named(s.instruction)}: {'native' if isinstance(s, Loop) else _called(s.instruction)}{where}" for s in steps
+    ]
+
+
+def _named(instruction: Instruction) -> str:
+    return f"loop of {instruction.settings['count']} rounds" if instruction.op.name == "loop" else instruction.op.name
+
+
+def _called(instruction: Instruction) -> str:
+    """How a loop or branch that is no native loop runs."""
+    if instruction.op.name == "branch":
+        return "its condition is read by the program, and one of two programs runs"
+    if instruction.op.name == "sweeps":
+        return f"runs round by round, {len(instruction.settings['carried'])} times to and fro"
+    body = Runner(instruction.settings["body"]).made
+    steps: list[Any] = body.groups.steps if isinstance(body, NativeProgram) else []
+    names = sorted({s.instruction.op.name for s in steps if isinstance(s, Call)})
+    if not names and instruction.op.name == "while":
+        return "native, as long as it goes on"
+    return f"runs round by round: it calls {', '.join(names) or 'NumPy'}"

@@ -1,0 +1,44 @@
+"""A compiled call recorded for `func.vjp`: cotangents are pulled back by its backward program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.engine.backward_api import grad
+from ndgrad._src.core.modes import modes
+from ndgrad._src.core.variable import Variable, requires_grad
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.foundations.pytree import TreeSpec, tree_map, tree_unflatten
+
+
+class RecordedCall:
+    """A call with leaves of its own in the place of its arguments, so that its result depends on nothing
+    else that requires grad."""
+
+    def __init__(self, leaves: list[Any], spec: TreeSpec, result: Any) -> None:
+        self.leaves = leaves
+        self.spec = spec
+        self.result = result
+
+    def value_of(self, output: Any) -> Any:
+        """An output without its history."""
+        return output.detach() if requires_grad(output) else output
+
+    def unwrapped(self, tree: Any) -> Any:
+        return tree_map(lambda t: self.value_of(t) if isinstance(t, Variable) else t, tree)
+
+    def pull_back(self, outputs: list[Any], cotangents: list[Any], *, keep: bool) -> Any:
+        """Gradients of the arguments, in their structure; zeros where no path leads. They have a history if
+        the cotangents have one."""
+        active = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if requires_grad(o)]
+        found: Any = [None] * len(self.leaves)
+        if active:
+            recorded = modes().grad_enabled and any(requires_grad(c) for _, c in active)
+            roots, given = zip(*active, strict=True)
+            found = grad(
+                roots, self.leaves, given, retain_graph=keep or recorded, create_graph=recorded, allow_unused=True
+            )
+        made = [
+            tensor_ops.zeros_like(leaf).detach() if g is None else g for g, leaf in zip(found, self.leaves, strict=True)
+        ]
+        return tree_unflatten(made, self.spec)

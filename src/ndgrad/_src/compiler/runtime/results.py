@@ -1,0 +1,375 @@
+"""What a compiled call returns, put together as eager code would have.
+
+Each leaf of the result is a new tensor, an argument itself, a view of an argument, a view of memory that several
+results share, or a plain value. New memory comes out of the program; views are taken by their ops, eagerly, so that
+later writes and gradients go through them.
+
+Note [Order of results]
+A result lies in memory as the eager one does, because a later reshape is a view or a copy by its strides. A program
+gives arrays in C order. So a dense result in another order leaves the program with its dimensions permuted, and is
+permuted back. A view that is not dense, as `x[:, 0]` or `x.expand(...)`, is taken of the whole memory, which the program
+then gives. Gradients that the function computes itself are in C order: eager rules compute on arrays, whose order a
+trace does not see.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.placement import CPU
+from ndgrad._src.core.variable import BareTensor, Variable, meta_of, requires_grad, wrap
+from ndgrad._src.core.versions import storage_of
+from ndgrad._src.core.view import DEFAULT
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.captured_state import NUMBERS
+from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, order_of, settle
+from ndgrad._src.compiler.capture.number_tape import LateNumbers
+from ndgrad._src.compiler.capture.captured_tensors import payload_of
+from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
+from ndgrad._src.compiler.program.program import Value
+from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
+from ndgrad._src.compiler.capture.tracer import Tracer
+from ndgrad._src.foundations.devices import device
+from ndgrad._src.arrays.dtypes import dtype
+from ndgrad._src.ops.vocabulary import find, tensor_ops
+
+
+@dataclass(slots=True)
+class New:
+    """Memory that a call makes: the class of the tensor over it, and whether it has a history."""
+
+    face: Any
+    differentiable: bool
+    #: the device that it is on
+    place: device = CPU
+    #: how the dimensions of the program's array are permuted; None if they are not
+    dims: tuple[int, ...] | None = None
+    #: how often eager code writes the memory, and by which op last
+    writes: int = 0
+    writer: str | None = None
+
+
+@dataclass(slots=True)
+class Leaf:
+    """Where one leaf of the result comes from."""
+
+    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself), NUMBER (number
+    #: `number` of those that Python computes, of class `value`) or SAME (leaf `number` once more)
+    kind: int
+    number: int = 0
+    #: the views that lead from there to the leaf
+    path: tuple[Step, ...] = ()
+    value: Any = None
+    #: how a view came to be (see ndgrad._src.core.view), if it is one
+    creation: str | None = None
+
+
+NEW, INPUT, PLAIN, NUMBER, SAME = range(5)
+
+#: Objects that cannot change.
+_STAYING = (*NUMBERS, types.ModuleType, dtype, device)
+
+
+def _stays(value: Any) -> bool:
+    """True if an object that is returned is the same one at each call and cannot hold what the call computes: a number,
+    or a function or class that is found in its module. Others may have been made by the function, around tensors."""
+    if isinstance(value, _STAYING):
+        return True
+    if isinstance(value, slice):
+        return all(isinstance(part, NUMBERS) for part in (value.start, value.stop, value.step))
+    if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)):
+        return False
+    found: Any = sys.modules.get(value.__module__ or "")
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+class Results:
+    """How the leaves of what a function returned come about, from a trace of it."""
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        returned: Sequence[Any],
+        inputs: Sequence[Any],
+        memories: Sequence[Memory],
+        known: Container[int],
+        lies_as_eager: bool = False,
+    ) -> None:
+        """`inputs`: the tensors from outside that are the program's inputs, `memories` what they have of it, and
+        `known` the identities of objects that were there before; `lies_as_eager`: see Note [Order of results].
+        `prepare_numbers` comes first."""
+        self._tracer = tracer
+        self._lies_as_eager = lies_as_eager
+        self.leaves: list[Leaf] = []
+        self.new: list[New] = []
+        #: the values of new memory, and the tensors of the trace over it, of which those with a
+        #: history are differentiated
+        self.values: list[Value] = []
+        self.tensors: list[Any] = []
+        own = {id(t): i for i, t in enumerate(inputs)}
+        sharing = _by_memory(returned)
+        numbers: dict[int, int] = {}
+        places = {id(memory): i for i, memory in enumerate(memories)}
+        computed: list[int] = []
+        first: dict[int, int] = {}
+        for t in returned:
+            if isinstance(t, Variable) and first.setdefault(id(t), len(self.leaves)) != len(self.leaves):
+                self.leaves.append(Leaf(SAME, first[id(t)]))
+                continue
+            if type(t) is ReadNumber:
+                self.leaves.append(Leaf(NUMBER, len(computed), value=t.kind))
+                computed.append(t.place)
+                continue
+            if not isinstance(t, Variable):
+                if id(t) not in known and not _stays(t):
+                    raise GraphBreak(
+                        f"an object of class {type(t).__name__} is returned, which is another one at each call"
+                    )
+                self.leaves.append(Leaf(PLAIN, value=t))
+                continue
+            payload = t._array
+            if id(t) not in own:
+                _check_metadata(t)
+            if not isinstance(payload, TracedArray):
+                if id(t) not in own:
+                    raise GraphBreak("a tensor is returned that no op has made")
+                self.leaves.append(Leaf(INPUT, own[id(t)]))
+            elif id(t) in own:
+                self.leaves.append(Leaf(INPUT, own[id(t)]))
+            elif id(payload.memory) in places:
+                self.leaves.append(Leaf(INPUT, places[id(payload.memory)], _path(t, payload), creation=_creation(t)))
+            elif len({id(other) for other in sharing[id(payload.memory)]}) == 1 and self._is_apart(t, payload):
+                number = numbers.setdefault(id(payload.memory), len(self.new))
+                if number == len(self.new):
+                    self._add(t.face, tracer.value_of(payload), t, requires_grad(t), payload.stands_on)
+                    self._arrange(payload, t)
+                self.leaves.append(Leaf(NEW, number))
+            else:
+                number = numbers.setdefault(id(payload.memory), len(self.new))
+                if number == len(self.new):
+                    self._add_whole(payload.memory, sharing[id(payload.memory)])
+                self.leaves.append(Leaf(NEW, number, _path(t, payload), creation=_creation(t)))
+
+        #: Python's part after the program, if there is one, and where the numbers that it takes are: inputs and new memory
+        self.late: LateNumbers | None = None
+        self.late_inputs: list[int] = []
+        self.late_new: list[int] = []
+        if computed:
+            self._compute(tracer, computed, own)
+
+        #: whether the leaves are just what was made, in order
+        self.is_made = self.leaves == [Leaf(NEW, i) for i in range(len(self.new))]
+
+    def _is_apart(self, t: Any, payload: TracedArray) -> bool:
+        """True if the program may give a result by itself, though it may be a part of larger memory: it is dense, and a
+        view that may be written like any tensor."""
+        if not self._lies_as_eager or payload.stands_on is not CPU or not payload.path:
+            return True
+        return _creation(t) in (None, DEFAULT) and order_of(payload) is not None
+
+    def _arrange(self, payload: TracedArray, t: Any) -> None:
+        """Let the memory that was added last lie as an eager result does, and be of the same version."""
+        new = self.new[-1]
+        if t is not None and t._storage is not None:
+            new.writes, new.writer = t._storage.version.number, t._storage.version.writer
+        if not self._lies_as_eager or payload.stands_on is not CPU:
+            return
+        order = order_of(payload)
+        if order is None:
+            raise GraphBreak("a result lies in memory as no program gives it")
+        if order:
+            (self.values[-1],) = self._tracer.emit(find("permute"), (self.values[-1],), {"dims": order})
+            new.dims = tuple([order.index(d) for d in range(len(order))])
+
+    def _compute(self, tracer: Tracer, places: Sequence[int], own: dict[int, int]) -> None:
+        """Let Python compute the numbers at some places of the tape after the program."""
+        self.late = tracer.numbers.late_function(places)
+        self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
+        for value in self.late.reads:
+            self.late_new.append(len(self.new))
+            self._add(Tensor, value, None, False, CPU)
+
+    def _add_whole(self, memory: Memory, parts: Sequence[Any]) -> None:
+        """New memory of which several results show parts."""
+        whole = next((t for t in parts if not t._array.path), None)
+        if whole is None:
+            views = [t._meta.view for t in parts if t._meta is not None and t._meta.view is not None]
+            whole = next((view.base for view in views if not view.base._array.path), None)
+        if whole is not None:
+            self._add(whole.face, memory.value, whole, requires_grad(whole), memory.place or CPU)
+            self._arrange(whole._array, whole)
+        elif any(requires_grad(t) for t in parts):
+            raise GraphBreak("views of one tensor are returned, and it is not known which")
+        else:
+            self._add(parts[0].face, memory.value, None, False, memory.place or CPU)
+            if self._lies_as_eager and any(not _lies_in_ordered(t._array) for t in parts):
+                raise GraphBreak("views of one tensor are returned, and it is not known in which order that lies")
+            storage = parts[0]._storage
+            if storage is not None:
+                self.new[-1].writes, self.new[-1].writer = storage.version.number, storage.version.writer
+
+    def _add(self, face: Any, value: Value, tensor: Any, differentiable: bool, place: device) -> None:
+        self.new.append(New(face, differentiable, place))
+        self.values.append(value)
+        self.tensors.append(tensor)
+
+    def forget_trace(self) -> None:
+        """Keep nothing of the trace, whose graph holds all of its tensors."""
+        self.tensors.clear()
+        del self._tracer
+
+    @property
+    def roots(self) -> list[Any]:
+        """The tensors of the trace that have a history."""
+        return [t for t, new in zip(self.tensors, self.new, strict=True) if new.differentiable]
+
+    def wrapped(self, arrays: Sequence[Any], node: Any) -> list[Any]:
+        """The tensors over the new memory of a call, whose arrays come first; `node` is the history of what has one."""
+        made, number = [], 0
+        for new, array in zip(self.new, arrays):
+            t = wrap(new.face, array if new.dims is None else array.transpose(new.dims))
+            if new.writes:
+                note_writes(t, new.writes, new.writer)
+            if node is not None and new.differentiable:
+                t._node = node
+                if node.outputs != 1:
+                    meta_of(t).output_nr = number
+                number += 1
+            made.append(t)
+        return made
+
+    def permuted_back(self, made: Sequence[Any]) -> list[Any]:
+        """Tensors over new memory, which ops have made as the program does, with their dimensions as in the results."""
+        return [
+            t if new.dims is None else tensor_ops.permute(t, dims=new.dims)
+            for new, t in zip(self.new, made, strict=True)
+        ]
+
+    def kinds(self) -> list[tuple[Any, Any]]:
+        """The class of each leaf, and the dtype of a new tensor; None for what is an input, or a part of something."""
+        return [
+            (leaf.value.__class__, getattr(leaf.value, "dtype", None))
+            if leaf.kind == PLAIN
+            else (leaf.value, None)
+            if leaf.kind == NUMBER
+            else (self.new[leaf.number].face, self.values[leaf.number].dtype)
+            if leaf.kind == NEW and not leaf.path
+            else (None, None)
+            for leaf in self.leaves
+        ]
+
+    def numbers(self, inputs: Sequence[Any], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The numbers that Python computes after the program, from its inputs and its new memory."""
+        if self.late is None:
+            return ()
+        return self.late.compute(
+            [inputs[i]._array.item() for i in self.late_inputs], [arrays[i].item() for i in self.late_new]
+        )
+
+    def assembled(self, inputs: Sequence[Any], made: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """The leaves of a call: `inputs` are its tensors, `made` those over new memory, `numbers` what Python has
+        computed."""
+        found: list[Any] = []
+        for leaf in self.leaves:
+            if leaf.kind == NEW or leaf.kind == INPUT:
+                t = (made if leaf.kind == NEW else inputs)[leaf.number]
+                found.append(_seen(t, leaf.path, leaf.creation) if leaf.path or leaf.creation is not None else t)
+            elif leaf.kind == SAME:
+                found.append(found[leaf.number])
+            else:
+                found.append(leaf.value if leaf.kind == PLAIN else numbers[leaf.number])
+        return found
+
+
+def _by_memory(returned: Sequence[Any]) -> dict[int, list[Any]]:
+    """The tensors of the trace that are returned, by the identity of their memory."""
+    sharing: dict[int, list[Any]] = {}
+    for t in returned:
+        if isinstance(t, Variable) and t._meta is not None and t._meta.names is not None:
+            raise GraphBreak("a tensor is returned whose dimensions have names")
+        if isinstance(t, Variable) and isinstance(t._array, TracedArray):
+            sharing.setdefault(id(t._array.memory), []).append(t)
+    return sharing
+
+
+def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:
+    """Let early numbers that results depend on be inputs of the program; and if gradients may be asked for, the numbers in
+    slots, of which derivatives are traced later."""
+    computed = [t.place for t in returned if type(t) is ReadNumber]
+    places = tracer.numbers.late_function(computed).early if computed else []
+    if any(isinstance(t, Variable) and requires_grad(t) for t in returned):
+        places = [*places, *[place for place in tracer.numbers.slot_places() if tracer.numbers.has_tensor(place)]]
+    for place in places:
+        t = tracer.numbers.tensor(place)
+        tracer.outside_of(t, payload_of(t))
+
+
+def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:
+    """The views that lead to a result."""
+    if (
+        t._meta is not None
+        and t._meta.view is None
+        and any(not step.op.shares_storage for step in payload.path)
+        and requires_grad(t)
+    ):
+        raise GraphBreak("a view with a history of its own is returned")
+    return payload.path
+
+
+def _creation(t: Any) -> str | None:
+    """How a tensor came to be a view; None if it is none."""
+    return None if t._meta is None or t._meta.view is None else t._meta.view.creation
+
+
+def _check_metadata(t: Any) -> None:
+    """Raise if a tensor that the function has made has what no program gives to a result."""
+    if BareTensor.__dict__["__dict__"].__get__(t):
+        raise GraphBreak("a tensor is returned that has attributes of the user's")
+    if t.__class__ is not t.face:
+        raise GraphBreak(f"a tensor of class {t.__class__.__name__} is made and returned")
+    meta = t._meta
+    if meta is None:
+        return
+    if meta.requires_grad and t._node is None:
+        raise GraphBreak("a leaf that requires grad is made and returned")
+    if meta.hooks or meta.post_accumulate_hooks or meta.retains_grad:
+        raise GraphBreak("a tensor is returned that has hooks or retains its gradient")
+    if meta.grad is not None or meta.grad_dtype is not None:
+        raise GraphBreak("a tensor is returned that has a gradient")
+
+
+def _lies_in_ordered(payload: TracedArray) -> bool:
+    """True if an array lies as its views show it of whole memory in C order."""
+    whole = TracedArray(payload.memory.value, payload.memory)
+    if payload.memory.assumed is not None and whole.ndim > 1:
+        settle(payload.memory, MOST_OF_RESULT)
+    shown: Any = whole.stand_in()
+    for step in payload.path:
+        shown = step.op.forward_for(np)(shown, **step.settings)
+        shown = shown if step.op.outputs == 1 else shown[step.number]
+    return all(n == 1 or a == b for n, a, b in zip(payload.shape, payload.strides, shown.strides, strict=True))
+
+
+def note_writes(t: Any, count: int, writer: str | None) -> None:
+    """Let the memory of a new tensor be of the version that so many writes leave."""
+    version = storage_of(t).version
+    version.number = version.values = count
+    version.writer = writer
+
+
+def _seen(t: Any, path: tuple[Step, ...], creation: str | None) -> Any:
+    for step in path:
+        shown = step.op(t, **step.settings)
+        t = shown if step.op.outputs == 1 else shown[step.number]
+    if creation is not None and t._meta is not None and t._meta.view is not None:
+        t._meta.view.creation = creation  # the function may have taken it in another mode
+    return t

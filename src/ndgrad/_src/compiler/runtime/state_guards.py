@@ -1,0 +1,232 @@
+"""What a function reaches, as guards that native code can check: surely the same as last time, or let Python look.
+
+An environment compares what its places hold with what they held (ndgrad._src.compiler.capture.environment). Here each kind of place
+becomes a guard on the memory that it is: the cell's content, the list's items, the words of a function that point at
+its code. A guard holds only if Python's comparison would find the very same objects. What is read in another way than
+as memory (sets, queues, dictionaries with an order of their own, objects whose attributes are computed) is left to
+Python: `left_over`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import types
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.core.modes import Process, process
+from ndgrad._src.compiler.capture.environment import Environment
+from ndgrad._src.compiler.capture.captured_state import MISSING, Held, same
+from ndgrad._src.compiler.native import entry_code, layout
+from ndgrad._src.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
+from ndgrad._src.compiler.native.guards import Is, Keys, Length, Place
+from ndgrad._src.compiler.native.memory_guards import (
+    Attributes,
+    Bytes,
+    Entries,
+    Items,
+    MemoryGuard,
+    Names,
+    Words,
+    absent,
+)
+from ndgrad._src.compiler.native.tensor_guards import TensorAt
+
+
+class Snapshot:
+    """The guards of an environment, as it was when it was last compared."""
+
+    def __init__(self, environment: Environment, numbers_vary: bool = False) -> None:
+        """`numbers_vary`: places whose numbers are inputs are compared elsewhere, before the guards."""
+        self.generation = environment.generation
+        self.guards: list[Guard] = []
+        #: what Python must compare
+        self.left_over: list[Held] = []
+        for held in environment.held:
+            if held.is_growing or (numbers_vary and held.varying):
+                continue
+            found = _guards(held)
+            if found is None:
+                self.left_over.append(held)
+            else:
+                self.guards += found
+
+    def rest_is_the_same(self) -> bool:
+        """Whether what is left to Python holds what it held."""
+        for held in self.left_over:
+            now, then = held.read(), held.then
+            if len(now) != len(then) or any(a is not b and not same(a, b) for a, b in zip(now, then, strict=True)):
+                return False
+        return True
+
+
+def compare_quickly(environment: Environment) -> None:
+    """Let an environment be compared without Python from now on, but for what is left to Python and for
+    tensors that calls replace."""
+    guards: list[Guard] = [Is(Place(object=process).slot(Process, "named"), False)]
+    places, tensors = [], []
+    for held in environment.held:
+        if held.is_growing:
+            continue
+        # places whose numbers are inputs may hold others
+        found = None if id(held) in environment.moving or held.varying else _guards(held)
+        if found is None:
+            places.append(held)
+        else:
+            guards += found
+    for known in environment.tensors.values():
+        if id(known) in environment.moving_tensors or is_on_device(known[0]._array):
+            tensors.append(known)
+        elif known[1] is not None:
+            guards.append(tensor_guard(Place(object=known[0]), known[1], False))
+    entry = NativeEntry(None, "unchanged")
+    entry.add(Specialisation(0, tuple(guards), entry_code.code().address("nothing")))
+    call = entry.call
+    environment.slow, environment.quick = (places, tensors), lambda: call() is not MISS
+
+
+def tensor_guard(place: Place, facts: tuple[Any, ...], gives_pointer: bool) -> TensorAt:
+    """The guard of what `facts` says of a tensor; that it has no names, `process.named` says."""
+    cls, shape, dtype, strides, inference, requires_grad, _ = facts
+    return TensorAt(place, cls, dtype, tuple(shape), tuple(strides), requires_grad, inference, gives_pointer)
+
+
+def _guards(held: Held) -> list[Guard] | None:
+    """The guards of some places, or None if they are no plain memory."""
+    if held.form is None:
+        return None
+    kind, whose = held.form
+    return _KINDS[kind](whose, [absent if v is MISSING else v for v in held.then])
+
+
+def _function(f: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    # a function without defaults has none, and not None, in its memory
+    return [
+        Words(f, id(f) + offset, (absent if value is None else value,))
+        for offset, value in zip(layout.function_words(), then, strict=True)
+    ]
+
+
+def _cells(cells: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    return [Words(cell, id(cell) + layout.CELL, (value,)) for cell, value in zip(cells, then, strict=True)]
+
+
+def _items(items: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    return [Items(items, tuple(then))] if type(items) is list else None
+
+
+def _entries(entries: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    half = len(then) // 2
+    # an OrderedDict keeps its order elsewhere, which does not matter while it is empty
+    if type(entries) not in (dict, defaultdict) and (then or not _is_plain_dict(entries)):
+        return None
+    return [Entries(entries, tuple(then[:half]), tuple(then[half:]))]
+
+
+def _is_plain_dict(entries: Any) -> bool:
+    cls = type(entries)
+    return issubclass(cls, dict) and all(c.__module__ in ("builtins", "collections") for c in cls.__mro__)
+
+
+def _set(items: Any, then: list[Any]) -> list[Guard] | None:
+    # what a set has is found by Python alone, unless it is nothing, as nearly always of hooks
+    return [Length(Place(object=items), 0, set)] if type(items) is set and not then else None
+
+
+def _names(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] | None:
+    space, names = whose
+    if type(space) is types.MappingProxyType:  # of a class
+        inside = gc.get_referents(space)
+        space = inside[0] if len(inside) == 1 else None
+    if type(space) is not dict or not all(type(n) is str for n in names):
+        return None
+    return [Names(space, tuple(names), tuple(then))]
+
+
+def _keys(space: Any, then: list[Any]) -> list[Guard] | None:
+    inside = gc.get_referents(space)
+    if len(inside) != 1 or type(inside[0]) is not dict:
+        return None
+    return [Keys(Place(object=inside[0]), tuple(then))]
+
+
+def _bases(cls: Any, then: list[Any]) -> list[Guard] | None:
+    offset = layout.bases_offset()
+    return None if offset is None else [Words(cls, id(cls) + offset, tuple(then))]
+
+
+def _factory(d: Any, then: list[Any]) -> list[Guard] | None:
+    offset = layout.factory_offset()
+    return None if offset is None or then[0] is None else [Words(d, id(d) + offset, tuple(then))]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the attributes of an object are found as Python finds them by itself."""
+    cls: Any = type(value)
+    return cls.__getattribute__ is object.__getattribute__
+
+
+def _object(value: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    own = type(value).__dict__.get("__dict__")
+    if not _is_plain(value) or isinstance(own, (property, types.FunctionType)):
+        return None
+    return [Attributes(value, then[0], then[1])]
+
+
+def _class(value: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    return [Attributes(value, then[0], None)]
+
+
+def _slots(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] | None:
+    value, names = whose
+    if not _is_plain(value) or hasattr(type(value), "__getattr__"):
+        return None
+    try:
+        cls: Any = type(value)
+        offsets = [layout.slot_offset(cls, name) for name in names]
+    except TypeError:  # a subclass has made something else of the name
+        return None
+    return [Words(value, id(value) + offset, (held,)) for offset, held in zip(offsets, then, strict=True)]
+
+
+def _array(array: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    if type(array) is not np.ndarray or not array.flags.c_contiguous:
+        return None
+    shape, dtype, content = then[0]
+    # where its memory, dimensions and strides are, its dtype, its flags
+    head = layout.DATA, layout.FLAGS + 4 - layout.DATA
+    guards: list[MemoryGuard] = [Bytes(array, id(array) + head[0], _read(id(array) + head[0], head[1]))]
+    if array.ndim:
+        at = int.from_bytes(_read(id(array) + layout.DIMS, 8), "little")
+        guards.append(Bytes(array, at, _read(at, 16 * array.ndim)))  # strides follow the dimensions
+        strides = int.from_bytes(_read(id(array) + layout.STRIDES, 8), "little")
+        if strides != at + 8 * array.ndim:
+            return None
+    guards.append(Bytes(array, array.__array_interface__["data"][0], content))
+    # what stands in its head must be that of the array that was compared
+    return guards if (array.shape, array.dtype.str) == (shape, dtype) and array.nbytes == len(content) else None
+
+
+def _read(address: int, count: int) -> bytes:
+    return ctypes.string_at(address, count)
+
+
+_KINDS: dict[str, Any] = {
+    "function": _function,
+    "cells": _cells,
+    "items": _items,
+    "entries": _entries,
+    "names": _names,
+    "keys": _keys,
+    "bases": _bases,
+    "factory": _factory,
+    "set": _set,
+    "object": _object,
+    "class": _class,
+    "slots": _slots,
+    "array": _array,
+}

@@ -1,0 +1,111 @@
+"""What would be lost if plain values took a tensor's place: the one question of every door out of the graph.
+
+A door (`numpy()`, `float()`, `out=ndarray`, a random draw by a tensor's parameters, ...) that hands out plain values
+drops a derivative if the tensor requires grad and is being recorded, if it carries a tangent of an open forward level,
+or if a transform that is open deals with it: then its payload is another tensor, to which the same question goes. In a
+batch the values of all samples would be lost.
+
+`requires_grad` alone is not the question: in forward mode nothing requires grad.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.variable import Variable, innermost_array, requires_grad
+from ndgrad._src.core.view import tangents_of
+
+#: What `stake_of` says in reverse mode, and in forward mode.
+REQUIRES_GRAD = "requires grad"
+TANGENT = "carries a tangent of forward mode"
+#: What it says of a tensor that is one value per sample.
+BATCHED = "is batched by vmap"
+
+
+def stake_of(t: Any) -> str | None:
+    """What would be lost with the plain values of a tensor, as the end of a sentence that begins with the
+    tensor; None if nothing."""
+    while isinstance(t, Variable):
+        if thread.grad_enabled and requires_grad(t):
+            return REQUIRES_GRAD
+        meta = t._meta
+        if meta is not None:
+            if meta.batch_level:
+                return BATCHED
+            if process.open and thread.forward_grad_enabled and tangents_of(t):
+                return TANGENT
+        t = t._array
+    return None
+
+
+def first_at_stake(*values: Any) -> Any:
+    """The first tensor among `values`, in lists, tuples and dicts too, that has something at stake;
+    None if there is none."""
+    for v in values:
+        if isinstance(v, Variable):
+            if stake_of(v) is not None:
+                return v
+        elif isinstance(v, (list, tuple, dict)):
+            found = first_at_stake(*(v.values() if isinstance(v, dict) else v))
+            if found is not None:
+                return found
+    return None
+
+
+def at_stake(*values: Any) -> bool:
+    """Whether a derivative would be lost if plain values took the place of the tensors among `values`."""
+    return first_at_stake(*values) is not None
+
+
+def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None:
+    """Raise if a constant Array over the memory of a plain ndarray is about to take a value that has a derivative. The
+    ndarray would take it too, without the derivative, and whoever reads it there would lose that unseen. The argument
+    of a transform, which is no constant, may be written; and of a tensor made by from_numpy, torch's users know it."""
+    if getattr(target._storage, "known", False):
+        return
+    lost = first_at_stake(*values) if target.on_numpy_face and stake_of(target) is None else None
+    if lost is not None:
+        raise RuntimeError(
+            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the Array that it "
+            f"is written to (shape {tuple(target.shape)}) lies in the memory of a plain numpy.ndarray, "
+            "of which asarray() makes no copy: read there, the value would have lost its derivative. "
+            "Make the Array by array(), which copies, or detach() what is written. [nd-drops-gradient]"
+        )
+
+
+def as_number(function: str, argument: str, value: Any) -> Any:
+    """The value of an argument that no derivative passes through (a slope, an order, a bound): the element of a
+    tensor, if nothing is lost.
+
+    torch refuses tensors that require grad there, and so do we; a tensor among the settings of an op
+    would leave the graph unseen.
+    """
+    if not isinstance(value, Variable):
+        return value
+    lost, array = stake_of(value), innermost_array(value)
+    if lost is not None or array.size != 1:
+        if lost is BATCHED:
+            raise RuntimeError(
+                "vmap: It looks like you're calling .item() on a Tensor: argument "
+                f"{argument!r} of {function}() must be one number, and differs from one sample to the next (shape "
+                f"{tuple(value.shape)}). Compute with the tensor instead, or call {function}() outside of vmap. "
+                "[nd-vmap-value]"
+            )
+        what = f"a tensor of shape {tuple(value.shape)}" + ("" if lost is None else f" that {lost}")
+        raise TypeError(
+            f"{function}(): argument {argument!r} must be a number, and is {what}: "
+            "no derivative passes through it here. Detach the tensor if its value is meant, or write the function with "
+            "tensor operations in which it takes part. [nd-no-derivative]"
+        )
+    return array.item()
+
+
+def with_numbers(op: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a call of `op`, in which those that are numbers are numbers."""
+    tensors = [name for name in op.number_settings if isinstance(settings.get(name), Variable)]
+    return (
+        settings
+        if not tensors
+        else {**settings, **{name: as_number(op.name, name, settings[name]) for name in tensors}}
+    )

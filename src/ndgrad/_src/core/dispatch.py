@@ -1,0 +1,264 @@
+"""The general lane: everything an op call can meet, in the order in which it is dealt with.
+
+    foreign arguments    arrays and numbers become constants; classes that override functions take over
+    tangents, levels     whatever was opened last, first: of a forward-mode dual the primal op, then its jvp rule; of a
+                         function transform the batching rule, or the graph of an inner grad
+    record               run forward, make the node, keep what rules name
+
+Each stage strips what is its own and dispatches again, so the stages compose in any depth. The fast lane in
+ndgrad._src.core.generate is this lane's shortcut for plain tensors while no mode is active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.arrays.library import is_raw_array
+from ndgrad._src.arrays.precision import is_number
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.modes import Modes, joined, modes, process, restore, scope, silenced, thread
+from ndgrad._src.core.plain_arrays import checked
+from ndgrad._src.core.promotion import promoted
+from ndgrad._src.core.record import record
+from ndgrad._src.core.subclass import ask_classes, overriding_types, subclass_op
+from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level
+from ndgrad._src.core.view import tangents_of
+from ndgrad._src.ops.table import RANDOM
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def dispatch(
+    op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False, settled: bool = False
+) -> Any:
+    """Run `op` on whatever it was given. `watched`: those who watch calls know of this one. `settled`: a level above
+    has seen to the dtypes of the arguments."""
+    state = modes()
+    calm = len(process.busy) == state._tokens_below  # state.only_transforms(), without the call
+    if not calm:
+        if state.only_no_grad() and not process.dispatching:
+            return op.unrecorded(*args, **settings)
+        if thread.watchers and not watched:
+            from ndgrad._src.foundations.registry import (
+                watched_op,
+            )  # by ndgrad._src.engine.call_watchers, to which watchers are added
+
+            return watched_op(op, args, settings, dispatch)
+        if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
+            tracer = state.tracer()
+            if tracer is not None:
+                return tracer.run(op, args, settings, state.grad_enabled)
+    if state.captures is not None:
+        args = state.captures.see(args)
+    face = face_of(op, args)
+    if face is None:
+        return _override_or_refuse(op, args, settings)
+    if op.promotes and not settled and not face.on_numpy_face:
+        args = promoted(op, args)
+    return dispatch_as(state, face, op, args, settings, calm)
+
+
+def dispatch_as(
+    state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool
+) -> Any:
+    """Run `op` on arguments that nobody overrides, with results of class `face`; `state` is in force. `plain`: nothing
+    but transforms is, and no argument is of a subclass."""
+    levels = state.levels
+    if not levels and not process.open:
+        return record(op, args, settings, face)
+    number, dual = _innermost(args)
+    if number is None:  # rules of transforms compute with tensors
+        args = tuple([over(face, a) if is_raw_array(a) else a for a in args])
+        return dispatch_as(state, face, op, args, settings, plain)
+    level = levels[-1] if levels else None
+    if level is None or number != level.number or op.batch is RANDOM:
+        if (number and not _is_open_in(levels, number)) or (dual and dual not in state.dual_stack):
+            with joined(open_elsewhere(args)):
+                return dispatch_as(modes(), face, op, args, settings, False)
+        if level is not None:
+            level = level.in_charge_of(op, args, number)
+            silent = silenced(state, level, dual)
+            if silent is not None:
+                return _run_under(silent, face, op, args, settings)
+    if dual and (level is None or dual > level.number):
+        return registry.dual_op(op, args, settings, dual, state, plain)
+    if level is not None:
+        return level.run(op, args, settings, face, state, plain)
+    if not plain:
+        return record(op, args, settings, face)
+    out = op.plain(*args, **settings)
+    return _born(op, out, levels[-1].number) if levels else out
+
+
+def _born(op: Any, out: Any, number: int) -> Any:
+    """The result(s) of an op, which know inside which transform they were made."""
+    for r in (out,) if op.outputs == 1 else out:
+        meta_of(r).made_in = number
+    return out
+
+
+def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run `op` in the modes under an open level, of which no argument is."""
+    outside = scope()
+    try:
+        restore(outside.under(level))
+        out = dispatch_as(modes(), face, op, args, settings, False)
+    finally:
+        restore(outside)
+        del outside
+    return _born(op, out, modes().levels[-1].number)
+
+
+def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
+    """The numbers of the innermost transform and of the innermost open dual level that an argument belongs to, 0 where
+    there is none; (None, 0) if one is an array without a tensor around it."""
+    number = dual = 0
+    for a in args:
+        if a.__class__ not in FACES and not isinstance(a, Variable):
+            if is_raw_array(a):
+                return None, 0
+            continue
+        meta = a._meta
+        if meta is None:
+            node = a._node
+            if node is not None and node.level > number:
+                number = node.level
+            continue
+        if meta.view is None and meta.picked is None:
+            own, held = own_level(a), meta.tangents
+        else:
+            own = registry.level_number(a)
+            held = tangents_of(a)
+        if own > number:
+            number = own
+        if held:
+            for k in held:
+                if k > dual and k in process.open:
+                    dual = k
+    return number, dual
+
+
+def _is_open_in(levels: tuple[Any, ...], number: int) -> bool:
+    return number in [level.number for level in levels]
+
+
+def open_elsewhere(args: Iterable[Any]) -> int:
+    """The number of the innermost transform or dual level among tensors that is not open in this thread, though in
+    another; 0 if there is none (see Note [Threads inside transforms])."""
+    found, state = 0, modes()
+    for a in args:
+        if not isinstance(a, Variable) or (a._meta is None and a._node is None):
+            continue
+        number = registry.level_number(a)
+        if number > found and not _is_open_in(state.levels, number):
+            if number not in process.open:
+                raise RuntimeError(ESCAPED)
+            found = number
+        for dual in tangents_of(a) or ():
+            if dual > found and dual not in state.dual_stack:
+                found = dual
+    return found
+
+
+def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """As `dispatch`, for Python's operators: the other operand gets its chance when we do not know it."""
+    for a in args:
+        if a.__class__ in FACES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
+            continue
+        if is_raw_array(a):
+            if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or not is_number(a.dtype)):
+                return _with_special_arrays(op, args, settings)
+            continue
+        if isinstance(a, (list, tuple)) and any(getattr(b, "on_numpy_face", False) for b in args):
+            from ndgrad._src.foundations.registry import as_array  # by NumPy's face, on which a list is an array
+
+            return dispatch_operator(
+                op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings
+            )
+        if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
+            from ndgrad._src.foundations.registry import (
+                matmul_beside_tensors,
+            )  # by ndgrad.scipy: SciPy's matrices are constants
+
+            return matmul_beside_tensors(*args)
+        return NotImplemented
+    return dispatch(op, args, settings)
+
+
+def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Subclasses of ndarray with rules of their own get their turn; of the rest, what has a plain meaning goes on, and
+    masks, matrices, objects and records are refused."""
+    for a in args:
+        if isinstance(a, np.ndarray) and type(a).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+            return NotImplemented
+    return dispatch(op, tuple(checked(a) if isinstance(a, np.ndarray) else a for a in args), settings)
+
+
+def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
+    """The face of the result: NumPy's if any argument has it. None when an argument needs special treatment."""
+    face: type[Any] | None = None
+    for a in args:
+        found = FACES.get(a.__class__)
+        if found is None:
+            if a is None or isinstance(a, _NUMBERS) or is_raw_array(a):
+                continue
+            return None
+        if face is None or (found is not face and found.on_numpy_face):
+            face = found
+    return face
+
+
+def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    for a in args:
+        if isinstance(a, Variable) and a.run_op is not None:
+            return a.run_op(op, args, settings)
+    if any(isinstance(a, Variable) and a.__class__ not in FACES for a in args):
+        return subclass_op(op, args, settings)
+    if not thread.functions_disabled:
+        result = ask_classes(op, overriding_types(args), args, settings)
+        if result is not NotImplemented:
+            return result
+    kinds = ", ".join(_kind(a) for a in args)
+    raise TypeError(
+        f"{op.name}() takes tensors, and got ({kinds}). Wrap arrays with ndgrad.as_tensor(...) "
+        "(or use ndgrad.numpy, whose functions take arrays). [nd-type]"
+    )
+
+
+def _kind(a: Any) -> str:
+    cls = type(a)
+    return (
+        cls.__qualname__
+        if cls.__module__ == "builtins" or isinstance(a, Variable)
+        else f"{cls.__module__}.{cls.__qualname__}"
+    )
+
+
+def innermost_dual(args: tuple[Any, ...]) -> int:
+    """The number of the innermost dual level that has a tangent among the arguments; 0 if none has."""
+    number = 0
+    for a in args:
+        if isinstance(a, Variable) and a._meta is not None:
+            held = tangents_of(a)
+            if held:
+                number = max(number, *held)
+    return number
+
+
+def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """As `record`, for a caller who does not know the face of the result."""
+    face = face_of(op, args)
+    if face is None:
+        return _override_or_refuse(op, args, settings)
+    if op.promotes and not face.on_numpy_face:
+        args = promoted(op, args)
+    return record(op, args, settings, face)
+
+
+register(dispatch_as=dispatch_as)

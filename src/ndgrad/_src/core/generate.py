@@ -1,0 +1,565 @@
+"""Specialised Python functions made from the table: an eager function and a node class per op.
+
+A general function would loop over arguments, look rules up and ask what to save; at a microsecond per op that is most
+of the cost. So the loop runs once, here, and writes the code it would have executed: for `mul` about what one would
+write by hand. `print(op.eager.__source__)` shows it, and tracebacks do too (the source is kept in linecache).
+
+There is one template, `Lane`, for any number of arguments and results; its steps are those of ndgrad._src.core.record.
+An op's functions differ in what they are given and ask: `eager` (and the operators and public functions) looks whether
+a mode is in force, `plain` is told that none is, `unrecorded` that no_grad is the only one, `in_level` records in the
+graph of a transform. Each takes plain tensors (and Python numbers); everything else goes to `dispatch`, which is
+complete and need not be quick. Node classes are made in ndgrad._src.core.node_classes.
+
+Note [Arrays on a device]
+When the first array on a GPU appears, all lanes get their code anew: they then ask of each array whether it is there,
+and hand the call over to a lane of the same template with the device's forward function. `dispatch` sees to mixtures.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy
+
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.arrays import library
+from ndgrad._src.arrays.precision import HALF, INEXACT, has_half, in_single
+from ndgrad._src.arrays.streams import streams
+from ndgrad._src.core.stored_tensors import kept_in_level, without_base
+from ndgrad._src.core.modes import process
+from ndgrad._src.core.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, note_stream, sizes
+from ndgrad._src.core.op_errors import after_failure
+from ndgrad._src.core.node_routes import first_route, has_number_form, reads_part
+from ndgrad._src.core.save_plan import save_plan
+from ndgrad._src.core.detach_checks import as_number, with_numbers
+from ndgrad._src.core.variable import Meta, edge, new
+from ndgrad._src.core.versions import Storage, kept_storage, storage_of
+from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
+from ndgrad._src.ops.deferred import deferred, renew, renewable
+from ndgrad._src.ops.table import Op
+
+#: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
+FACES: dict[type[Any], type[Any]] = {}
+
+_REAL = (numpy.dtype(numpy.float64), numpy.dtype(numpy.float32))
+#: Codes of bools and integers.
+EXACT = "?bBhHiIlLqQpP"
+_PUBLIC_NAMES = {"x": "input", "y": "other"}
+
+
+def public_name(arg: str) -> str:
+    return _PUBLIC_NAMES.get(arg, arg)
+
+
+def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..., Any]:
+    filename = f"<ndgrad generated {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    function: Callable[..., Any] = scope[name]
+    function.__source__ = source  # type: ignore[attr-defined]  # functions take attributes
+    return function
+
+
+def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward function that hands halves on as float32 (Note [Half precision])."""
+    if op.variadic:
+
+        def run(*arrays: Any, **settings: Any) -> Any:
+            return (
+                in_single(forward, arrays, settings, op.elementwise)
+                if has_half(arrays)
+                else forward(*arrays, **settings)
+            )
+
+        return run
+    arrays = ", ".join(op.args)
+    named = "".join(f", {s}={s}" for s in op.settings)
+    settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
+    parameters = arrays + (", *" if op.settings else "") + "".join(f", {s}=default_{s}" for s in op.settings)
+    body = [
+        "try:",
+        f"    half = {' or '.join(f'{a}.dtype.char in {HALF!r}' for a in op.args)}",
+        "except AttributeError:  # a number, or None",
+        f"    half = has_half(({arrays},))",
+        "if half:",
+        f"    return in_single(forward, ({arrays},), {settings}, {op.elementwise})",
+        f"return forward({arrays}{named})",
+    ]
+    source = f"def {op.name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
+    scope = {
+        "has_half": has_half,
+        "in_single": in_single,
+        "forward": forward,
+        **{f"default_{s}": d for s, d in op.settings.items()},
+    }
+    return compile_source(op.name, source, scope)
+
+
+# ----- eager functions -----------------------------------------------------------------------------------------------
+
+
+def make_eager(
+    op: Op,
+    *,
+    operator: bool = False,
+    reflected: bool = False,
+    public: bool = False,
+    plain: bool = False,
+    level: bool = False,
+    unrecorded: bool = False,
+    strict: bool = False,
+    slow: Callable[..., Any] | None = None,
+    into: Callable[..., Any] | None = None,
+    on_device: bool = False,
+    traced: tuple[type[Lane], dict[str, Any]] | None = None,
+) -> Callable[..., Any]:
+    """The function that runs `op` on tensors and records it.
+
+    `operator`: for Python's operators, which answer NotImplemented to what they do not know. `reflected`: the arguments
+    come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the
+    caller knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with
+    the keyword `level`; the payload of the result comes with the keyword `made` if the levels below have computed it;
+    the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded.
+    `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch`, that
+    question included, and of `write_out` (see ndgrad._src.tensor.public). `on_device`: see Note [Arrays on a device].
+    `traced`: a template for payloads that are no arrays of NumPy's, and the names that its lines use.
+    """
+    from ndgrad._src.core.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
+    from ndgrad._src.core.out_argument import write_out  # which calls what is generated here
+    from ndgrad._src.core.promotion import agreeing  # which calls what is generated here
+
+    if slow is None:
+        slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
+        if op.one_dtype and (strict or operator or public):
+            slow = agreeing(slow)
+    if not _has_lane(op, level) or (unrecorded and op.view):
+        return _through_dispatch(op, slow)
+
+    def make() -> Callable[..., Any]:
+        template, names = traced or (Lane, {})
+        lane = template(op, reflected, public, plain, level, not unrecorded and op.differentiable, on_device)
+        scope = {**_scope(op, level), "slow": slow, "write_out": into or write_out}
+        devices = library.device_library
+        if on_device:
+            scope |= {"ndarray": devices.ndarray, "forward": op.forward_for(devices)}
+        elif devices is not None:
+            twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
+            scope["on_device"] = deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
+            scope["DEVICE_ARRAY"] = devices.ndarray
+        made = compile_source(op.name, lane.source(), scope | names)
+        made.__doc__ = f"op {op.name!r} on tensors"
+        return made
+
+    return renewable(make)
+
+
+library.on_second_library.append(renew)
+
+
+def _has_lane(op: Op, level: bool) -> bool:
+    """Whether a function is written for the op, or all of its calls go to dispatch."""
+    if op.shares_storage:
+        return False
+    if level:
+        return op.outputs == 1 and not op.variadic
+    if not op.variadic:
+        return op.outputs == 1 or not op.view or len(op.args) == 1
+    if not op.differentiable or op.outputs != 1 or op.view:
+        return False
+    plan, collecting = save_plan(op), op.args[-1]
+    return not plan.outs and not (collecting in op.differentiable_args and collecting in plan.arrays)
+
+
+def _scope(op: Op, level: bool) -> dict[str, Any]:
+    """The names that the lines of a lane use."""
+    from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
+    from ndgrad._src.core.promotion import in_default_dtype, makes_floats  # which call what is generated here
+    from ndgrad._src.core.record import fact, payload_dtype, shares_memory
+
+    node_class = None if not op.differentiable else op.level_node_class if level else op.node_class
+    forward = op.forward_for(numpy) if level else op.bare_forward_for(numpy)
+    return {
+        "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
+        "Tensor": Tensor, "FACES": FACES, "process": process, "SIZES": sizes,
+        "after_failure": after_failure, "as_number": as_number, "NoneType": type(None), "ndarray": numpy.ndarray,
+        "F64": _REAL[0], "F32": _REAL[1], "in_default_dtype": in_default_dtype, "makes_floats": makes_floats,
+        "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
+        "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
+        "without_base": without_base, "kept_in_level": kept_in_level, "kept_storage": kept_storage,
+        "storage_of": storage_of, "Storage": Storage,
+        "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
+        "geometry_of": geometry_of, "streams": streams, "note_stream": note_stream,
+        **{f"default_{s}": d for s, d in op.settings.items()},
+    }  # fmt: skip
+
+
+def _version_of(x: Any, face: Any) -> Any:
+    """The version at which a tensor is saved, by a result of the class `face`."""
+    storage = kept_storage(x) if face.keeps_saved else x._storage
+    return storage and storage.version
+
+
+class Lane:
+    """The source of an op's function, step by step as ndgrad._src.core.record has them: face,
+    forward, wrap, edges, node.
+
+    In it, an argument `x` is taken apart into a_x, its array, e_x, its gradient edge, and s_x, its storage; c
+    is the class of the results, n the node, r a result. With one result its tensor is made line by line;
+    several are made in a loop.
+    """
+
+    def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool, records: bool, device: bool):
+        self.op, self.public, self.plain, self.level = op, public, plain, level
+        self.on_device = device
+        #: whether some arrays may be on a device, and this is not the lane for them
+        self.beside_devices = not device and library.device_library is not None
+        self.plan = save_plan(op) if records else None
+        self.differentiable = op.differentiable_args if records else ()
+        #: the arguments but for the collecting one, and how the function calls them
+        self.names = {a: public_name(a) for a in (op.args[:-1] if op.variadic else op.args)}
+        self.collecting = op.args[-1] if op.variadic else None
+        names = list(self.names.values())
+        self.parameters = names[::-1] if reflected else [*names, *(["*xs"] if op.variadic else [])]
+        #: an argument that is a tensor for sure, or the call leaves the lane
+        self.first = self.parameters[0] if names else "xs[0]"
+        self.first_array = f"a_{next((a for a, name in self.names.items() if name == self.first), None)}"
+        self.given = "(" + "".join(f"{p}, " for p in [*names, *(["*xs"] if op.variadic else [])]) + ")"
+        self.settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
+        self.leave = f"return slow(OP, {self.given}, {self.settings})"
+        self.numbers = records and has_number_form(op) and not reflected
+        self.promoted = {op.args[i] for i in op.promotes}
+
+    def source(self) -> str:
+        keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
+        keywords += ["level", "made=None"] if self.level else []
+        parameters = self.parameters + (["*"] if keywords and not self.op.variadic else []) + keywords
+        body = [*number_lines(self.op), *self.face(), *self.read(), *self.forward()]
+        body += self.one_result() if self.op.outputs == 1 else self.several_results()
+        return f"def {self.op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+
+    # ----- face -----
+
+    def face(self) -> list[str]:
+        """Lines that find the class c of the results, or leave the lane."""
+        body = (
+            ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"]
+            if self.public
+            else []
+        )
+        if self.first == "xs[0]":
+            body += ["if not xs:", f"    {self.leave}"]
+        body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
+        return [*body, f"if {'' if self.plain else 'process.busy or '}c is None:", f"    {self.leave}"]
+
+    # ----- what the arguments are made of -----
+
+    def read(self) -> list[str]:
+        body = []
+        for arg, name in sorted(self.names.items(), key=lambda pair: pair[1] != self.first):
+            body += self.read_argument(arg, name)
+        if self.collecting is not None:
+            body += [
+                "arrays, edges = [], []",
+                "for x in xs:",
+                "    d = x.__class__",
+                "    if d is not c and FACES.get(d) is not c:",
+            ]
+            body += [f"        {self.leave}", "    a = x._array", *indented(self.place("a", first=False))]
+            if not self.op.halves and not self.on_device:
+                body += [f"    if {_has_dtype('a', HALF)}:", f"        {self.leave}"]
+            body += ["    arrays.append(a)"]
+            if self.joins():
+                body += ["    edges.append(x._node if x._meta is None else edge(x))"]
+        if self.op.view:
+            # a NumPy scalar has no memory to view: dispatch gives it some
+            body += [f"if {self.first_array}.__class__ is not ndarray:", f"    {self.leave}"]
+        if self.op.view and self.op.outputs != 1:
+            source = self.first
+            body += [
+                f"s = {source}._storage or storage_of({source})",
+                "if s.__class__ is not Storage:",
+                f"    {self.leave}",
+            ]
+        return body
+
+    def read_argument(self, arg: str, name: str) -> list[str]:
+        """Lines that take an argument apart. Halves leave the lane, if the op's forward function does not
+        take them as they are."""
+        op = self.op
+        take, number = self.take(arg, name), [f"a_{arg} = {name}"]
+        if not self.level and not op.halves and not self.on_device:
+            take += [f"if {_has_dtype(f'a_{arg}', HALF)}:", f"    {self.leave}"]
+        number += [f"e_{arg} = None"] if arg in self.differentiable else []
+        number += [f"s_{arg} = None"] if self.saves(arg) else []
+        if name == self.first:
+            return take
+        if self.numbers:
+            take += [f"u = {RULE}"]
+            number += [f"u = {UNARY}"]
+        # NumPy makes float32 of bfloat16 and a Python float; NumPy 2.0 also of bfloat16 and a Python integer.
+        rounding = "E" if op.rounds_numbers and not self.on_device else ""
+        leaving = ""
+        if arg in self.promoted and not self.level:  # on torch's face (see ndgrad._src.core.promotion)
+            first, leaving = self.first_array, EXACT
+            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"  # of scalars
+            take += [
+                f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:",
+                f"    {self.leave}",
+            ]
+        refused = [f"dt.char in {rounding!r}"] if rounding else []
+        refused += [f"d is float and dt.char in {leaving!r}"] if leaving else []
+        if refused:
+            rare = ("made is None and " if self.level else "") + _has_rare_dtype(self.first_array)
+            number += [f"if {rare} and ({' or '.join(refused)}):", f"    {self.leave}"]
+        body = [f"d = {name}.__class__", "if d is c or FACES.get(d) is c:", *indented(take)]
+        if op.elementwise:
+            body += ["elif d is float or d is int:", *indented(number)]
+        elif arg in op.optional_args:
+            body += ["elif d is NoneType:", *indented(number)]
+        return [*body, "else:", f"    {self.leave}"]
+
+    def take(self, arg: str, name: str) -> list[str]:
+        """Lines that take a tensor apart."""
+        lines = [f"a_{arg} = {name}._array", *self.place(f"a_{arg}", name == self.first)]
+        if arg in self.differentiable:
+            lines += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
+        if self.saves(arg):
+            lines += [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
+        return lines
+
+    def saves(self, arg: str) -> bool:
+        return self.plan is not None and arg in self.plan.arrays
+
+    def place(self, array: str, first: bool) -> list[str]:
+        """Lines that hand a call over where an array is not where this lane's are."""
+        if self.on_device:
+            return [f"if {array}.__class__ is not ndarray:", f"    {self.leave}"]
+        if not self.beside_devices:
+            return []
+        calls = [*self.parameters, *(f"{s}={s}" for s in self.op.settings)]
+        hand_over = f"return on_device({', '.join(calls)})"
+        leave = hand_over if first and not self.level else self.leave
+        return [f"if {array}.__class__ is DEVICE_ARRAY:", f"    {leave}"]
+
+    # ----- forward -----
+
+    def forward(self) -> list[str]:
+        op, run, body = self.op, self.call(), []
+        if self.level and self.differentiable:
+            ours = [
+                f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None"
+                for a in self.differentiable
+            ]
+            body = guarded("made is not None", ours)
+            run = f"{run} if made is None else made"
+        out = "out" if op.outputs == 1 else "outs"
+        body += ["try:", f"    {out} = {run}"]
+        memory = "MemoryError, " if self.on_device else ""
+        body += [f"except (AttributeError, {memory}NotImplementedError, TypeError, ValueError) as error:"]
+        body += [f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
+        if op.variadic and self.promoted and not self.level:  # on torch's face (see ndgrad._src.core.promotion)
+            body += ["if c is Tensor and out.dtype is not arrays[0].dtype:", f"    {self.leave}"]
+        return body
+
+    def arrays(self) -> list[str]:
+        return [*(f"a_{a}" for a in self.names), *(["*arrays"] if self.collecting is not None else [])]
+
+    def call(self) -> str:
+        """What runs the op on arrays."""
+        return f"forward({', '.join([*self.arrays(), *(f'{s}={s}' for s in self.op.settings)])})"
+
+    # ----- one result -----
+
+    def put(self, slot: str, value: str) -> str:
+        """The line that gives the result one of its parts."""
+        return f"r.{slot} = {value}"
+
+    def one_result(self) -> list[str]:
+        op = self.op
+        body = ["r = new(c)", self.put("_array", "out"), self.put("_storage", "None"), self.put("_meta", "None")]
+        if op.view:
+            body += _view_lines(self.first, self.first_array, self.settings, self.level)
+        if self.plan is None:
+            return [*body, *self.narrow(), self.put("_node", "None"), "return r"]
+        none = " and ".join(
+            [f"{e} is None" for e in self.fixed_edges()] + (["edges.count(None) == len(edges)"] if self.joins() else [])
+        )
+        if op.may_be_discrete or op.variadic:
+            none = f"({none}) or {'payload_dtype(out)' if self.level else 'out.dtype'}.kind not in {INEXACT!r}"
+        unrecorded = [*self.narrow(), self.put("_node", "None"), "return r"]
+        body += [f"if {none}:", *indented(unrecorded), *self.node(), self.put("_node", "n")]
+        if self.plan.outs:
+            body += ["if c is not Tensor:", "    kept_storage(r)"]
+        return [*body, "return r"]
+
+    def narrow(self) -> list[str]:
+        """Lines that give what was made of integers the default dtype, on torch's face. Nothing of the
+        kind is ever recorded."""
+        first = self.first_array
+        if not self.op.narrows or self.level or self.op.variadic:
+            return []
+        arrays = "".join(f"a_{a}, " for a in self.names)
+        ask = f"c is Tensor and {_has_dtype(first, EXACT)} and makes_floats(({arrays}), out)"
+        return [f"if {ask}:", f"    return in_default_dtype(OP, {self.given}, {self.settings})"]
+
+    # ----- several results -----
+
+    def several_results(self) -> list[str]:
+        op, plan = self.op, self.plan
+        body = ["n = None"]
+        if plan is not None:
+            body += guarded(" or ".join(f"{e} is not None" for e in self.fixed_edges()), self.node())
+        made = ["r = new(c)", "r._array = out"]
+        if op.view:  # what the views share is found once
+            source = self.first
+            body += [f"settings, version = {self.settings}, s.version.number"]
+            body += [f"view = None if {source}._meta is None else {source}._meta.view"]
+            body += ["if view is None:", f"    base, parent, geometry = {source}, None, geometry_of({source})"]
+            body += ["else:", "    base, parent, geometry = view.base, view.path, view.geometry"]
+            made += ["r._node = n", "r._storage = s", "r._meta = meta = Meta()", "meta.output_nr = number"]
+            made += ["meta.view = ViewInfo(base, (parent, OP, settings, number), MULTI_OUTPUT, version, geometry)"]
+        else:
+            made += ["r._node = r._storage = r._meta = None"]
+            numbered = ["r._node = n", "r._meta = meta = Meta()", "meta.output_nr = number"]
+            made += guarded(f"n is not None and number not in DISCRETE and out.dtype.kind in {INEXACT!r}", numbered)
+        body += ["results = []", "for number, out in enumerate(outs):", *indented([*made, "results.append(r)"])]
+        if plan is not None and plan.outs:
+            body += ["if n is not None and c is not Tensor:", "    for r in results:", "        kept_storage(r)"]
+        return [*body, "return tuple(results)"]
+
+    # ----- edges and node -----
+
+    def joins(self) -> bool:
+        return self.collecting in self.differentiable
+
+    def fixed_edges(self) -> list[str]:
+        return [f"e_{a}" for a in self.names if a in self.differentiable]
+
+    def node(self) -> list[str]:
+        """Lines that make node n, as `make_node` does, and let it keep what its rules name."""
+        op = self.op
+        edges = "".join(f"{e}, " for e in [*self.fixed_edges(), *(["*edges"] if self.joins() else [])])
+        body = ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges})"]
+        route = "u" if self.numbers else str(first_route(op))
+        if reads_part(op) and op.outputs == 1 and not self.level:
+            route = f"{RULE} if {self.first_array}.size < SIZES.small_read else {GENERAL}"
+        body += [f"n.route = {route}", "n.extra = None"]
+        facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
+        if op.outputs != 1:
+            facts = [
+                "n.metadata_of_outputs = [None if i in DISCRETE else (o.shape, o.dtype) for i, o in enumerate(outs)]"
+            ]
+            facts += ["if outs:", "    n.shape, n.dtype = outs[0].shape, outs[0].dtype"]
+        elif self.level:
+            of_payload = ["n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
+            facts = ["n.level = level", *guarded("made is None", facts), "else:", *indented(of_payload)]
+        body += facts + self.save()
+        return body + guarded("streams.current is not None", ["note_stream(n)"]) if self.on_device else body
+
+    def save(self) -> list[str]:
+        """Lines that give node n what its rules name."""
+        op, plan = self.op, self.plan
+        assert plan is not None
+        body = []
+        for arg, name in self.names.items():
+            if arg in plan.arrays:  # a view always has a storage
+                without = f"kept_in_level({name}, level)" if self.level else f"without_base({name})"
+                kept = [
+                    f"n.{arg} = {name} if s_{arg} is None else {without}",
+                    f"n.{arg}_v = s_{arg} and s_{arg}.version",
+                ]
+                body += guarded(plan.condition(arg, self.differentiable), kept)
+            looked_up = self.level or (op.elementwise and name != self.first)  # a payload, or perhaps a number
+            for fact in plan.facts_of(arg):
+                body += [f"n.{arg}_{fact} = " + (f"fact({name}, {fact!r})" if looked_up else f"a_{arg}.{fact}")]
+        collecting = self.collecting
+        if collecting in plan.arrays:
+            kept = [f"n.{collecting} = tuple([x if x._storage is None else without_base(x) for x in xs])"]
+            kept += [f"n.{collecting}_v = tuple([version_of(x, c) for x in xs])"]
+            body += guarded(plan.condition(collecting, self.differentiable), kept)
+        if collecting is not None:
+            body += [f"n.{collecting}_{fact} = tuple([a.{fact} for a in arrays])" for fact in plan.facts_of(collecting)]
+        for out in plan.outs:
+            kept = [
+                f"n.{out} = {'out' if op.outputs == 1 else f'outs[{int(out[3:])}]'}",
+                f"n.{out}_s = None",
+                f"n.{out}_v = None",
+            ]
+            body += guarded(plan.condition(out, self.differentiable), kept)
+        return body + [f"n.{s} = {s}" for s in plan.settings]
+
+
+def _has_rare_dtype(array: str) -> str:
+    """A condition that holds unless an array is of one of the common dtypes; it binds the dtype to `dt`."""
+    return f"(dt := {array}.dtype) is not F64 and dt is not F32"
+
+
+def _has_dtype(array: str, chars: str) -> str:
+    """A condition that holds if an array is of one of some dtypes, which are not the common ones."""
+    return f"{_has_rare_dtype(array)} and dt.char in {chars!r}"
+
+
+def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str]:
+    """Lines that make a view of result `r` if it shares memory with its source. The commonest case of
+    `make_view` is written out."""
+    general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
+    if level:
+        return [f"if shares_memory(out, {array}):", *general]
+    return [
+        f"s = {source}._storage or storage_of({source})",
+        f"if s.__class__ is Storage and out.base is ({array} if {array}.base is None else {array}.base):",
+        "    r._storage = s",
+        "    r._meta = meta = Meta()",
+        f"    view = None if {source}._meta is None else {source}._meta.view",
+        "    if view is None:",
+        (
+            f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, "
+            f"geometry_of({source}))"
+        ),
+        "    else:",
+        (
+            f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, "
+            "s.version.number, view.geometry)"
+        ),
+        f"elif shares_memory(out, {array}):",
+        *general,
+    ]
+
+
+def number_lines(op: Op) -> list[str]:
+    """Lines that make numbers of what is given for settings that are numbers (see `as_number`)."""
+    lines = []
+    for s in op.number_settings:
+        lines += [
+            f"if {s}.__class__ is not float and {s}.__class__ is not int:",
+            f"    {s} = as_number(OP.name, {s!r}, {s})",
+        ]
+    return lines
+
+
+def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    return NotImplemented
+
+
+def indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def guarded(condition: str | None, lines: list[str]) -> list[str]:
+    return lines if condition is None else [f"if {condition}:", *indented(lines)]
+
+
+def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
+    defaults = op.settings
+
+    def eager(*args: Any, **settings: Any) -> Any:
+        return slow(op, args, with_numbers(op, {**defaults, **settings}) if defaults else settings)
+
+    eager.__name__ = op.name
+    return eager
+
+
+register(make_eager=make_eager, widening=widening)

@@ -1,0 +1,129 @@
+"""The names that generated code uses for itself, which an op's arguments and settings must leave alone.
+
+An op's names become parameters, variables and attributes in the functions that ndgrad._src.core.generate and
+ndgrad._src.core.node_classes write. One that they use themselves would be overwritten there, and a wrong gradient would
+be all that shows. So the names are read off the functions that were generated for some of the table's own ops, of every
+kind: a test holds that no other op's have more.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import keyword
+from collections.abc import Callable, Iterator
+from symtable import symtable
+from typing import Any
+
+from ndgrad._src.core.generate import make_eager, public_name
+from ndgrad._src.core.node import MultiNode
+from ndgrad._src.core.save_plan import save_plan
+from ndgrad._src.core.saved import RuleNode
+from ndgrad._src.ops.table import Op, table
+
+#: What is put before or after an argument's name in generated code, and before a setting's.
+_BEFORE_ARGUMENTS = ("a_", "e_", "s_", "g_", "rule_", "many_")
+_AFTER_ARGUMENTS = ("_s", "_v", "_shape", "_ndim", "_dtype", "_t")
+_BEFORE_SETTINGS = ("default_",)
+#: What rules are given beside arguments and settings, and what functions for arrays and tensors are given first.
+_OF_RULES = frozenset(["t", "g", "gs", "ts", "ops", "needs", "shared", "batched", "out", "np", "self"])
+#: Ops by whose functions the names are known, for each kind of lane, with the files they are in.
+_EXAMPLES = {
+    "one": {
+        "mul": "arithmetic", "exp": "exponential", "sum": "reduce", "addmm": "product", "where": "selection",
+        "logaddexp": "exponential",
+        "rms_norm": "normalization", "gather": "gather",
+    },
+    "view": {"transpose": "shape", "reshape": "shape", "select": "split"},
+    "many": {"cat": "join", "index": "index"},
+    "views": {"unbind": "split"},
+    "several": {"max": "extremum", "native_batch_norm": "normalization", "attention_with_logs": "attention"},
+}  # fmt: skip
+
+
+def kind_of(op: Op) -> str:
+    """Which lane an op takes."""
+    if op.variadic:
+        return "many"
+    if op.outputs != 1:
+        return "views" if op.view else "several"
+    return "view" if op.view else "one"
+
+
+def check_names(op: Op) -> None:
+    """Raise if an argument or a setting of an op has a name that the code generated for it uses otherwise."""
+    arguments, settings = list(op.args), list(op.settings)
+    for name in (*arguments, *settings):
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(
+                f"{name!r} is no name for an argument or a setting. Choose an identifier that is not a keyword. "
+                "[nd-op-block]"
+            )
+    for name in (*arguments, *settings):
+        for what, used in _uses(op, name):
+            if name in used or public_name(name) in used:
+                called = "argument" if name in arguments else "setting"
+                raise ValueError(
+                    f"the {called} {name!r} has the name of {what}. Choose another, {name}_ for example. [nd-op-block]"
+                )
+
+
+def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
+    """What the code for an op has names for, the argument or setting `name` apart."""
+    others = [*op.args, *op.settings]
+    others.remove(name)
+    yield "another argument or setting", {*others, *map(public_name, others)}
+    yield (
+        "something that rules are given",
+        _OF_RULES | {f"{word}{i}" for word in ("g", "out") for i in range(op.outputs)},
+    )
+    arguments = [n for n in others if n in op.args]
+    derived = {before + n for n in arguments for before in _BEFORE_ARGUMENTS} | {
+        n + after for n in arguments for after in _AFTER_ARGUMENTS
+    }
+    derived |= {before + n for n in others if n in op.settings for before in _BEFORE_SETTINGS}
+    yield "something that belongs to another argument or setting", derived
+    eager, apply = names_of_kind(kind_of(op))
+    # An argument is read under its public name in the forward, a collecting one under a name of the lane's, and
+    # under its own in backward.
+    if public_name(name) == name and not (op.variadic and name == op.args[-1]):
+        yield "a variable in the code that is generated for the op", eager
+    if name in op.args:
+        yield "a variable in the code that is generated for its backward", apply
+    if op.differentiable and name in save_plan(op).slots():
+        yield "an attribute of nodes, where it would be saved", dir(MultiNode) + dir(RuleNode)
+
+
+@functools.cache
+def names_of_kind(kind: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names in eager functions for ops of a kind, and in the functions of their nodes."""
+    for file in _EXAMPLES[kind].values():
+        importlib.import_module(f"ndgrad.ops.{file}")  # files of ops are read when something in them is used
+    found = [own_names(table[name]) for name in _EXAMPLES[kind]]
+    return frozenset().union(*(eager for eager, _ in found)), frozenset().union(*(apply for _, apply in found))
+
+
+def own_names(op: Op) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of the code generated for an op that do not come from its own."""
+    eager: list[Callable[..., Any]] = [op.eager, op.plain, op.unrecorded, make_eager(op, public=True)]
+    if kind_of(op) in ("one", "view"):
+        eager += [op.in_level, make_eager(op, operator=True)]
+    apply = []
+    if op.differentiable:
+        node = op.node_class
+        apply = [f for n in ("apply", "apply_one", "release") if (f := getattr(node, n, None)) is not None]
+    derived = {before + a for a in op.args for before in _BEFORE_ARGUMENTS} | {f"default_{s}" for s in op.settings}
+    outs = {f"out{i}" for i in range(op.outputs)} | {f"g{i}" for i in range(op.outputs)}
+    known = {*op.args, *map(public_name, op.args), *op.settings, *derived, *outs, op.name}
+    return _variables(eager) - known, _variables(apply) - known
+
+
+def _variables(functions: list[Callable[..., Any]]) -> frozenset[str]:
+    sources = [source for f in functions if (source := getattr(f, "__source__", None)) is not None]
+    scopes = [symtable(source, "<ndgrad generated>", "exec") for source in sources]
+    found: set[str] = set()
+    while scopes:
+        scope = scopes.pop()
+        found.update(scope.get_identifiers())
+        scopes += scope.get_children()
+    return frozenset(found)

@@ -1,0 +1,418 @@
+"""no_grad, enable_grad, set_grad_enabled, inference_mode: contexts and decorators, for each thread and
+each asyncio task by itself.
+
+As decorators they also serve generators, whose body runs in the mode while the caller's code between items does not,
+and coroutines, likewise between awaits.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Generator
+from typing import Any, Self, TypeVar, overload
+
+from ndgrad._src.core.modes import Block, Modes, Scope, modes, put, restore, scope, thread
+from ndgrad._src.core.versions import storage_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Mode(Block):
+    """A context manager that can be entered again and again (nested too) and used as a decorator."""
+
+    def fresh(self) -> Mode:
+        """Another of the same kind, for one call of a decorated function."""
+        return type(self)()
+
+    def clone(self) -> Mode:
+        """Another of the same kind, under torch's name.
+
+        >>> import ndgrad
+        >>> ndgrad.inference_mode(False).clone().mode
+        False
+        """
+        return self.fresh()
+
+    def __call__(self, function: F) -> F:
+        if inspect.isclass(function):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions: "
+                f"{type(self).__name__} makes of {function.__name__} a function that calls the constructor in the "
+                "mode. Decorate functions or methods, for this __init__.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        if inspect.isgeneratorfunction(function):
+            return self._decorate_generator(function)  # a decorator gives back what it was given
+        if inspect.iscoroutinefunction(function):
+            return self._decorate_coroutine(function)  # a decorator gives back what it was given
+
+        @functools.wraps(function)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            with self.fresh():
+                return function(*args, **kwargs)
+
+        return decorated  # type: ignore[return-value]  # a decorator gives back what it was given
+
+    def _decorate_generator(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            return (yield from self._drive(function(*args, **kwargs)))
+
+        return decorated
+
+    def _decorate_coroutine(self, function: Any) -> Any:
+        @functools.wraps(function)
+        async def decorated(*args: Any, **kwargs: Any) -> Any:
+            return await _Awaitable(self._drive(function(*args, **kwargs).__await__()))
+
+        return decorated
+
+    def _drive(self, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run a generator with the mode in force only while its own code runs."""
+        try:
+            with self.fresh():
+                item = next(inner) if not hasattr(inner, "send") else inner.send(None)
+            while True:
+                try:
+                    received = yield item
+                except GeneratorExit:
+                    with self.fresh():
+                        inner.close()
+                    raise
+                except BaseException as error:
+                    with self.fresh():
+                        item = inner.throw(error)
+                else:
+                    with self.fresh():
+                        item = inner.send(received)
+        except StopIteration as stop:
+            return stop.value
+
+
+class Switch(Mode):
+    """A mode that is set at once, and as a context until the block ends."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+        self.before = self.put(value)
+
+    def put(self, value: Any) -> Any:
+        """Set the mode, and say what it was."""
+        raise NotImplementedError
+
+    def fresh(self) -> Mode:
+        made = Block.__new__(type(self))
+        Switch.__init__(made, self.value)
+        return made
+
+    def __call__(self, function: F) -> F:
+        self.put(self.before)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        self.put(self.before)
+
+
+class _Awaitable:
+    def __init__(self, generator: Generator[Any, Any, Any]) -> None:
+        self.generator = generator
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self.generator
+
+
+def _record(modes: Modes, value: bool) -> None:
+    """Change the grad mode. In inference mode nothing is ever recorded: enable_grad() there shows in
+    is_grad_enabled() alone."""
+    if modes.inference:
+        modes.grad_asked = value
+    else:
+        modes.grad_enabled = value
+
+
+class _GradMode(Mode):
+    """no_grad and enable_grad, which also decorate without parentheses."""
+
+    value: bool
+
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # `@no_grad` gives back the function
+    def __new__(cls, function: Any = None) -> Any:
+        made = super().__new__(cls)
+        return made if function is None else made(function)
+
+    def inside(self, modes: Modes) -> Modes:
+        if modes.inference:
+            return super().inside(modes)
+        return modes if modes.grad_enabled is self.value else modes.flipped()
+
+    def change(self, modes: Modes) -> None:
+        _record(modes, self.value)
+
+
+class no_grad(_GradMode):
+    """A context, or decorator, in which nothing is recorded.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> with ndgrad.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    value = False
+
+
+class enable_grad(_GradMode):
+    """A context, or decorator, in which ops are recorded again inside no_grad.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> with ndgrad.no_grad(), ndgrad.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
+
+    value = True
+
+
+class ContextSwitch(Switch):
+    """A switch for one of the modes of a context."""
+
+    #: The scopes before the switch and after, until they are of no use.
+    _scopes: tuple[Scope, Scope] | None = None
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+
+    def read(self, modes: Modes) -> bool:
+        raise NotImplementedError
+
+    def assign(self, modes: Modes, value: bool) -> None:
+        raise NotImplementedError
+
+    def put(self, value: bool) -> bool:
+        before = scope()
+        made = before.modes.copy()
+        self.assign(made, value)
+        put(made)
+        self._scopes = before, scope()
+        return self.read(before.modes)
+
+    def _undone(self) -> bool:
+        """Put back the scope that was in force before the switch; False if others have changed modes since."""
+        scopes, self._scopes = self._scopes, None
+        if scopes is None or scope() is not scopes[1]:
+            return False
+        restore(scopes[0])
+        return True
+
+    def __call__(self, function: F) -> F:
+        if not self._undone():
+            self.put(self.before)
+        return Mode.__call__(self, function)
+
+    def change(self, modes: Modes) -> None:
+        self.assign(modes, self.value)
+
+    __enter__, __exit__ = Block.__enter__, Block.__exit__
+
+    def begin(self) -> None:
+        self._late = not self._undone()
+
+    def end(self) -> None:
+        if self._late:
+            self.put(self.before)
+            self._scopes = None
+
+
+class set_grad_enabled(ContextSwitch):
+    """Switch recording on or off, at once; as a context, until the block ends.
+
+    >>> import ndgrad
+    >>> with ndgrad.set_grad_enabled(False):
+    ...     ndgrad.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+
+    def assign(self, modes: Modes, value: bool) -> None:
+        _record(modes, value)
+
+    def read(self, modes: Modes) -> bool:
+        return _recorded_in(modes)
+
+
+class inference_mode(Mode):
+    """A context, or decorator, without recording and without version tracking; its tensors never take part in autograd.
+
+    >>> import ndgrad
+    >>> with ndgrad.inference_mode():
+    ...     y = ndgrad.ones(2) * 2
+    >>> y.is_inference()
+    True
+    """
+
+    mode: bool
+
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # `@inference_mode` gives back the function
+    def __new__(cls, mode: Any = True) -> Any:
+        made = super().__new__(cls)
+        made.mode = mode if isinstance(mode, bool) else True
+        return made if isinstance(mode, bool) else made(mode)
+
+    def fresh(self) -> Mode:
+        return inference_mode(self.mode)
+
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.inference = self.mode
+        modes.grad_enabled = modes.grad_asked = modes.forward_grad_enabled = not self.mode
+
+
+def _recorded_in(modes: Modes) -> bool:
+    return modes.grad_asked if modes.inference else modes.grad_enabled
+
+
+def is_grad_enabled() -> bool:
+    """Whether this context records (outside inference mode).
+
+    >>> import ndgrad
+    >>> ndgrad.is_grad_enabled()
+    True
+    """
+    return _recorded_in(modes())
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this context is one of `inference_mode`.
+
+    >>> import ndgrad
+    >>> ndgrad.is_inference_mode_enabled()
+    False
+    """
+    return thread.inference
+
+
+class FieldSwitch(ContextSwitch):
+    """A switch for a field of the modes, which the eager path need not know of."""
+
+    attribute: str
+
+    def assign(self, modes: Modes, value: bool) -> None:
+        setattr(modes, self.attribute, value)
+
+    def read(self, modes: Modes) -> bool:
+        found: bool = getattr(modes, self.attribute)
+        return found
+
+
+class set_multithreading_enabled(FieldSwitch):
+    """Allow backward to use several threads, or not, at once; as a context, until the block ends.
+
+    A pass runs its nodes, hooks and callbacks on the thread that called it whatever the setting: see docs/engine.md for
+    the measurements behind that. The setting is there for code that asks.
+
+    >>> import ndgrad
+    >>> with ndgrad.autograd.set_multithreading_enabled(False):
+    ...     ndgrad.autograd.is_multithreading_enabled()
+    False
+    """
+
+    attribute = "multithreading"
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` has set; True unless it was called.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.is_multithreading_enabled()
+    True
+    """
+    return thread.multithreading
+
+
+# ----- switches for those who know why --------------------------------------------------------------------------------
+
+
+class _force_original_view_tracking(FieldSwitch):
+    """Whether the history of a view of something overwritten is always found by replaying its views. Here it always is;
+    torch's switch is there for code that sets it."""
+
+    attribute = "view_replay"
+
+
+def is_view_replay_enabled() -> bool:
+    """What torch's switch of view tracking is set to.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.is_view_replay_enabled()
+    False
+    """
+    return thread.view_replay
+
+
+class enforce_grad_layout_policy(FieldSwitch):
+    """Whether a gradient is copied to lie in memory as its leaf does; without, it becomes `.grad` as backward made it.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(3, 2).t().requires_grad_()
+    >>> with ndgrad.autograd.enforce_grad_layout_policy(False):
+    ...     (x * ndgrad.ones(2, 3)).sum().backward()
+    >>> x.grad.stride()
+    (3, 1)
+    """
+
+    attribute = "enforce_grad_layout"
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__(enable)
+
+
+class _unsafe_preserve_version_counter(Mode):
+    """A block in which writes to a tensor (or to several) are hidden: afterwards its version is what it was.
+
+    What was saved before the block is then taken to be what lies there now. For memory that is moved away and put back.
+    """
+
+    def __init__(self, tensors: Any) -> None:
+        super().__init__()
+        self.tensors = tuple(tensors) if isinstance(tensors, (tuple, list)) else (tensors,)
+
+    def fresh(self) -> Mode:
+        return _unsafe_preserve_version_counter(self.tensors)
+
+    def __enter__(self) -> None:
+        self._stack.append([(storage, storage.version) for storage in map(storage_of, self.tensors)])
+
+    def __exit__(self, *exc: object) -> None:
+        for storage, version in self._stack.pop():
+            version.next = version.undo = None
+            storage.version = version
+            storage.cursor = None
+
+
+def _enter_inference_mode(mode: bool) -> inference_mode:
+    """Enter inference mode without a block; hand the result to `_exit_inference_mode`."""
+    entered: inference_mode = inference_mode(mode)
+    entered.__enter__()
+    return entered
+
+
+def _exit_inference_mode(mode: inference_mode) -> None:
+    mode.__exit__(None, None, None)

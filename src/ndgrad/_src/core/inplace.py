@@ -1,0 +1,394 @@
+"""In-place writes: the checks, the write itself, and the history afterwards.
+
+Every op's trailing-underscore form comes through `write`: check, compute, and then (and only then) change memory, the
+version, and the history. So a write that fails leaves the tensor as it was.
+
+While a transform is open, an in-place op runs out of place, through every level, and only the copying of the result
+into the target happens in place, level by level (see ndgrad._src.interpreters.transform_writes).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.arrays.library import library_of, on_second_library
+from ndgrad._src.arrays.precision import INEXACT, fits, result_dtype
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.hooks import move_retained
+from ndgrad._src.core.stored_tensors import KeptMeta
+from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.modes import modes, process, restore, scope, thread
+from ndgrad._src.core.op_errors import after_failure
+from ndgrad._src.core.batched_parts import is_picked
+from ndgrad._src.core.record import node_of, own_edge, save_output, together
+from ndgrad._src.core.save_plan import save_plan
+from ndgrad._src.core.saved import with_history
+from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
+from ndgrad._src.core.subclass import has_dispatch, note_wrappers
+from ndgrad._src.core.variable import ESCAPED, Variable, edge, np_dtype, requires_grad, wrap
+from ndgrad._src.core.versions import InferenceStorage, is_inference, kept_storage, storage_of
+from ndgrad._src.core.view import DEFAULT, rebase, write_error
+from ndgrad._src.ops.fill import assign, copy
+
+
+def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part: bool = False) -> None:
+    """Raise, with the reason, if `t` may not be written in place now."""
+    state = modes()
+    if is_inference(t) and not state.inference:
+        raise RuntimeError(
+            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version "
+            "is not tracked, so a saved value could change unseen. Write a clone() of it. [nd-inference]"
+        )
+    meta = t._meta
+    if meta is None or not state.grad_enabled:
+        return
+    info = meta.view
+    if info is not None and info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
+        raise write_error(t, info.creation)
+    if meta.requires_grad and t._node is None:
+        raise RuntimeError(
+            f"{op_name}: a {'view of a ' if part else ''}leaf Variable that requires grad is being used in an "
+            f"in-place operation (shape {tuple(t.shape)}): its gradient would belong to neither the old nor the new "
+            "value. Do the write under no_grad(), or on a clone(). [nd-leaf-write]"
+        )
+    if (meta if info is None else info.base._meta).__class__ is KeptMeta and (
+        value_requires_grad or t._node is not None
+    ):
+        raise RuntimeError(
+            f"{op_name}: a view of shape {tuple(t.shape)} that was read from a graph is being used in an in-place "
+            "operation. Nobody has held the view itself since it was saved, so its base would not learn of the write. "
+            "Write a clone() of it, or keep the view. [nd-view-write]"
+        )
+    if info is not None:
+        base_meta = info.base._meta
+        if base_meta is not None and base_meta.requires_grad and info.base._node is None:
+            raise RuntimeError(
+                f"{op_name}: a view of a leaf Variable that requires grad is being used in an in-place operation "
+                f"(shape {tuple(t.shape)}). Do the write under no_grad(), or on a view of a clone(). [nd-leaf-write]"
+            )
+        if t._node is not None and edge(info.base) is None and not info.is_stale(t):
+            raise RuntimeError(
+                f"{op_name}: a view of shape {tuple(t.shape)} of a tensor that has left the graph since (detach_()) "
+                "is being used in an in-place operation: what it does not overwrite would lose its history. "
+                "Write a clone() of the view, or take the view again. [nd-view-write]"
+            )
+        if value_requires_grad:
+            info.check_geometry(t)
+
+
+#: The part of a tensor that a view op names: the op and its settings.
+Part = tuple[Any, dict[str, Any]]
+
+
+def write(
+    op: Any,
+    target: Any,
+    args: tuple[Any, ...],
+    settings: dict[str, Any],
+    watched: bool = False,
+    part: Part | None = None,
+) -> Any:
+    """`target` becomes op(target, *args), in place, and is returned. With `part`, that part of it does, by the op
+    `copy`: the view is not made where nobody would see it."""
+    if settings:
+        settings = with_numbers(op, settings)
+    if (
+        part is not None
+        and (process.busy or process.dispatching or target.__class__ not in FACES)
+        and _others_see(target, args)
+    ):
+        view, named = part
+        target, part = view(target, **named), None
+    if not process.busy:
+        return (
+            write_level(op, target, args, settings, 0, True)
+            if part is None
+            else _write_part(target, part, args[0], True)
+        )
+    state = modes()
+    if state.only_no_grad() and part is None:
+        return write_level(op, target, args, settings, 0, False)
+    if thread.watchers and not watched:
+        from ndgrad._src.foundations.registry import (
+            watched_write,
+        )  # by ndgrad._src.engine.call_watchers, to which watchers are added
+
+        return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True, part))
+    if state.captures is not None:
+        args = state.captures.see_write(target, args)
+    if process.open or state.levels or is_picked(target):
+        from ndgrad._src.interpreters.transform_writes import write_in_transforms  # which is made of the writes here
+
+        return write_in_transforms(op, target, args, settings)
+    if part is not None:
+        return _write_part(target, part, args[0], state.grad_enabled)
+    return write_level(op, target, args, settings, 0, state.grad_enabled)
+
+
+def _others_see(target: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a transform, an observer or a class with a dispatch of its own deals with a write
+    of `args` to a tensor."""
+    anybody = process.open or thread.levels or thread.observers or target.__class__ not in FACES
+    return bool(anybody) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
+
+
+def write_level(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool
+) -> Any:
+    """The write on a tensor whose payload is an array; `recording`, in the graph of `level`."""
+    if not on_second_library:
+        args = together(op, (target, *args))[1:]
+    name = op.name + "_"
+    has_graph = target._node is not None or target._meta is not None
+    others = []
+    for a in args:
+        if a.__class__ in FACES or isinstance(a, Variable):
+            others.append(a._array)
+            has_graph = has_graph or a._node is not None or a._meta is not None
+        else:
+            others.append(a)
+    edges = _edges(op, target, args, level) if has_graph and recording and op.differentiable else None
+    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
+        check_writable(target, name, edges is not None)
+    if edges is not None and target._storage.__class__ is Lent:
+        refuse_loss_in_lent(op.name, target, args)
+    storage = target._storage or storage_of(target)
+    array = target._array
+    check_memory(name, array)
+    # Inputs are saved before the write: one that shares the target's memory must be seen to be overwritten by it.
+    node = None if edges is None else inplace_node(op, target, args, settings, edges, level)
+    if process.dispatching or (process.busy and thread.observers):
+        _observed(op, target, args, settings, node, functools.partial(perform, op, array, others, settings, storage))
+    else:
+        perform(op, array, others, settings, storage)
+        storage.bump(name)
+        if node is not None:
+            if node.plan.outs:
+                save_outputs(node, target)
+            set_history(target, node)
+    if process.busy and thread.debug:
+        from ndgrad._src.foundations.registry import note_write  # by ndgrad._src.debug, where the mode is switched on
+
+        note_write(name, target, args, node is not None, op.kind == "overwrite")
+    return target
+
+
+def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
+    """The gradient edges of the differentiable arguments of a write; None if there is nothing to record."""
+    if np_dtype(target).kind not in INEXACT:  # of a tensor, too, that has outlived its transform
+        return None
+    edges = tuple([own_edge(args[i - 1] if i else target, level) for i in op.differentiable_positions(len(args) + 1)])
+    return edges if edges.count(None) < len(edges) else None
+
+
+def _observed(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]
+) -> None:
+    """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is
+    recorded all the same."""
+    from ndgrad._src.foundations.registry import (
+        observed_write,
+    )  # by ndgrad._src.core.op_observers, to which observers are added
+
+    storage = storage_of(target)
+    before = None if is_inference(target) else storage.version
+    done = False
+
+    def run() -> None:
+        nonlocal done
+        perform()
+        done = True
+
+    try:
+        observed_write(op, target, args, settings, run)
+        done = True
+    finally:
+        if done:
+            # else a dispatch mode has counted the write, which it made through the op
+            if before is None or storage.version is before:
+                storage.bump(op.name + "_")
+            if node is not None:
+                save_outputs(node, target)
+                set_history(target, node)
+                info = None if target._meta is None else target._meta.view
+                note_wrappers((target if info is None else info.base)._node, (target, *args))
+
+
+def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
+    """A part of `target` becomes `value`: what `write_level` would do with the view, which need not be made for it."""
+    if not on_second_library:
+        _, value = together(copy, (target, value))
+    e_value = own_edge(value, 0) if recording else None
+    recorded = recording and (e_value is not None or requires_grad(target)) and np_dtype(target).kind in INEXACT
+    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
+        check_writable(target, "copy_", recorded, part=True)
+    if recorded and target._storage.__class__ is Lent:
+        refuse_loss_in_lent("copy", target, (value,))
+    storage = target._storage or storage_of(target)
+    array = target._array
+    check_memory("copy_", array)
+    (view, named), library = part, np if array.__class__ is np.ndarray else library_of(array)
+    found = view.forward_for(library)(array, **named)
+    # all of it: no part to speak of
+    if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
+        return write_level(copy, target, (value,), {}, 0, recording)
+    storage.before_write(found)
+    assign(library, found, value._array)
+    storage.bump("copy_")
+    if recorded:
+        info = None if target._meta is None else target._meta.view
+        base, path = (target, None) if info is None else (info.base, info.path)
+        base_edge = edge(base)
+        node = node_of(copy, {}, {}, (base_edge, e_value), found, 0)
+        if thread.remembers:
+            from ndgrad._src.foundations.registry import remember_call  # by ndgrad._src.debug, where the mode is switched on
+
+            remember_call(node)
+        rebase(base, (path, view, named, 0), node, base_edge)
+        if info is not None:
+            info.version = None
+    if process.busy and thread.debug:
+        from ndgrad._src.foundations.registry import note_write  # by ndgrad._src.debug, where the mode is switched on
+
+        note_write("copy_", target, (value,), recorded, whole=False)
+    return target
+
+
+def check_memory(name: str, array: Any) -> None:
+    if array.__class__ is np.ndarray and array.flags.carray:  # the commonest case: dense, and may be written
+        return
+    try:
+        flags = array.flags
+    except AttributeError:
+        raise RuntimeError(ESCAPED) from None
+    if not getattr(flags, "writeable", True):  # CuPy's arrays always are
+        raise RuntimeError(
+            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a "
+            "conjugate (conj(), mH), which is a copy here and a view in torch, or the values of a sparse tensor with a "
+            "history. clone() it first, and write the clone. [nd-shared-memory]"
+        )
+    if (
+        0 in array.strides
+        and array.size > 1
+        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    ):
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor "
+            f"refers to a single memory location (shape {tuple(array.shape)}, made by expand). "
+            "clone() the tensor before performing the operation. [nd-shared-memory]"
+        )
+
+
+def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any], storage: Any) -> None:
+    """Write op(array, *others) into `array`; raises before anything is changed if the result does not fit."""
+    library = np if array.__class__ is np.ndarray else library_of(array)
+    if op.write_kernel is not None and (library is np or not getattr(array, "is_meta", False)):
+        storage.before_write(array)
+        op.write_kernel(library, array, *others, **settings)
+        return
+    try:
+        # integers go the other way: their quotient or root is none, which only the result shows
+        if library is np and not settings and array.ndim and array.dtype.kind in INEXACT:
+            ufunc = op.ufunc
+            if ufunc is not None and _fit_as_they_are(array, others):
+                storage.before_write(array)
+                ufunc(array, *others, out=array)
+                return
+        result = op.forward_for(library)(array, *others, **settings)
+    except (MemoryError, NotImplementedError, TypeError, ValueError) as error:
+        result = after_failure(op, (array, *others), settings, error)
+    check_fits(op.name, array, result)
+    storage.before_write(array)
+    array[...] = result
+
+
+def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:
+    """Whether a ufunc of these has the shape and dtype of `array`."""
+    dtype, shape = array.dtype, array.shape
+    for o in others:
+        kind = o.__class__
+        if kind is float or kind is int:
+            continue
+        if kind is not np.ndarray or (o.dtype is not dtype and result_dtype(o, array) != dtype):
+            return False
+        if o.shape != shape and np.broadcast_shapes(o.shape, shape) != shape:
+            return False
+    return True
+
+
+def check_fits(name: str, array: Any, result: Any) -> None:
+    """Whether `result` can be written into `array`."""
+    have, want = tuple(result.shape), tuple(array.shape)
+    if have != want and not (
+        len(have) <= len(want) and all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))
+    ):
+        raise RuntimeError(
+            f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. "
+            f"Use {name}(), which makes a new tensor. [nd-write-fit]"
+        )
+    if not fits(result.dtype, array.dtype):
+        raise RuntimeError(
+            f"{name}_: result type {result.dtype} can't be cast to the desired output type {array.dtype}. "
+            f"Use {name}(), which makes a new tensor, or convert the tensor with .to() first. [nd-write-fit]"
+        )
+
+
+def _old_value(target: Any, self_edge: Any) -> Any:
+    """The value before the write, as a tensor with the history it had."""
+    if has_dispatch(target.__class__):
+        outside = scope()
+        try:
+            restore(outside.recording(False))
+            return with_history(target.clone(), self_edge)
+        finally:
+            restore(outside)
+            del outside
+    return with_history(wrap(target.face, target._array.copy()), self_edge)
+
+
+def inplace_node(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int
+) -> Any:
+    """The node of a write that is about to happen, with its inputs saved."""
+    by_name = {}
+    if (plan := save_plan(op)).keeps_inputs:
+        by_name, own = op.bind((target, *args)), op.args[0]
+        if own in plan.needed(edges)[0]:
+            by_name[own] = _old_value(target, own_edge(target, level))
+    node = node_of(op, by_name, settings, edges, target._array, level)
+    if thread.remembers:
+        from ndgrad._src.foundations.registry import remember_call  # by ndgrad._src.debug, where the mode is switched on
+
+        remember_call(node)
+    return node
+
+
+def save_outputs(node: Any, target: Any) -> None:
+    """After the write, the rules that name the output get the target itself."""
+    for name in node.plan.needed(node.next)[1]:
+        if target.keeps_saved:
+            kept_storage(target)
+        save_output(node, name, target)
+
+
+def set_history(target: Any, node: Any) -> None:
+    """After a write that `node` describes: the new history of the target, and of its base if it is a view."""
+    meta = target._meta
+    info = None if meta is None else meta.view
+    if info is None:
+        if meta is not None and meta.retains_grad and target._node is not None:
+            move_retained(target, target._node, node)
+        target._node = node
+        if meta is not None:
+            meta.output_nr = 0
+        return
+    rebase(info.base, info.path, node, edge(info.base))
+    info.version = None  # the view's own history is replayed from the base when next asked for
+
+
+register(write=write)

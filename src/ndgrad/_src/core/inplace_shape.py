@@ -1,0 +1,71 @@
+"""In-place changes of a tensor's own shape: transpose_, squeeze_ and their kin.
+
+No value changes: the tensor becomes what the view op would have returned, and keeps its identity. A view stays a view
+of the same base, one step longer. A base stays a base; views that were taken of it before know it in its old shape.
+Their own history is right until the memory is written; then they can no longer replay their path from the base, and
+say so (`ViewInfo.refresh`).
+
+Graphs in which a leaf had its old shape end at another accumulator, whose gradients go the same way as the values
+did (`in_present_shape`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.core.inplace import check_writable
+from ndgrad._src.core.modes import restore, scope
+from ndgrad._src.core.variable import meta_of
+from ndgrad._src.core.versions import is_inference, storage_of
+
+_classes: dict[tuple[type[Any], str], type[Any]] = {}
+
+
+def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> Any:
+    """`t` becomes op(t), a view of itself, and is returned; its node bears torch's name for the in-place form."""
+    check_writable(t, op.name + "_")
+    leaf = t._node is None and t._meta is not None and t._meta.requires_grad
+    if leaf and t._meta.level:
+        raise RuntimeError(
+            f"{op.name}_: an argument of a function transform (shape {tuple(t.shape)}) would change its shape "
+            f"in place, and its gradient with it. Use the out-of-place form, {op.name}(), or change a clone(). "
+            "[nd-write-fit]"
+        )
+    outside = scope()
+    try:
+        # also under no_grad: no value changes, so a history that exists must go on
+        restore(outside.recording(not leaf))
+        became = op(t, **settings)
+    finally:
+        restore(outside)
+        del outside
+    storage = storage_of(t)
+    written = 0 if is_inference(t) else storage.version.values
+    storage.bump(op.name + "_")
+    if not is_inference(t):  # whose memory has no versions
+        storage.version.values = written
+    meta = meta_of(t)
+    t._array = became._array
+    if not leaf and became._node is not None:
+        became._node.__class__ = _renamed(type(became._node), node_name)
+        t._node = became._node
+        meta.output_nr = 0
+    if became._meta is not None:
+        meta.tangents = became._meta.tangents
+    info = meta.view
+    if info is None:
+        meta.geometry += 1
+    else:
+        info.path = (info.path, op, settings, 0)
+        info.version = storage.version.number
+    if leaf:
+        meta.reshapes = (*meta.reshapes, (meta.accumulator, op, settings))
+    meta.accumulator = None  # one made before expects a gradient of the old shape
+    return t
+
+
+def _renamed(cls: type[Any], name: str) -> type[Any]:
+    found = _classes.get((cls, name))
+    if found is None:
+        found = _classes[cls, name] = type(name, (cls,), {"__slots__": (), "__module__": cls.__module__})
+    return found

@@ -1,0 +1,88 @@
+"""The order of a tensor's dimensions in memory, and how to give a gradient the same.
+
+A path of views may hold a reshape, which is a view or a copy as the strides allow. Replayed on a gradient, it has to be
+a view where it was one of the tensor, or what is written through it is lost. It is, if the gradient is dense and its
+dimensions lie in memory in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.core.variable import innermost_array
+from ndgrad._src.ops.cast import clone_ordered
+from ndgrad._src.ops.vocabulary import tensor_ops
+
+#: Dimensions from the slowest to the fastest, None for C order.
+Order = tuple[int, ...] | None
+
+
+def _own_strides(t: Any) -> tuple[int, ...]:
+    """The strides of a tensor's own dimensions; those of vmap stand in front of them."""
+    array, ndim = innermost_array(t), len(t.shape)
+    return tuple(array.strides[array.ndim - ndim :])
+
+
+def order_of(t: Any) -> Order:
+    """The order of a tensor's own dimensions."""
+    if innermost_array(t).flags.c_contiguous:
+        return None
+    ndim = len(t.shape)
+    if ndim < 2:
+        return None
+    strides = _own_strides(t)
+    order = tuple(sorted(range(ndim), key=lambda d: -abs(strides[d])))
+    return None if order == tuple(range(ndim)) else order
+
+
+def in_order(np: Any, array: Any, order: Order) -> Any:
+    """`array` itself if it is dense in that order, else a copy that is."""
+    if order is None:
+        return np.ascontiguousarray(array) if array.ndim else np.asarray(array)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return np.ascontiguousarray(array.transpose(order)).transpose(back)
+
+
+def is_in_order(t: Any, order: Order) -> bool:
+    """Whether a tensor is dense in that order already."""
+    array = innermost_array(t)
+    if order is not None:
+        lead = array.ndim - len(t.shape)
+        array = array.transpose((*range(lead), *(lead + d for d in order)))
+    return bool(array.flags.c_contiguous)
+
+
+def copy_in_order(t: Any, order: Order) -> Any:
+    """A recorded copy of a tensor that is dense in that order."""
+    return clone_ordered(t, order=tuple(range(len(t.shape))) if order is None else order)
+
+
+def in_layout_of(primal: Any, tangent: Any) -> Any:
+    """The tangent with the primal's shape and order of dimensions in memory, so that views of one
+    are views of the other."""
+    if tangent is None:
+        return None
+    a, b = primal._array, tangent._array
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:  # the commonest
+        if not a.ndim or a.strides == b.strides or (a.flags.c_contiguous and b.flags.c_contiguous):
+            return tangent
+        if a.itemsize == b.itemsize and all(
+            s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True) if n > 1
+        ):
+            return tangent
+        return copy_in_order(tangent, order_of(primal))
+    shape = tuple(primal.shape)
+    if not shape:
+        return tangent
+    if tuple(tangent.shape) != shape:
+        tangent = tensor_ops.expand(tangent, shape=shape)
+    order = order_of(primal)
+    repeats = any(s == 0 and n > 1 for n, s in zip(shape, _own_strides(tangent), strict=True))
+    return copy_in_order(tangent, order) if repeats or order_of(tangent) != order else tangent
+
+
+def is_view_of(t: Any, source: Any) -> bool:
+    """Whether a tensor is known to share the memory of another one."""
+    return t is source or (t._storage is not None and t._storage is source._storage)

@@ -1,0 +1,119 @@
+"""The rules of elementwise ops on large arrays, each as one native kernel.
+
+A rule is written once, in operators and in the vocabulary of the table. On raw arrays each of its steps is a pass over
+memory; run once on symbols (ndgrad._src.arrays.formulas) it is a formula, of which a kernel is made that takes one pass in
+all. What a rule does with arrays is the same either way, up to the last digits of functions. Rules that look at values,
+arguments that broadcast, other dtypes and small arrays go to the rule as it stands. On a device any size is worth a
+kernel (ndgrad._src.arrays.device_kernels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays import device_kernels, library, native_kernels
+from ndgrad._src.arrays.formulas import Formula, Signature, Words
+
+#: How many formulas of one rule are kept, of different settings and numbers; writing one down anew takes 20 us.
+_MOST = 64
+
+
+def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """A rule for large arrays. `names` are those of its parameters; `t` is the gradient."""
+    at, words = names.index("t"), names.index("ops") if "ops" in names else -1
+    known: dict[tuple[Any, ...], tuple[Signature, list[float]] | None] = {}
+
+    def run(*values: Any) -> Any:
+        g = values[at]
+        kernels = native_kernels.kernels() if g.__class__ is np.ndarray and native_kernels.has_kernels(g.dtype) else None
+        if kernels is None:
+            return rule(*values)
+        operands: list[Any] = []
+        key: list[Any] = []
+        for place, value in enumerate(values):
+            if place == words:
+                continue
+            if isinstance(value, (np.ndarray, np.generic)):
+                value = _operand(value, g)
+                if value is None:
+                    return rule(*values)
+                operands.append(value)
+                key.append(_ARRAY)
+            else:
+                key.append(value)
+        try:
+            found = known[tuple(key)]
+        except KeyError:
+            if len(known) >= _MOST:
+                known.clear()
+            found = known[tuple(key)] = _formula(rule, values, words)
+        except TypeError:  # a setting that has no hash
+            return rule(*values)
+        out = None if found is None else kernels.formula(*found, g.shape, operands)
+        return rule(*values) if out is None else out
+
+    return run
+
+
+def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """A rule for arrays on a device; it gives None where there is no kernel for it."""
+    words = names.index("ops") if "ops" in names else -1
+    known: dict[tuple[Any, ...], tuple[Callable[..., Any], list[float]] | None] = {}
+    own, ndarray = device_kernels.kernels(), library.device_library.ndarray
+
+    def written(values: tuple[Any, ...]) -> tuple[Callable[..., Any], list[float]] | None:
+        found = _formula(rule, values, words, ndarray)
+        run = None if found is None else own.planned(found[0])
+        return None if found is None or run is None else (run, found[1])
+
+    def run(*values: Any) -> Any:
+        if own is None:
+            return None
+        key = tuple([_ARRAY if value.__class__ is ndarray else value for value in values])
+        try:
+            found = known[key]
+        except KeyError:
+            if len(known) >= _MOST:
+                known.clear()
+            found = known[key] = written(values)
+        except TypeError:  # a setting that has no hash
+            return None
+        if found is None:
+            return None
+        return found[0](*[value for value in values if value.__class__ is ndarray], *found[1])
+
+    return run
+
+
+_ARRAY = object()
+
+
+def _operand(x: Any, like: Any) -> Any:
+    """An operand of a kernel: an array like the gradient, or one number; None for what kernels do not take."""
+    if x.dtype != like.dtype:
+        return None
+    if x.shape == like.shape and x.__class__ is np.ndarray:
+        if native_kernels.is_dense(x):
+            return x
+        if any(x.strides):
+            return np.array(x, order="C")
+        x = x[(0,) * x.ndim]  # one number for all, as the gradient of a sum is
+    return np.asarray(x) if x.size == 1 and x.ndim <= like.ndim else None
+
+
+def _formula(
+    rule: Callable[..., Any], values: tuple[Any, ...], words: int, arrays: Any = (np.ndarray, np.generic)
+) -> tuple[Signature, list[float]] | None:
+    """A rule written down, with the numbers that stand among its arguments; None if it is no formula."""
+    formula = Formula()
+    given = [
+        Words(formula) if place == words else formula.input() if isinstance(value, arrays) else value
+        for place, value in enumerate(values)
+    ]
+    try:
+        return formula.signature([rule(*given)]), formula.numbers
+    except Exception:  # whatever a rule does that symbols cannot: on arrays it will be right, or say what is wrong
+        return None

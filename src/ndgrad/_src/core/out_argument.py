@@ -1,0 +1,61 @@
+"""torch's `out=`: a result that is written into a tensor which the caller gives, as bare values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.dispatch import dispatch
+from ndgrad._src.core.modes import restore, scope
+from ndgrad._src.core.detach_checks import TANGENT, first_at_stake, stake_of
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.core.versions import is_inference, storage_of
+from ndgrad._src.ops.fill import copy
+
+
+def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+    """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
+    refuse_out(op.name, args, out)
+    return copy_into(op.name, out, dispatch(op, args, settings))
+
+
+def refuse_out(name: str, *arguments: Any) -> None:
+    """Raise if an argument of a call with torch's `out=`, which writes bare values, has more than values."""
+    t = first_at_stake(*arguments)
+    if t is None:
+        return
+    kind, what = RuntimeError, f"{name}(): functions with out=... arguments don't support automatic differentiation"
+    if (lost := stake_of(t)) == TANGENT:
+        kind = NotImplementedError
+        what = f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+    raise kind(
+        f"{what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. Call it without out=, or on a detached "
+        "tensor. [nd-out]"
+    )
+
+
+def copy_into(name: str, out: Any, result: Any) -> Any:
+    """Put a result where `out=` says."""
+    if not isinstance(out, Variable):
+        raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}. [nd-out]")
+    have, want = np_dtype(result), np_dtype(out)
+    if not np.can_cast(have, want, "same_kind"):
+        raise RuntimeError(
+            f"{name}(): result type {have} can't be cast to the desired output type {want} of out=. "
+            "Give an out= of a dtype that holds the result. [nd-out]"
+        )
+    if tuple(out.shape) != tuple(result.shape):
+        out._array = library_of(out._array).empty(tuple(result.shape), want)
+    outside = scope()
+    try:
+        restore(outside.recording(False))
+        registry.write(copy, out, (result,), {})
+    finally:
+        restore(outside)
+        del outside
+    if not is_inference(out):
+        storage_of(out).version.writer = f"{name}(out=)"
+    return out

@@ -1,0 +1,107 @@
+"""Gradients of parts: what a read or a write of a part costs in backward.
+
+Note [Gradients of parts]
+The gradient of `x[i]` with respect to `x` is zero but for one part. Made in full, it would cost as much as `x` is
+large, and a loop over a buffer of n elements would cost n^2. So a node that `reads` a part adds its gradient in place
+to that part of the gradient that the producer of `x` has already received, if the engine owns that (see the engine's
+Note [Owned gradients]). Only the first read of an array makes zeros, which the engine then owns. On the way, whole
+views (`x.reshape(...)[i]`, `x.T[i]`) are passed through: the part is looked up in the gradient by the same steps, and
+the views' own nodes get nothing.
+
+A node that writes a part (`consumes`: CopySlices, index_put) changes just that part of the gradient
+it owns, and hands it on.
+
+The same holds on tensors (create_graph, transforms), where adding in place is a recorded write, itself part of the
+graph of the next order. There a small gradient is added out of place, which is quicker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays.device_kernels import add_into
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.node import Edge
+from ndgrad._src.ops.arithmetic import add
+
+#: Below this many elements adding in place is slower than making a new array.
+SMALL = 4096
+
+
+def add_to_part(task: Any, node: Any, g: Any) -> bool:
+    """Add the gradient of a read to its part of the gradient that the producer has received; False if the
+    engine owns none there."""
+    views: list[Any] = []
+    e = node.next[0]
+    while e not in task.owned:
+        if (
+            e.__class__ is Edge
+            or not e.passes_parts
+            or e.extra is not None
+            or (task.wanted is not None and e in task.wanted)
+        ):
+            return False
+        views.append(e)
+        e = e.next[0]
+    whole = task.received(e)
+    if whole is None or not whole.ndim:  # a 0-d gradient may be one of NumPy's scalars, whose parts are copies
+        return False
+    if task.lane == "arrays":
+        return _add_arrays(whole, views, node, g, task.ops)
+    return may_write(whole, g) and _add_tensors(whole, views, node, g, task.lane == "payloads")
+
+
+def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bool:
+    part = whole
+    for view in reversed(views):
+        part = view.op.forward_for(ops.np)(part, **view.settings())
+    # a reshape of a gradient that lies in memory otherwise than the tensor
+    if views and not np.may_share_memory(part, whole):
+        return False
+    view_op = node.op.copies_part or (node.op if node.op.partial_view else None)
+    if view_op is not None:
+        part = view_op.forward_for(ops.np)(part, **node.settings())
+        if part.__class__ is np.ndarray:
+            part += g
+        else:
+            add_into(part, g)
+        return True
+    write, others, settings = node.adjoint_write(g, ops)
+    write.write_kernel(ops.np, part, *others, **settings)
+    return True
+
+
+def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool) -> bool:
+    part = whole
+    for view in reversed(views):
+        part = view.op.eager(part, **view.settings())
+    if part is not whole and part._storage is not whole._storage:
+        return False
+    view_op = node.op.copies_part or (node.op if node.op.partial_view else None)
+    if view_op is not None:
+        write(add, view_op.eager(part, **node.settings()), (g,), {})
+        return True
+    op, others, settings = node.adjoint_write(g, None, payloads)
+    write(op, part, others, settings)
+    return True
+
+
+def sum_of(a: Any, b: Any) -> Any:
+    """a + b of arrays on a device."""
+    return add.forward_for(library_of(a))(a, b)
+
+
+def may_write(whole: Any, g: Any) -> bool:
+    """Whether a gradient that is a tensor, and owned, is better changed in place by `g`: large, plain,
+    and of the same level."""
+    if whole.numel() < SMALL or process.dispatching or thread.observers or registry.interpreters:
+        return False
+    if whole.__class__ not in FACES or g.__class__ not in FACES:
+        return False
+    return not thread.levels or registry.level_number(whole) == registry.level_number(g)

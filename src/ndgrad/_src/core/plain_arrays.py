@@ -1,0 +1,61 @@
+"""NumPy arrays beside tensors: which may stand in an expression as they are, and which would lose something there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgrad._src.arrays.precision import is_number
+from ndgrad._src.core.variable import Variable
+
+
+class NotNumbers(TypeError):
+    """Data that no derivative can belong to. ndgrad.numpy's functions hand such calls to NumPy itself."""
+
+
+def checked(array: Any) -> NDArray[Any]:
+    """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
+    dtype = array.dtype
+    if not is_number(dtype):
+        raise _not_numbers(array)
+    if array.__class__ is not np.ndarray:
+        array = _plain(array)
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def _not_numbers(array: NDArray[Any]) -> TypeError:
+    if array.dtype.kind == "O" and any(isinstance(item, Variable) for item in array.flat):
+        return TypeError(
+            f"an object array of shape {array.shape} holds tensors, and NumPy would treat each as a Python object. "
+            "Make one differentiable array of them: ndgrad.numpy.array([...]) or ndgrad.numpy.stack([...]). "
+            "[nd-foreign-array]"
+        )
+    return NotNumbers(
+        f"an array of dtype {array.dtype} and shape {array.shape} cannot take part in a differentiable computation. "
+        "Convert it to numbers first (.astype(float), or a field of a structured array). [nd-foreign-array]"
+    )
+
+
+def _plain(array: Any) -> NDArray[Any]:
+    """The ndarray under a subclass, where that loses nothing."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"a masked array of shape {array.shape} met a tensor, and its mask would be lost. "
+            "Say what the masked places are: m.filled(0.0), or ndgrad.numpy.where(m.mask, other, m.data). "
+            "[nd-foreign-array]"
+        )
+    if isinstance(array, np.matrix):
+        raise TypeError(
+            f"a numpy.matrix of shape {array.shape} met a tensor, and its * is a matrix product while ours "
+            "is elementwise. Convert it with numpy.asarray(m), and write @ for the product. [nd-foreign-array]"
+        )
+    if isinstance(array, np.generic):
+        return np.asarray(array)
+    if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__ or not isinstance(array, (np.memmap, np.recarray)):
+        raise TypeError(
+            f"a {type(array).__module__}.{type(array).__qualname__} met a tensor, and what it adds to ndarray would be "
+            "lost. Convert it with numpy.asarray(x) if its plain values are meant. [nd-foreign-array]"
+        )
+    return array.view(np.ndarray)

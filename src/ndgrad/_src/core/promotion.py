@@ -1,0 +1,116 @@
+"""Dtypes on torch's face: which type the arguments of an op are brought to, and which ones must agree.
+
+The op table computes as NumPy does, where float32 with int64 is float64. torch's users expect float32, and NumPy's face
+keeps NumPy's rule. So before an op runs on torch's face, its arguments are cast to the type of the result by
+`ndgrad.result_type`, with the op `cast`, which is recorded, batched and traced as any other. Ops of one type, which is
+nearly all of them, pay for a comparison.
+
+    elementwise ops, cat, ...     promoted: tensors with dimensions decide, then those without, then Python numbers
+    matrix products, ...          must agree, as in torch, since the cost of a conversion would go unseen
+    functions of integers         `sin` of int64 has the default dtype (`in_default_dtype`)
+    comparisons of integers       as they are: NumPy compares integers with floats exactly
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.arrays.library import is_raw_array
+from ndgrad._src.arrays.precision import INEXACT
+from ndgrad._src.core.variable import Variable, innermost_array, shape_of
+from ndgrad._src.ops.vocabulary import tensor_ops
+
+_BOOL = np.dtype(bool)
+
+
+def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of `op` on torch's face, those that take part in promotion in one dtype."""
+    if len(args) == 2 and isinstance(args[0], Variable) and isinstance(args[1], Variable):  # the commonest case
+        if innermost_array(args[0]).dtype is innermost_array(args[1]).dtype:
+            return args
+    first, mixed, with_float = None, False, False
+    for i in op.promoting(len(args)):
+        a = args[i]
+        if a.__class__ is float or a.__class__ is int:
+            with_float = with_float or a.__class__ is float
+        elif isinstance(a, Variable) or (is_raw_array(a) and not isinstance(a, np.generic)):
+            dtype = innermost_array(a).dtype if isinstance(a, Variable) else a.dtype
+            if first is None:
+                first = dtype
+            elif dtype is not first:
+                mixed = True
+        elif a is not None:
+            mixed = True  # another kind of number
+    mixed = mixed or (with_float and first is not None and first.kind not in INEXACT)
+    return _in_one_dtype(op, args) if mixed else args
+
+
+def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    positions = [i for i in op.promoting(len(args)) if args[i] is not None]
+    ranks: list[Any] = [None, None, None]
+    for i in positions:
+        rank, found = _rank(args[i])
+        ranks[rank] = found if ranks[rank] is None else dtypes.promote_types(ranks[rank], found)
+    target = dtypes.combined(*ranks)
+    assert target is not None
+    if (
+        op.compares
+        and target.numpy.kind != "c"
+        and any(_rank(args[i])[1].numpy.kind not in INEXACT for i in positions)
+    ):
+        return args
+    changed = list(args)
+    for i in positions:
+        changed[i] = _cast(args[i], target)
+    return tuple(changed)
+
+
+def _rank(a: Any) -> tuple[int, Any]:
+    """Who decides about the dtype: 0 a tensor with dimensions, 1 one without, 2 a number; and what it
+    would be for its part."""
+    if isinstance(a, Variable):
+        return int(not shape_of(a)), dtypes.as_dtype(innermost_array(a).dtype)
+    if isinstance(a, (bool, int, float, complex, np.generic)):
+        return 2, dtypes.type_of_number(a)
+    return int(not a.ndim), dtypes.as_dtype(a.dtype)
+
+
+def _cast(a: Any, target: Any) -> Any:
+    if isinstance(a, Variable):
+        return a if innermost_array(a).dtype == target.numpy else tensor_ops.cast(a, dtype=target.numpy)
+    if isinstance(a, np.generic):
+        return a.item()
+    return a.astype(target.numpy) if is_raw_array(a) else a
+
+
+def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run(op, args, settings)` for calls by users, whose dtypes must agree on torch's face. Rules may mix them."""
+
+    def checked(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        tensors = [args[i] for i in op.promoting(len(args)) if isinstance(args[i], Variable)]
+        found = [dtypes.as_dtype(innermost_array(t).dtype) for t in tensors]
+        if len(set(found)) > 1 and not any(t.face.on_numpy_face for t in tensors):
+            which = " and ".join(dict.fromkeys(dtype.name for dtype in found))
+            raise RuntimeError(
+                f"{op.known_as}(): expected its arguments to have the same dtype, but got {which}. Convert one of "
+                "them with t.to(dtype). (On NumPy's face, dtypes are promoted.) [nd-dtype-mismatch]"
+            )
+        return run(op, args, settings)
+
+    return checked
+
+
+def in_default_dtype(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """`op`, which has made floats of integers as wide as NumPy makes them, on integers in the default
+    dtype of torch's face."""
+    default = dtypes.get_default_dtype()
+    return op(*[_cast(a, default) if isinstance(a, Variable) or is_raw_array(a) else a for a in args], **settings)
+
+
+def makes_floats(arrays: Any, out: Any) -> bool:
+    """Whether floats were made of integers."""
+    return out.dtype.kind in "fc" and not any(getattr(a, "dtype", _BOOL).kind in INEXACT for a in arrays)

@@ -1,0 +1,425 @@
+"""Saved tensors: what a node keeps for its rules, and how it gets it back.
+
+Note [What is saved]
+An input is saved as the tensor itself, together with the version its memory had: identity, Python attributes and graph
+come for free (of views and the like, see ndgrad._src.core.stored_tensors). An output is saved as its bare array, since the node
+must not hold the tensor that holds the node; the node is told of the output's storage when one is made
+(`announce_storage`), so later writes are noticed. With saved-tensor hooks active, either is a `Packed` that went
+through the pack hook.
+
+On the way back, a value whose memory was written since raises on torch's face and is rebuilt on NumPy's
+(Note [Versions as a chain]).
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
+from ndgrad._src.core.stored_tensors import FREED, Packed, has_history, is_of_level, original
+from ndgrad._src.core.modes import SavedHooks, modes, process, thread
+from ndgrad._src.core.node import Node, edge_number
+from ndgrad._src.core.saved_errors import changed_error, freed_error, overwritten_error
+from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, innermost_array, meta_of, np_dtype, twin, wrap
+from ndgrad._src.core.versions import Storage, Unrecorded, Version, storage_of
+from ndgrad._src.core.view import replay, tangents_of
+from ndgrad._src.ops.table import VARIABLE, parameter_names
+from ndgrad._src.ops.vocabulary import find, owning_tensor_ops, tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import SavePlan
+    from ndgrad._src.ops.table import Op
+
+
+def hooks_for(level: int) -> tuple[SavedHooks, ...]:
+    """The saved-tensor hooks in force for the graph of a transform's level (0: outside of all)."""
+    hooks = modes().saved_hooks
+    return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
+
+
+def unpacked(node: Any, name: str, value: Packed) -> Any:
+    """What the unpack hook makes of a packed value."""
+    if thread.task is not None:
+        thread.task.node = node  # code of the user's is about to run, and may ask
+    made, storage = value.unpack(), value.storage
+    if storage is not None and made._storage is storage and storage.version is not value.version:
+        return wrap(made.face, _array_at(node, name, made, value.version))
+    if (
+        value.level is not None
+        and not value.is_output
+        and made is value.packed
+        and value.level != registry.level_number(made)
+    ):
+        raise overwritten_error(node, name, tuple(made.shape), value.version, storage_of(made).version)
+    return made
+
+
+# ----- back to raw arrays, for an ordinary backward ------------------------------------------------------------------
+
+
+def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
+    """The payload of a saved value, after all checks; the generated `apply` calls this when the short way fails."""
+    value = getattr(node, name)
+    if value.__class__ is tuple:
+        versions = getattr(node, name + "_v")
+        return tuple(input_array(node, name, v, version) for v, version in zip(value, versions, strict=True))
+    if value.__class__ is Packed and value.checksum is not None and name in node.plan.outs:
+        return verified(node, name, value, _output_array(node, name, value.packed))
+    if value.__class__ is Packed or (isinstance(value, Variable) and name not in node.plan.outs):
+        return input_array(node, name, value, getattr(node, name + "_v"))
+    return _output_array(node, name, value)
+
+
+def _output_array(node: Any, name: str, value: Any) -> Any:
+    if hasattr(node, name + "_s"):
+        storage, version = getattr(node, name + "_s"), getattr(node, name + "_v")
+        if storage is not None and storage.version is not version:
+            if storage.keeps and isinstance(value, np.generic):
+                return value  # a NumPy scalar cannot be overwritten: the write went to the array that took its place
+            return old_array(node, name, value, storage, version, storage.keeps)
+    return value
+
+
+def input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    """The payload of a value as it was saved, at `version`; an error if that has been overwritten."""
+    if value.__class__ is Packed:
+        if value is FREED:
+            raise freed_error(node)
+        if value.checksum is not None:
+            return verified(node, name, value, input_array(node, name, value.packed, version))
+        return unpacked(node, name, value)._array
+    return _array_at(node, name, value, version) if isinstance(value, Variable) else value
+
+
+def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    """The payload that a tensor had at `version`."""
+    storage = value._storage
+    if storage is None or storage.version is version or (version is None and storage.version.writer is None):
+        return value._array
+    if version is not None and version.undo is not None and version.undo[0] is None:
+        # in a transform the write left the whole base as it was (see ndgrad._src.interpreters.transform_writes)
+        old = old_payload(value, version.undo[2])
+        if tuple(old.shape) != tuple(value._array.shape):
+            raise overwritten_error(node, name, value._array.shape, version, storage.version)
+        return old
+    return old_array(node, name, value._array, storage, version, value.keeps_saved)
+
+
+def old_payload(value: Any, base: Any) -> Any:
+    """What the payload of a saved tensor of a transform was, as a part of the old payload of its base."""
+    old = _old_part(value, base)
+    return old if isinstance(value._array, Variable) else innermost_array(old)
+
+
+def _old_part(value: Any, base: Any) -> Any:
+    meta = value._meta
+    path = None if meta is None else meta.path if meta.view is None else meta.view.path
+    if path is None or not meta.batch_level:
+        return replay(base, path)
+    batch = wrap(value.face, base)  # a path is one of samples
+    meta_of(batch).batch_level = meta.batch_level
+    return replay(batch, path)._array
+
+
+def old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
+    """What `array` held at `version`, or the error that says it is gone."""
+    if isinstance(array, Variable):
+        if version is not None and version.undo is not None and version.undo[0] is None:
+            return version.undo[2]
+    elif (keeps or storage.keeps) and version is not None:
+        try:
+            return storage.restore(array, version)
+        except Unrecorded:
+            pass
+    raise overwritten_error(node, name, array.shape, version, storage.version)
+
+
+def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
+    """A value that is watched, whose memory must still be what it was."""
+    if value.measure(array, saved=value.packed) != value.checksum:
+        raise changed_error(node, name, array.shape)
+    return array
+
+
+# ----- back to tensors, for create_graph and transforms ---------------------------------------------------------------
+
+
+def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
+    """A saved value as a tensor that knows its history at the time it was saved."""
+    value = getattr(node, name)
+    if value.__class__ is tuple:
+        versions = getattr(node, name + "_v")
+        return tuple(
+            input_tensor(node, name, v, version, e)
+            for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
+        )
+    is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
+    if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
+        return input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
+    if is_output:
+        payload = unpack_raw(node, name)
+        if isinstance(payload, Variable) and not is_differentiable_output(node, name):
+            return payload  # the level has no graph of it
+        out = as_output(node, name, wrap(node.face(), payload))
+        out._storage = getattr(node, name + "_s")
+        return out
+    return lift(value)
+
+
+def input_tensor(node: Any, name: str, value: Any, version: Version | None, own_edge: Any) -> Any:
+    if value.__class__ is Packed and value.checksum is not None:
+        array = input_array(node, name, value, version)
+        value = value.packed
+    elif value.__class__ is Packed and value is not FREED:
+        found = unpacked(node, name, value)
+        if not value.is_output:
+            return linked(found, own_edge)
+        return as_output(node, name, twin(found))
+    else:
+        array = input_array(node, name, value, version)
+    if not isinstance(value, Variable):
+        return lift(value)
+    value = original(value)
+    if array is value._array and (own_edge is None or edge(value) == own_edge):
+        return value
+    return with_history(twin(value) if array is value._array else wrap(value.face, array), own_edge)
+
+
+def as_output(node: Any, name: str, out: Any) -> Any:
+    """Give the fresh tensor `out` the history of the node's own output: the node must not hold
+    the tensor that holds it."""
+    if is_differentiable_output(node, name):
+        out._node = node
+        if node.outputs != 1:
+            meta_of(out).output_nr = int(name[3:] or 0)
+    return out
+
+
+def is_differentiable_output(node: Any, name: str) -> bool:
+    """Whether a saved output takes gradients (indices do not)."""
+    return int(name[3:] or 0) not in node.op.discrete_outputs
+
+
+def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
+    """The payload of a value saved at a transform's level, as a tensor of the levels below."""
+    value = getattr(node, name)
+    if value.__class__ is tuple:
+        versions = getattr(node, name + "_v")
+        return tuple(_input_payload(node, name, v, version) for v, version in zip(value, versions, strict=True))
+    if name not in node.plan.outs or _went_through_hooks(value):
+        return _input_payload(node, name, value, getattr(node, name + "_v", None))
+    return lift(unpack_raw(node, name))  # what was saved of an output is a payload
+
+
+def _input_payload(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    if _went_through_hooks(value):
+        return lower_unpacked(node, value, unpacked(node, name, value))
+    return lower_saved(node, _without_guard(value), input_array(node, name, value, version))
+
+
+def _went_through_hooks(value: Any) -> bool:
+    return value.__class__ is Packed and value.checksum is None and value is not FREED
+
+
+def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
+    """What an unpack hook returned, as the levels below the node's see it."""
+    if value.edge is not None or value.tangents:
+        made = linked(made, value.edge)
+        if value.tangents and not tangents_of(made):
+            made = with_history(twin(made), edge(made))
+            meta_of(made).tangents = value.tangents
+        return made
+    bare = made._node is None and not (made._meta is not None and (made._meta.level or made._meta.batch_level))
+    # without any history a tensor over another one is the packed one itself, which was an output, or a twin of it
+    low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
+    if value.below and not has_history(low):
+        raise RuntimeError(
+            f"{node.name()}: saved_tensors_hooks returned a tensor that has lost its history in an outer "
+            "function transform, so second derivatives would be wrong: hooks run without recording. "
+            "Pack the tensor itself, or leave hooks out of nested transforms. [nd-saved-hook]"
+        )
+    return low
+
+
+def _without_guard(value: Any) -> Any:
+    return value.packed if value.__class__ is Packed and value.checksum is not None else value
+
+
+def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = None) -> Any:
+    """A saved value as the levels below the node's see it. One that comes from there is seen as it is: its array alone
+    would lose its batch or its history."""
+    if not isinstance(value, Variable) or is_of_level(value, node.level):
+        return lift(payload, face)
+    if payload is value or payload is value._array:
+        return value
+    old = wrap(type(value), payload)
+    old._node, old._meta = value._node, value._meta
+    return old
+
+
+def lift(payload: Any, face: type[Any] | None = None) -> Any:
+    """A payload as a tensor."""
+    if isinstance(payload, Variable) or payload is None or payload.__class__ in (bool, int, float, complex):
+        return payload
+    from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
+
+    return wrap(face or Tensor, payload)
+
+
+def with_history(t: Any, own_edge: Any) -> Any:
+    """Give the fresh tensor `t` the gradient edge `own_edge`."""
+    if own_edge is None:
+        return t
+    node = own_edge.node if not isinstance(own_edge, Node) else own_edge
+    if isinstance(node, AccumulateGrad):
+        # the same accumulator: what is recorded with `t` has its gradient end at the leaf that was saved
+        meta = meta_of(t)
+        meta.requires_grad, meta.level, meta.accumulator = True, node.level, weakref.ref(node)
+        return t
+    if t._storage is None:
+        t._storage = Storage()  # memory of its own, which is not that of the result the node may have saved
+    t._node = node
+    if node.outputs != 1:
+        meta_of(t).output_nr = edge_number(own_edge)
+    return t
+
+
+def linked(t: Any, own_edge: Any) -> Any:
+    """What an unpack hook returned, with the history that the packed tensor had."""
+    if own_edge is None or edge(t) == own_edge:
+        return t
+    return with_history(twin(t), own_edge)
+
+
+def in_single(value: Any, ops: Any) -> Any:
+    """What rules are given in place of a value, or of a fact about one: halves as float32 (Note [Half precision])."""
+    if isinstance(value, Variable):
+        return ops.cast(value, dtype=FLOAT32) if is_half(np_dtype(value)) else value
+    if isinstance(value, (tuple, list)):
+        return type(value)([in_single(v, ops) for v in value])
+    return computing_dtype(value) if isinstance(value, np.dtype) else widened(value)
+
+
+class RuleNode(Node):
+    """A node whose gradients are computed by the rules of an op."""
+
+    __slots__ = ()
+    op: ClassVar[Op]
+    plan: ClassVar[SavePlan]
+
+    def face(self) -> type[Any]:
+        from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
+
+        return Tensor
+
+    def announce_storage(self, out: Any, storage: Any) -> Any:
+        """The memory of an output that may be saved here is now shared or about to be written; returns the storage it
+        has if it is known already, through a tensor that was made of the saved value."""
+        number = 0 if out._meta is None else out._meta.output_nr
+        name = "out" if self.outputs == 1 else f"out{number}"
+        if name in self.plan.outs:
+            known = getattr(self, name + "_s", None)
+            if known is not None:
+                return known
+            setattr(self, name + "_s", storage)
+            setattr(self, name + "_v", storage.version)
+        return storage
+
+    def edges_by_argument(self) -> dict[str, Any]:
+        """The gradient edges of the arguments by name; a tuple of them for a collecting name."""
+        op = self.op
+        if not op.variadic:
+            return dict(zip(op.differentiable_args, self.next, strict=True))
+        # the collecting name, if gradients flow to it, has the edges behind those of the fixed arguments
+        fixed = [a for a in op.differentiable_args if a != op.args[-1]]
+        edges: dict[str, Any] = dict(zip(fixed, self.next, strict=False))
+        if op.args[-1] in op.differentiable_args:
+            edges[op.args[-1]] = self.next[len(fixed) :]
+        return edges
+
+    def environment(self, unpack: Any, ops: Any) -> dict[str, Any]:
+        """The saved values by the names rules use, only those that some needed rule names."""
+        plan = self.plan
+        env: dict[str, Any] = {"ops": ops}
+        arrays, outs = plan.needed(self.next)
+        if arrays or outs:
+            edges = self.edges_by_argument()
+            for name in arrays + outs:
+                env[name] = unpack(self, name, edges.get(name))
+        for name in plan.settings + plan.facts:
+            env[name] = getattr(self, name)
+        return env
+
+    def run_rules(self, env: dict[str, Any], grads: Any) -> tuple[Any, ...]:
+        op = self.op
+        if self.dtype.char in HALF:
+            plan, ops = self.plan, env["ops"]
+            env.update(
+                (name, in_single(env[name], ops)) for name in plan.arrays + plan.outs + plan.facts if name in env
+            )
+            grads = in_single(grads, ops)
+        conjugate = op.jvp == "elementwise" and self.dtype.kind == "c"
+        if op.outputs == 1:
+            env["g"] = env["t"] = env["ops"].conj(grads) if conjugate else grads
+        elif op.outputs == VARIABLE:
+            env["gs"] = tuple(grads)
+        else:
+            env.update((f"g{i}", g) for i, g in enumerate(grads))
+        if op.joint_rule is not None:
+            rule, names = op.joint_rule
+            env["needs"] = tuple(e is not None for e in self.next)
+            return tuple(rule(*[env[n] for n in names]))
+        out: list[Any] = []
+        # from the last to the first, whose rule may change the gradient (see ndgrad._src.core.part_gradients)
+        for (rule, names), e in zip(reversed(op.rules.values()), reversed(self.next), strict=True):
+            if e is None:
+                out.append(None)
+                continue
+            value = rule(*[env[n] for n in names])
+            out.append(env["ops"].conj(value) if conjugate and value is not None else value)
+        out.reverse()
+        return tuple(out)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that the op was called with, if it is one that parts are looked up by."""
+        return {s: getattr(self, s) for s in self.op.settings}
+
+    def adjoint_write(self, g: Any, ops: Any, payloads: bool = False) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
+        """The in-place op that adds `g` to the gradient of what was read: on raw arrays with `ops`, else on tensors."""
+        unpack = unpack_raw if ops is not None else unpack_payload if payloads else unpack_tensor
+        env = self.environment(unpack, ops)
+        env["g"] = g
+        described = self.op.adjoint_write
+        assert described is not None
+        name, others, settings = described(*[env[n] for n in parameter_names(described)])
+        return find(name), others, settings
+
+    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        outs = self.run_rules(self.environment(unpack_raw, ops), grads)
+        if not keep:
+            self.release()
+        return outs
+
+    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
+        if process.open:
+            # by ndgrad.autograd.forward_ad, which every open level has loaded
+            from ndgrad._src.foundations.registry import with_saved_tangents
+
+            env.update(
+                (name, with_saved_tangents(self, name, env[name]))
+                for name in self.plan.arrays + self.plan.outs
+                if name in env
+            )
+        return self.run_rules(env, grads)
+
+    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        return self.run_rules(self.environment(unpack_payload, owning_tensor_ops if owned else tensor_ops), grads)
+
+
+register(lift=lift)

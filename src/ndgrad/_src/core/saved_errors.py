@@ -1,0 +1,116 @@
+"""What backward says when a saved value is not there any more: overwritten, freed, or changed
+behind the library's back.
+
+"Which tensor did I modify, and on which line?" is the question that such errors leave people with. So they name the op
+that saved the value and the op that overwrote it, both versions and what to write instead, always; and both lines of
+the user's code if the forward ran in one of the modes that remember them (Note [What is remembered when]).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.core.node import Node, edge_node
+from ndgrad._src.core.versions import Version
+
+_LINES_HINT = "Run the forward inside ndgrad.autograd.debug() to see both lines."
+
+
+def freed_error(node: Node) -> RuntimeError:
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        f"been freed): {node.name()}'s saved values are gone since the first backward. Specify retain_graph=True in "
+        "the first backward() or grad() call, or run the forward again. [nd-freed-graph]"
+    )
+
+
+def overwritten_error(
+    node: Any, name: str, shape: tuple[int, ...], saved: Version | None, now: Version
+) -> RuntimeError:
+    """A value that `node` saved as `name` at version `saved` (None: the first) was written since."""
+    write = saved.next if saved is not None and saved.next is not None else now
+    before = 0 if saved is None else saved.number
+    by = f" by {write.writer}" if write.writer else ""
+    count = now.number - before
+    more = f" and {count - 1} later write{'s' * (count > 2)}" if count > 1 and by and write is not now else ""
+    last = ", the last of several writes" if count > 1 and by and write is now else ""
+    what = (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{node.name()} saved {described(node, name)} (shape {tuple(shape)}{origin(node, name)}) at version {before}, "
+        f"and it was overwritten{by}{more}{last}: it is at version {now.number} now."
+    )
+    where, there = _line_of(node), None if write.place is None else registry.innermost(write.place)
+    if where is None and there is None:
+        return RuntimeError(f"{what} {remedy(write.writer)} {_LINES_HINT} [nd-overwritten]")
+    unknown = "(before the mode that remembers lines was on)"
+    return RuntimeError(
+        f"{what}\n  saved at        {where or unknown}\n  overwritten at  {there or unknown}\n{remedy(write.writer)} "
+        "[nd-overwritten]"
+    )
+
+
+def _line_of(node: Any) -> Any:
+    """The user's line that made a node. One was remembered only while ndgrad._src.debug, which reads it, was loaded."""
+    return None if getattr(node.extra, "forward_trace", None) is None else registry.place_of(node)
+
+
+def described(node: Any, name: str) -> str:
+    """A saved value in the user's words: torch's name for the argument, or the op's result."""
+    op = getattr(node, "op", None)
+    if op is None:
+        return f"its {name}"
+    if name in node.plan.outs:
+        return "its result" if op.outputs == 1 else f"its result {int(name[3:])}"
+    return repr(op.torch_name(name))
+
+
+def origin(node: Any, name: str) -> str:
+    """Which op computed a saved argument, as far as the graph knows."""
+    op = getattr(node, "op", None)
+    if op is None or op.variadic or name not in op.differentiable_args:
+        return ""
+    e = node.next[op.differentiable_args.index(name)]
+    if e is None:
+        return ""
+    producer = edge_node(e)
+    return ", a leaf" if not producer.next else f", computed by {producer.name()}"
+
+
+def remedy(writer: str | None) -> str:
+    """What to write instead of a write that saved values did not survive."""
+    clone = "clone() the tensor before it is written."
+    if writer == "copy_":
+        return (
+            "copy_() and assignments like x[i] = v write in place: build the result with stack, cat, "
+            f"where or index_put, or {clone}"
+        )
+    if writer == "AccumulateGrad":
+        return (
+            "backward() added to a .grad in place: set .grad to None before it, use autograd.grad(), or clone() "
+            "the .grad that is used."
+        )
+    if writer is not None and writer.endswith("(out=)"):
+        return f"Leave out= away, which makes a new tensor, or {clone}"
+    if writer is not None and writer.endswith("_") and _is_method(writer[:-1]):
+        return f"Use the out-of-place form, x = x.{writer[:-1]}(...) instead of x.{writer}(...), or {clone}"
+    return f"Use the out-of-place form of that write, or {clone}"
+
+
+def _is_method(name: str) -> bool:
+    return hasattr(registry.Tensor, name)
+
+
+def changed_error(node: Any, name: str, shape: tuple[int, ...]) -> RuntimeError:
+    """A value that guard mode finds changed although no write to it was recorded."""
+    place = _line_of(node)
+    return RuntimeError(
+        "a value saved for backward was changed behind the library's back: "
+        f"the memory of {described(node, name)} (shape {tuple(shape)}{origin(node, name)}), which {node.name()} saved, "
+        "has another checksum than when it was saved, and no write to it went through ndgrad.\n"
+        f"  saved at  {place}\n"
+        "Something wrote it through a NumPy array that shares its memory (from_numpy, numpy(), "
+        "the array that the tensor was made of), or through .data. Hand over a copy (ndgrad.tensor(array) makes one), "
+        "write through the tensor, or call ndgrad.autograd.graph.increment_version(tensor) after such a write. "
+        "[nd-overwritten]"
+    )

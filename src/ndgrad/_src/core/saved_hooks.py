@@ -1,0 +1,185 @@
+"""Hooks on saved tensors: what is kept for backward may be packed into anything else, and unpacked when needed.
+
+Note [Pack and unpack]
+A pack hook gets the tensor that is being saved and returns any object; the unpack hook gets that object and returns a
+tensor. Hooks nest: the innermost pair is the one that counts. A pack hook sees the very tensor, so writing it in
+place would corrupt the forward: that is refused by comparing versions. An output is packed detached, and gets its
+history back when unpacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.core.grad_mode import Mode
+from ndgrad._src.core.stored_tensors import Packed, kept_of_array, kept_of_lent
+from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.modes import Block, Modes, SavedHooks, restore, scope, thread
+from ndgrad._src.core.saved import is_differentiable_output
+from ndgrad._src.core.variable import Variable, meta_of, wrap
+from ndgrad._src.core.versions import version_number
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+
+def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
+    """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without
+    its history. `saving` is the node that saves, and the name under which its rules know the value."""
+    if not isinstance(value, Variable):
+        return value
+    pack_hook, unpack_hook, _ = hooks[-1]
+    if node is not None:
+        meta_of(value).output_nr = number
+        value._node = node  # while the hook looks at it: what the hook keeps must not hold the node that holds it
+    try:
+        made = Packed(run_pack(pack_hook, value, saving), unpack_hook, is_output=node is not None)
+    finally:
+        if node is not None:
+            value._node = None
+    made.watch(value, saving[0].level)
+    return made
+
+
+def pack_input(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str]) -> Any:
+    """As `pack`, for an argument, which may be memory of the user's (see Note [Lent memory])."""
+    if not isinstance(value, Variable):
+        return kept_of_array(value)
+    return pack(kept_of_lent(value, value, hooked=True) if value._storage.__class__ is Lent else value, hooks, saving)
+
+
+def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
+    """As `pack`, for an output that the node holds as a bare array; `storage` is that of the
+    tensor that will hold it."""
+    bare = wrap(registry.Tensor, getattr(node, name))
+    bare._storage = storage
+    if node.level:
+        meta_of(bare).level = node.level  # an output without gradient has no node to say whose payload it holds
+    setattr(node, name + "_s", storage)
+    setattr(node, name + "_v", storage.version)
+    made = pack(bare, hooks, (node, name), node if is_differentiable_output(node, name) else None, int(name[3:] or 0))
+    made.is_output = True
+    setattr(node, name, made)
+
+
+def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | None) -> Any:
+    """What a pack hook makes of a tensor, which it must not change. It runs without hooks and without recording."""
+    before = version_number(value)
+    outside = scope()
+    try:
+        restore(outside.changed(grad_enabled=False, saved_hooks=(), saving=saving))
+        packed = hook(value)
+    finally:
+        restore(outside)
+        del outside
+    if version_number(value) != before:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place: the forward pass still uses that tensor. "
+            "Work on a clone(): pack = lambda t: t.clone().mul_(2). [nd-saved-hook]"
+        )
+    return packed
+
+
+class saved_tensors_hooks(Block):
+    """A context in which saved tensors pass through a pair of hooks.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> with ndgrad.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), ndgrad.tensor):
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    level: int | None = None  # see SavedHooks
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def begin(self) -> None:
+        if thread.saved_hooks_disabled is not None:
+            raise RuntimeError(thread.saved_hooks_disabled)
+
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.saved_hooks = (*modes.saved_hooks, SavedHooks(self.pack_hook, self.unpack_hook, self.level))
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """A context in which saved tensors are kept on the CPU and brought back when needed.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> with ndgrad.autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
+
+
+class disable_saved_tensors_hooks(Mode):
+    """A context, or decorator, in which saved-tensor hooks may not be used; using them raises with `error_message`.
+
+    >>> import ndgrad
+    >>> with ndgrad.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+    ...     y = ndgrad.ones(2, requires_grad=True) * 2
+    """
+
+    def __init__(self, error_message: str) -> None:
+        super().__init__()
+        self.message = error_message
+
+    def fresh(self) -> Mode:
+        return type(self)(self.message)
+
+    def begin(self) -> None:
+        if thread.saved_hooks:
+            raise RuntimeError(self.message)
+
+    def change(self, modes: Modes) -> None:
+        modes.saved_hooks_disabled = self.message
+
+
+class allow_mutation_on_saved_tensors(Mode):
+    """A context, or decorator, in which writes to saved tensors first set the saved values aside, so
+    that backward stays right.
+
+    What is set aside belongs to the graph: it dies with it, and backward may run after the block too.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> with ndgrad.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 1
+    ...     z = (y**2).sum()
+    ...     y.zero_()
+    tensor([0., 0.], grad_fn=<ZeroBackward0>)
+    >>> z.backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    names_itself = True
+
+    def begin(self) -> None:
+        if thread.copy_on_write:
+            raise RuntimeError(
+                "allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it. "
+                "[nd-saved-hook]"
+            )
+
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.copy_on_write = True
+
+    def clear(self) -> None:
+        """Forget what the context holds: nothing, since what was set aside belongs to the graph."""
+
+
+register(pack=pack, pack_input=pack_input, pack_output=pack_output)

@@ -1,0 +1,477 @@
+"""Tensor subclasses: what a class of one's own may change, and where it is asked.
+
+    as it is       a subclass that overrides nothing runs as its face, and results come back as the subclass
+    function       `__ndgrad_function__` (torch's `__torch_function__` is accepted) is asked instead of a public
+                   function: above autograd, with the arguments as the user wrote them (see ndgrad.overrides)
+    dispatch       `__ndgrad_dispatch__` (`__torch_dispatch__`) is asked instead of an op's forward function: below
+                   autograd, which records the op and makes the tensor that the class returned its result
+    whole          `run_op` (ndgrad's own classes alone) is called instead of the op, above autograd: values and graph
+    are those
+                   of other tensors, which the class holds (`ndgrad.distributed.tensor`)
+
+A class with a dispatch of its own may be a wrapper: `Tensor._make_wrapper_subclass` makes one that has a shape
+and a dtype and no memory, and holds its data in attributes. Rules must then run on tensors, so a backward pass
+that meets wrappers does.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations import devices
+from ndgrad._src.arrays import dtypes
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.arrays.meta import WrapperArray
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.modes import Block, Modes, modes, process, restore, scope, thread
+from ndgrad._src.core.node import Node, edge_node
+from ndgrad._src.core.sparse_gradients import is_structured
+from ndgrad._src.core.traversal import iterate_nodes
+from ndgrad._src.core.variable import Variable, meta_of, new
+from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.arrays.dtypes import as_numpy_dtype, get_default_dtype
+
+FUNCTION_NAMES = ("__ndgrad_function__", "__torch_function__")
+DISPATCH_NAMES = ("__ndgrad_dispatch__", "__torch_dispatch__")
+
+
+def disabled(func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """As `__torch_function__` of a class: the class overrides nothing, and results are plain tensors."""
+    with DisableFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+def _own(cls: type[Any], names: tuple[str, ...]) -> Any:
+    for base in cls.__mro__:
+        if base in FACES or base is Variable:
+            break
+        for name in names:
+            if name in vars(base):
+                return getattr(cls, name)
+    return None
+
+
+def override_of(cls: type[Any]) -> Any:
+    """The class's own override of functions, or None. It may be a class of tensors or any other."""
+    if issubclass(cls, Variable):
+        found = _own(cls, FUNCTION_NAMES)
+        return None if found is disabled else found
+    found = getattr(cls, "__ndgrad_function__", None)
+    if found is None and not any(_is_torchs(base) for base in cls.__mro__):
+        found = getattr(cls, "__torch_function__", None)
+    return found
+
+
+def _is_torchs(thing: Any) -> bool:
+    """Whether a class or function is torch's own. Its tensors answer for torch's functions, not for ours, and ours not
+    for torch's: each would pass the call on to the other for ever."""
+    for owner in (thing, getattr(thing, "__self__", None), getattr(thing, "__objclass__", None)):
+        module = getattr(owner, "__module__", None)
+        if isinstance(module, str) and module.partition(".")[0] == "torch":
+            return True
+    return False
+
+
+#: Classes of arguments that override nothing: those of numbers and the like, and every class that is a face.
+KNOWN: set[type[Any]] = {
+    int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType, np.ndarray, np.dtype, np.float64,
+    np.float32, np.int64, np.bool_, dtypes.dtype, devices.device,
+}  # fmt: skip
+
+
+def add_face(cls: type[Any], face: type[Any]) -> None:
+    """Results of ops on tensors of class `cls` are of class `face`; neither overrides anything."""
+    FACES[cls] = face
+    KNOWN.add(cls)
+
+
+def remove_face(cls: type[Any]) -> None:
+    del FACES[cls]
+    KNOWN.discard(cls)
+
+
+def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
+    """The classes of arguments that override functions."""
+    found: dict[type[Any], None] = {}
+    for value in values:
+        cls = value.__class__
+        if cls in KNOWN:
+            continue
+        if cls is tuple or cls is list:
+            found.update(dict.fromkeys(overriding_types(value)))
+        elif override_of(cls) is not None:
+            found[cls] = None
+    return tuple(found)
+
+
+def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The first answer of the classes that override functions; NotImplemented if none has one."""
+    for cls in by_rank(types):
+        override = override_of(cls)
+        if override is not None:
+            result = override(func, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
+    return NotImplemented
+
+
+def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of modes and classes to a call of a public function: the innermost mode first, then
+    the classes of arguments."""
+    stack = thread.function_modes
+    if stack:
+        outside = scope()
+        try:
+            restore(outside.changed(function_modes=stack[:-1]))
+            result = stack[-1].__ndgrad_function__(func, types, args, kwargs)
+        finally:
+            restore(outside)
+            del outside
+        if result is not NotImplemented:
+            return result
+    result = ask_classes(func, types, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    asked = [type(m).__name__ for m in stack[-1:]] + [c.__name__ for c in types]
+    name = f"{func.__module__}.{func.__qualname__}" if hasattr(func, "__qualname__") else repr(func)
+    raise TypeError(
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented: "
+        f"{', '.join(asked)}. Handle the function in one of them, or pass it on with super().__torch_function__(func, "
+        "types, args, kwargs). [nd-dispatch]"
+    )
+
+
+def keeps_class(cls: type[Any]) -> bool:
+    """Whether results of ops on the class are of the class."""
+    return _own(cls, FUNCTION_NAMES) is not disabled
+
+
+def dispatch_of(cls: type[Any]) -> Any:
+    """The class's own answer to ops below autograd, or None."""
+    return None if cls in FACES else _own(cls, DISPATCH_NAMES)
+
+
+def has_dispatch(cls: type[Any]) -> bool:
+    return dispatch_of(cls) is not None
+
+
+def dispatch_types(args: tuple[Any, ...]) -> tuple[type[Any], ...]:
+    """The classes of arguments that have a dispatch of their own."""
+    return tuple(dict.fromkeys(type(a) for a in _flat(args) if isinstance(a, Variable) and has_dispatch(type(a))))
+
+
+def _flat(args: Any) -> Any:
+    for a in args:
+        if isinstance(a, (tuple, list)):
+            yield from _flat(a)
+        else:
+            yield a
+
+
+def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
+    """Classes in the order in which they are asked: subclasses before their bases, else from left to right."""
+    order: list[type[Any]] = []
+    for cls in types:
+        at = next((i for i, other in enumerate(order) if issubclass(cls, other)), len(order))
+        order.insert(at, cls)
+    return order
+
+
+# ----- functions ------------------------------------------------------------------------------------------------------
+
+
+def announce_class(cls: type[Any]) -> None:
+    """Called for each new tensor class: a dispatch of its own is asked from now on."""
+    if has_dispatch(cls):
+        from ndgrad._src.core import op_observers  # noqa: F401  # registers what ops of such a class are run by
+
+        cls.own_dispatch = process.dispatching = True
+
+
+def default_function(cls: type[Any], func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Tensor.__torch_function__`."""
+    if not all(issubclass(cls, t) for t in types) or _is_torchs(func):
+        return NotImplemented
+    with DisableFunctionSubclass():
+        result = func(*args, **kwargs)
+    return with_class(result, cls)
+
+
+def with_class(result: Any, cls: type[Any]) -> Any:
+    """The plain tensors of a result as tensors of a class."""
+    if isinstance(result, Variable):
+        return as_class(result, cls) if type(result) in FACES else result
+    if type(result) in (tuple, list):
+        return type(result)(with_class(r, cls) for r in result)
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(with_class(r, cls) for r in result))
+    return result
+
+
+class DisableFunctionSubclass(Block):
+    """A block in which no class's override of functions is asked, and results are plain tensors."""
+
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.functions_disabled += 1
+
+
+def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run an op some of whose arguments belong to a subclass."""
+    types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
+    # a layout is no override: with overrides off, the class of a sparse or nested tensor computes all the same
+    if not thread.functions_disabled or any(isinstance(a, Variable) and is_structured(a._array) for a in args):
+        result = ask_classes(op, types, args, settings)
+        if result is not NotImplemented:
+            return result
+    outermost = by_rank(types)[0]
+    if (
+        not all(issubclass(outermost, t) for t in types)
+        and not thread.functions_disabled
+        and not any(map(has_dispatch, types))
+    ):
+        names = " and ".join(t.__name__ for t in types)
+        raise TypeError(
+            f"{op.name}: {names} are classes of tensors of which none is a subclass of the others, so the class of the "
+            "result is not known. "
+            "Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first. [nd-dispatch]"
+        )
+    face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.on_numpy_face)
+    out = registry.dispatch_as(modes(), face, op, args, settings, plain=False)
+    if thread.functions_disabled or any(map(has_dispatch, types)):
+        return out
+    if not keeps_class(outermost):
+        return out
+    if op.outputs != 1:
+        return tuple(as_class(o, outermost) for o in out)
+    return as_class(out, outermost)
+
+
+def face_of_class(cls: type[Any]) -> type[Any]:
+    return next(FACES[base] for base in cls.__mro__ if base in FACES)
+
+
+def as_face(t: Any) -> Any:
+    """A tensor of a subclass as one of its face: another object over the same memory and history."""
+    if not isinstance(t, Variable) or type(t) in FACES:
+        return t
+    return as_class(t, face_of_class(type(t)))
+
+
+def as_class(t: Any, cls: type[Any]) -> Any:
+    """Another object, of class `cls`, over the same memory, history and metadata."""
+    if not isinstance(t, Variable) or type(t) is cls or has_dispatch(type(t)):
+        return t
+
+    other = new(cls)
+    other._storage = storage_of(t)
+    other._array, other._node, other._meta = t._array, t._node, t._meta
+    return other
+
+
+# ----- dispatch below autograd ----------------------------------------------------------------------------------------
+
+
+def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """An op's result as the classes of its arguments make it; what they compute is not recorded."""
+    types = dispatch_types(args)
+    outside = scope()
+    try:
+        restore(outside.recording(False))
+        for cls in by_rank(types):
+            answer = dispatch_of(cls)(op, types, args, dict(settings))
+            if answer is not NotImplemented:
+                return answer
+    finally:
+        restore(outside)
+        del outside
+    names = ", ".join(c.__name__ for c in types)
+    raise TypeError(
+        f"{op.name}: the dispatch of {names} answered NotImplemented, and nobody else can be asked. "
+        "Handle the op there: unwrap the arguments, call func(*args, **kwargs), and wrap the result. [nd-dispatch]"
+    )
+
+
+class _Scalar:
+    """The op by which the classes of tensors are asked for the one element of a tensor: torch's name for `item`."""
+
+    name = __name__ = "_local_scalar_dense"
+    outputs = 1
+
+    def __call__(self, t: Any) -> Any:
+        return t.item()
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+local_scalar = _Scalar()
+
+
+def scalar_of(t: Any) -> Any:
+    """The one element of a tensor of a class with a dispatch of its own, which is asked for it."""
+    if t.numel() != 1:
+        raise RuntimeError(
+            f"a Tensor with {t.numel()} elements cannot be converted to Scalar (shape {tuple(t.shape)}). Index or "
+            "reduce it first. [nd-one-value]"
+        )
+    return dispatched(local_scalar, (t,), {})
+
+
+def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Tensor.__torch_dispatch__`."""
+
+    def plain(a: Any) -> Any:
+        if isinstance(a, (tuple, list)):
+            return type(a)(map(plain, a))
+        if not isinstance(a, Variable) or not has_dispatch(type(a)):
+            return a
+        if is_wrapper(a):
+            raise NotImplementedError(
+                f"{func.name}: {type(a).__name__} has no memory of its own (_make_wrapper_subclass), "
+                "so the op cannot run on it as on a plain tensor. "
+                "Unwrap it in __ndgrad_dispatch__ before calling func. [nd-dispatch]"
+            )
+        bare = new(face_of_class(type(a)))
+        bare._array, bare._node, bare._storage, bare._meta = a._array, None, a._storage, None
+        return bare
+
+    return func(*map(plain, args), **kwargs)
+
+
+def own_slots(cls: type[Any]) -> Iterable[str]:
+    """The names of the slots that a class of tensors adds to those of its face."""
+    for base in cls.__mro__:
+        if base in FACES or base is Variable:
+            break
+        found = vars(base).get("__slots__", ())
+        for name in (found,) if isinstance(found, str) else found:
+            if name not in ("__dict__", "__weakref__"):
+                yield f"_{base.__name__.lstrip('_')}{name}" if name[:2] == "__" != name[-2:] else name
+
+
+def attributes(t: Any) -> dict[str, Any]:
+    """What a tensor has been given beside what every tensor has: its dictionary, and the slots of its class."""
+    found = dict(t.__dict__)
+    for name in own_slots(type(t)):
+        if hasattr(t, name):
+            found[name] = getattr(t, name)
+    return found
+
+
+def set_attributes(t: Any, given: dict[str, Any]) -> None:
+    slots = () if type(t) in FACES else tuple(own_slots(type(t)))
+    for name, value in given.items():
+        if name in slots:
+            object.__setattr__(t, name, value)
+        else:
+            t.__dict__[name] = value
+
+
+def copy_attributes(source: Any, target: Any) -> None:
+    """Give a tensor the attributes of another, whose class may keep them in slots."""
+    if type(source) in FACES:
+        target.__dict__.update(source.__dict__)
+    else:
+        set_attributes(target, attributes(source))
+
+
+def unshared(t: Any, args: tuple[Any, ...]) -> Any:
+    """The tensor that a dispatch returned, as an object that may be given a history: not one of the arguments."""
+    if not any(t is a for a in args):
+        return t
+    other = new(type(t))
+    other._array, other._node, other._storage, other._meta = t._array, None, t._storage, None
+    adopt(t, other)
+    return other
+
+
+def adopt(t: Any, other: Any) -> None:
+    """Make another tensor over the payload of `t` as good as `t` for its class: with its attributes, which may be where
+    the data are."""
+    copy_attributes(t, other)
+    if is_wrapper(t):
+        count_wrapper(other)
+
+
+def _wrapper_array() -> type[Any]:
+    return WrapperArray
+
+
+# ----- making subclasses ----------------------------------------------------------------------------------------------
+
+#: The tensors without memory that there are, by identity.
+alive: dict[int, weakref.ref[Any]] = {}
+#: The nodes whose rules must run on tensors: of ops that wrappers took part in, and those that make sparse gradients.
+_noted: dict[int, weakref.ref[Node]] = {}
+
+
+def is_wrapper(t: Any) -> bool:
+    """Whether a value is a tensor without memory of its own."""
+    return isinstance(t, Variable) and isinstance(t._array, _wrapper_array())
+
+
+def is_view_of_wrapper(t: Any, source: Any) -> bool:
+    """Whether a view op has given a tensor without memory of another one: what lies under the one is a view of what
+    lies under the other, so a write to one of them is seen in both, and must be in the history of both."""
+    return bool(alive) and t is not source and is_wrapper(t) and is_wrapper(source)
+
+
+def count_wrapper(t: Any) -> None:
+    key = id(t)
+    alive[key] = weakref.ref(t, lambda _: alive.pop(key, None))
+
+
+def note_wrappers(node: Node, values: Iterable[Any]) -> None:
+    """Remember that a node's rules must run on tensors, if any of the op's arguments or results is a wrapper."""
+    if alive and any(is_wrapper(v) for v in _flat(values)):
+        note_tensor_rules(node)
+
+
+def note_tensor_rules(node: Node) -> None:
+    """Remember that a node's rules must run on tensors: its gradients are not arrays."""
+    key = id(node)
+    _noted[key] = weakref.ref(node, lambda _: _noted.pop(key, None))
+
+
+def needs_tensors(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
+    """Whether a backward pass from these edges meets a tensor without memory, or one whose gradients are not arrays."""
+    if not alive and not _noted:  # the usual case, in which nothing is walked
+        return False
+    reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
+    return any(map(is_wrapper, grads)) or any(
+        id(node) in _noted or is_wrapper(getattr(node, "variable", None)) for node in reached
+    )
+
+
+def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_grad: bool, strides: Any) -> Any:
+    """A tensor of class `cls` with a shape and a dtype, and no memory."""
+    if not has_dispatch(cls):
+        raise TypeError(
+            f"{cls.__name__} must define __torch_dispatch__ (or __ndgrad_dispatch__): _make_wrapper_subclass makes "
+            "tensors without memory, and without it nobody could compute with it. Define it, or use _make_subclass, "
+            "whose tensors have memory. [nd-dispatch]"
+        )
+    shape = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
+    made = new(cls)
+    made._array = WrapperArray(
+        shape,
+        as_numpy_dtype(get_default_dtype() if dtype is None else dtype),
+        as_device("cpu") if device is None else as_device(device),
+        None if strides is None else tuple(int(s) for s in strides),
+    )
+    made._node = made._storage = made._meta = None
+    if requires_grad:
+        meta_of(made).requires_grad = True
+    count_wrapper(made)
+    return made
+
+
+register(unshared=unshared)

@@ -1,0 +1,322 @@
+"""Versions of memory: what a save saw, and what writes have done since.
+
+Note [Versions as a chain]
+A storage points at its newest version. A save remembers the version it saw. A write makes a new version and links the
+old one forward to it, so whoever holds an old version can walk to the present. If someone does hold the old version,
+the write first leaves there what it is about to overwrite. So
+  * "was it overwritten?" is one identity test;
+  * the error can name the write, because the chain remembers it;
+  * torch's face raises, while NumPy's rebuilds the old value by undoing the writes (see `Storage.restore`);
+  * nothing is registered anywhere: versions only point forward, so when the last save of a version is released, its
+    undo data dies by reference counting, and a loop of n writes costs O(n) in all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.references import ATTRIBUTE, LOCAL
+from ndgrad._src.core.variable import Variable
+
+
+class Version:
+    """One state of a storage's memory."""
+
+    __slots__ = ("next", "number", "place", "undo", "values", "writer")
+
+    def __init__(self, number: int, writer: str | None = None) -> None:
+        self.number = number
+        # of the version that has written the values: an older one, if this one changed only a tensor's shape
+        self.values = number
+        self.next: Version | None = None
+        self.undo: tuple[Any, ...] | None = None  # how to get from `next` back to this version
+        self.writer = writer  # the op that made this version
+        self.place: Any = None  # the user's frames that called it, in debug and anomaly mode
+
+    def __del__(self) -> None:
+        # A chain of a million versions must not be freed by a million nested calls.
+        following = self.next
+        self.next = None
+        while following is not None and sys.getrefcount(following) <= LOCAL:
+            following.next, following = None, following.next
+
+
+class Storage:
+    """The memory that several tensors share: its newest version, and a cursor for rebuilding old contents."""
+
+    __slots__ = ("__weakref__", "cursor", "keeps", "version")
+
+    def __init__(self) -> None:
+        #: Whether old contents are kept for saves (NumPy's face, or allow_mutation_on_saved_tensors).
+        self.keeps = False
+        self.version = Version(0)
+        # Backward asks for older and older versions, so going on from where the last `restore` got to makes a whole
+        # backward pass over n writes O(n).
+        self.cursor: Cursor | None = None
+
+    def bump(self, writer: str | None = None) -> None:
+        """Note that the memory has been written. A version that nobody holds becomes the next one:
+        nobody can ask for it."""
+        if sys.getrefcount(self.version) <= ATTRIBUTE:
+            new = self.version
+            new.number = new.values = new.number + 1
+            new.undo, new.writer, new.place = None, writer, None
+        else:
+            old = self.version
+            old.next = self.version = new = Version(old.number + 1, writer)
+        if process.busy and thread.remembers:
+            from ndgrad._src.foundations.registry import user_frames  # by ndgrad._src.debug, where the mode is switched on
+
+            new.place = user_frames()
+
+    def is_held(self) -> bool:
+        """Whether a save, or an older version that a save holds, refers to the present version."""
+        return sys.getrefcount(self.version) > ATTRIBUTE
+
+    def before_write(self, array: Any, index: Any = None) -> None:
+        """Leave what is about to be overwritten (all of `array`, or `array[index]`), if anybody may ask for it."""
+        if self.keeps and self.is_held():
+            if index is None:
+                self.version.undo = (array, None, array.copy())
+            else:
+                self.version.undo = (array, index, library_of(array).array(array[index]))
+
+    def restore(self, array: Any, version: Version) -> Any:
+        """A copy of `array` (memory of this storage) as it was at `version`.
+
+        One at a time: threads that run backward over one graph share the cursor, and move it.
+        """
+        if hasattr(array, "at_version"):  # the compiler's, whose old values are known by version
+            return array.at_version(version)
+        with restoring:
+            return self._restore(array, version)
+
+    def _restore(self, array: Any, version: Version) -> Any:
+        low, size = _extent(array)
+        cursor = self.cursor
+        if (
+            cursor is not None
+            and cursor.low == low
+            and len(cursor.memory) == size
+            and version.number <= cursor.version.number
+        ):
+            at, memory = cursor.version, cursor.memory
+        else:
+            at, memory = self.version, bytearray(ctypes.string_at(low, size))
+        undos = []
+        step = version
+        while step is not at:
+            if step.undo is None or step.next is None:
+                raise Unrecorded(None if step.next is None else step.next.writer)
+            if step.undo[0] is None:  # a write inside a transform has left the whole as it was before
+                memory = _filled(array, low, size, step.undo[2])
+                break
+            undos.append(step.undo)
+            step = step.next
+        for region, index, old in reversed(undos):
+            target = _in_copy(region, low, memory)
+            if index is None:
+                target[...] = old
+            else:
+                target[index] = old
+        self.cursor = Cursor(version, low, memory)
+        return _in_copy(array, low, memory).copy()
+
+
+class InferenceStorage(Storage):
+    """The memory of tensors made in inference mode, which has no versions: asking for one, as every save does, raises.
+
+    So the eager path need not look for inference tensors.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.keeps = False
+        self.cursor = None
+
+    @property
+    def version(self) -> Version:  # type: ignore[override]  # a property that refuses, in place of the attribute
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward: writes to them are not tracked. Use a clone() of "
+            "it, made outside inference mode, or make it under no_grad() instead of inference_mode(). [nd-inference]"
+        )
+
+    def bump(self, writer: str | None = None) -> None:
+        """Nothing to note: nobody can have saved the memory."""
+
+    def is_held(self) -> bool:
+        return False
+
+
+class LazyStorage(Storage):
+    """The memory of a conjugate ("conj") or a negative ("neg") that torch leaves to be computed later. Here it is
+    computed at once; its tensors say what they are (`is_conj`, `is_neg`), since programs ask."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+
+class PayloadStorage(Storage):
+    """The memory of a transform's tensor whose payload is a tensor of a level below, which others may hold and write:
+    the argument of a vjp, or its result. A write to the payload is one to this memory. Nobody has kept what it
+    overwrote, so a save from before raises.
+    """
+
+    __slots__ = ("own", "payload", "seen")
+
+    def __init__(self, payload: Storage) -> None:
+        self.keeps = False
+        self.own = Version(0)
+        self.cursor = None
+        self.payload = payload
+        self.seen = payload.version
+
+    @property
+    # a property that looks at the payload first, in place of the attribute
+    def version(self) -> Version:  # type: ignore[override]
+        newest = self.payload.version
+        if newest is not self.seen:
+            self.seen = newest
+            self._follow(newest.writer)
+        return self.own
+
+    def bump(self, writer: str | None = None) -> None:
+        self.seen = self.payload.version  # a write to this tensor has written the payload
+        self._follow(writer)
+
+    def _follow(self, writer: str | None) -> None:
+        self.own.next = new = Version(self.own.number + 1, writer)
+        self.own = new
+
+    def is_held(self) -> bool:
+        return sys.getrefcount(self.own) > ATTRIBUTE
+
+
+def is_inference(t: Any) -> bool:
+    """Whether the memory of a tensor was made in inference mode."""
+    return t._storage.__class__ is InferenceStorage
+
+
+restoring = make_lock()
+
+
+class Cursor(NamedTuple):
+    """Where the last `restore` got to: a copy of the memory at address `low` as it was at `version`."""
+
+    version: Version
+    low: int
+    memory: bytearray
+
+
+class Unrecorded(Exception):
+    """A write happened whose old contents nobody kept."""
+
+    def __init__(self, writer: str | None) -> None:
+        super().__init__(writer)
+        self.writer = writer
+
+
+def _extent(array: Any) -> tuple[int, int]:
+    """Where the memory that `array` is a part of begins, and its size in bytes."""
+    whole = exporter_of(array)
+    if not isinstance(whole, np.ndarray):
+        try:
+            whole = np.frombuffer(whole, np.uint8)
+        except (TypeError, ValueError, BufferError):  # nobody says how far it reaches
+            whole = array
+            while isinstance(whole.base, np.ndarray):
+                whole = whole.base
+    low, high = np.lib.array_utils.byte_bounds(whole)
+    return low, high - low
+
+
+def exporter_of(array: Any) -> Any:
+    """Whose memory an array is a window on: the array that owns it, or the object (a bytearray, a file in
+    memory) whose buffer it is."""
+    while True:
+        base = array.base
+        if isinstance(base, memoryview):
+            base = base.obj
+        if base is None:
+            return array
+        if not isinstance(base, np.ndarray):
+            # as_strided's
+            base = getattr(base, "base", None) if isinstance(getattr(base, "base", None), np.ndarray) else base
+        if not isinstance(base, np.ndarray):
+            return base
+        array = base
+
+
+def _filled(array: Any, low: int, size: int, value: Any) -> bytearray:
+    """A copy of the memory that `array` is a part of, with the elements of a tensor in it."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    while not isinstance(value, np.ndarray):
+        value = value._array
+    memory = bytearray(size)
+    if value.shape != array.shape:
+        raise Unrecorded(None)
+    _in_copy(array, low, memory)[...] = value
+    return memory
+
+
+def _in_copy(region: Any, low: int, memory: bytearray) -> Any:
+    """The part of a copy of the memory that corresponds to `region`."""
+    offset = region.__array_interface__["data"][0] - low
+    return np.ndarray(region.shape, region.dtype, buffer=memory, offset=offset, strides=region.strides)
+
+
+def storage_of(t: Any) -> Storage:
+    """The storage of a tensor, made when first someone views, writes or shares its memory.
+
+    The node that made the tensor is told if it saved the tensor as its output: it must not hold the tensor itself
+    (that would be a cycle), so this is how it learns of later writes.
+    """
+    storage: Storage | None = t._storage
+    if storage is None:
+        with _making:
+            storage = t._storage
+            if storage is None:
+                storage = t._storage = _make_storage(t)
+    return storage
+
+
+# Threads that take views of one tensor must agree on its storage.
+_making = make_lock()
+
+
+def _make_storage(t: Any) -> Storage:
+    payload = t._array
+    if isinstance(payload, np.generic):
+        t._array = np.asarray(payload)
+    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else Storage()
+    node = t._node
+    announce = None if node is None else getattr(node, "announce_storage", None)
+    return announce(t, made) if announce is not None else made
+
+
+def version_number(t: Any) -> int:
+    storage: Storage | None = t._storage
+    if storage is None and t._node is not None:
+        storage = storage_of(t)  # the node may know one, of another tensor over the same memory
+    return 0 if storage is None else storage.version.number
+
+
+def kept_storage(t: Any) -> Storage:
+    """The storage of a tensor that is being saved and whose saved value must survive later writes."""
+    storage: Storage | None = t._storage
+    if storage is None:
+        storage = storage_of(t)
+    storage.keeps = True
+    return storage

@@ -1,0 +1,313 @@
+"""Differentiable views, and what an in-place write does to the history of the memory it touches.
+
+Note [Views and in-place writes]
+A view remembers its base (the tensor that is no view) and the path of view ops from the base to itself. Views and base
+share one storage, hence one version. A write through a view gives the *base* a new history: a `CopySlices` node,
+which says "this part of the base was replaced". All other views of that base notice, by the version, that their own
+history is out of date, and get a new one by replaying their path from the base when next someone asks (`refresh`).
+So the cost falls on those who look.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays.meta import WrapperArray
+from ndgrad._src.core.layout import Order, copy_in_order, in_order, is_in_order, order_of
+from ndgrad._src.core.modes import process, restore, scope, thread
+from ndgrad._src.core.node import Node, extra_of, make_node
+from ndgrad._src.core.saved_errors import freed_error
+from ndgrad._src.core.variable import edge, meta_of, np_dtype, requires_grad, shape_of
+from ndgrad._src.core.versions import InferenceStorage, storage_of
+from ndgrad._src.ops.fill import copy, zeros_like
+from ndgrad._src.ops.vocabulary import owning_raw_ops
+
+# How a view came to be, which decides whether it may be written in place.
+DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
+WRAPPED = "wrapped"
+
+# What torch says of a write that cannot be recorded, and why it is so; {n} and {op} are whose output it is.
+_REASONS = {
+    NO_GRAD: "A view was created in no_grad mode and {what}: the write could not be recorded in its base's history",
+    MULTI_OUTPUT: (
+        "Output {n} of {op} is a view and {what}. This view is the output of a function that returns multiple views. "
+        "Such functions do not allow the output views to be modified inplace: it is torch's rule"
+    ),
+    INFERENCE: "A view was created in inference mode and {what} in normal mode: the write could not be recorded",
+    CUSTOM: (
+        "Output {n} of {op} is a view and {what}. This view was created inside a custom Function (or because an input "
+        "was returned as-is), whose backward does not know of the write"
+    ),
+    WRAPPED: (
+        "Output {n} of {op} is a view and {what}. It is a reshape of a tensor whose class keeps its values elsewhere, "
+        "and they may have been copied there"
+    ),
+}
+_REMEDIES = {
+    NO_GRAD: "Make the view outside no_grad, or do the write under no_grad too.",
+    MULTI_OUTPUT: "Use the out-of-place op, index the tensor instead (x[i] gives a writable view), or clone() first.",
+    INFERENCE: "Make the view outside inference mode, or clone() it first.",
+    CUSTOM: "clone() the result of the Function first.",
+    WRAPPED: "Write to the tensor itself, by an index, or clone() the reshaped one first.",
+}
+
+#: A view path: (path of the parent or None, op, settings, output number).
+Path = tuple[Any, Any, dict[str, Any], int]
+
+
+class ViewInfo:
+    """What makes a tensor a view."""
+
+    __slots__ = ("base", "creation", "geometry", "kept", "path", "version")
+
+    #: the number of the transform level that the base belonged to when the view was taken
+    base_level = 0
+
+    def __init__(self, base: Any, path: Path, creation: str, version: int, geometry: int = 0) -> None:
+        self.base = base
+        self.path = path
+        self.creation = creation
+        # of the memory, for which the view's node is right: its number, for a view holds nothing
+        self.version: int | None = version
+        self.geometry = geometry  # of the base, when the path was taken from it
+        self.kept: Any = None  # what the last graph that saved the view keeps of it
+
+    def is_stale(self, t: Any) -> bool:
+        """Whether the memory has been written since the view's history was right."""
+        return bool(self.version != t._storage.version.number)
+
+    def refresh(self, t: Any) -> None:
+        """Bring the view's history up to date with its base's."""
+        current = t._storage.version.number
+        if self.version == current:
+            return
+        base_edge = edge(self.base)
+        if base_edge is None and t._node is None:
+            return  # still out of date: the base may come to require grad
+        if self.creation != DEFAULT:
+            raise write_error(t, self.creation, after_the_fact=True)
+        if base_edge is None:  # the base was detached in place and then written: what lies here has no history any more
+            t._node = None
+            self.version = current
+            return
+        if self._only_moved(t):
+            self.version = current
+            return
+        self.check_geometry(t)
+        fresh = replay(self.base, self.path)
+        meta, number = meta_of(t), 0 if fresh._meta is None else fresh._meta.output_nr
+        if meta.retains_grad and t._node is not None:
+            _move_retained(t, fresh._node, number)
+        t._node = fresh._node
+        meta.output_nr = number
+        self.version = current
+
+    def _only_moved(self, t: Any) -> bool:
+        """Whether the base has changed its shape in place and nobody has written since the view's history was right."""
+        return (
+            self.version is not None
+            and self.geometry != geometry_of(self.base)
+            and t._storage.version.values <= self.version
+        )
+
+    def check_geometry(self, t: Any) -> None:
+        if self.geometry != geometry_of(self.base):
+            raise RuntimeError(
+                f"a view of shape {tuple(t.shape)} belongs to a tensor that has changed its own shape in place "
+                f"since (to {tuple(self.base.shape)}), so the view's history cannot be found from it. "
+                "Take it again, or use the out-of-place form of that change (transpose, squeeze). [nd-view-write]"
+            )
+
+
+class ViewInLevel(ViewInfo):
+    """What makes a tensor of a transform a view. Its base may be brought to another level by a write,
+    and then it must follow."""
+
+    __slots__ = ("base_level",)
+
+
+def _move_retained(t: Any, node: Node, number: int) -> None:
+    from ndgrad._src.foundations.registry import move_retained  # by ndgrad._src.core.hooks
+
+    move_retained(t, t._node, node, number)
+
+
+def geometry_of(t: Any) -> int:
+    """How often a tensor has changed its own shape in place."""
+    meta = t._meta
+    return 0 if meta is None else int(meta.geometry)
+
+
+def steps(path: Path | None) -> list[Path]:
+    """The steps of a path, from the base on."""
+    found = []
+    while path is not None:
+        found.append(path)
+        path = path[0]
+    found.reverse()
+    return found
+
+
+def replay(base: Any, path: Path | None) -> Any:
+    """The view that `path` leads to from tensor `base`, recorded whatever the grad mode."""
+    outside = scope()
+    try:
+        restore(outside.recording(True))
+        for _, op, settings, number in steps(path):
+            base = op.eager(base, **settings)
+            if op.outputs != 1:
+                base = base[number]
+        return base
+    finally:
+        restore(outside)
+        del outside
+
+
+def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
+    """The part of a raw array that `path` leads to."""
+    for _, op, settings, number in steps(path):
+        array = op.forward_for(library)(array, **settings)
+        if op.outputs != 1:
+            array = array[number]
+    return array
+
+
+def tangents_of(t: Any) -> dict[int, Any] | None:
+    """The tangents of a tensor by open dual level. A view that is older than a tangent of its base
+    finds its part of it here."""
+    meta = t._meta
+    if meta is None:
+        return None
+    info = meta.view
+    held: dict[int, Any] | None = meta.tangents
+    if info is None:
+        return held and _open(held)
+    held = held and _open(held)
+    base = info.base._meta
+    theirs = None if base is None else base.tangents and _open(base.tangents)
+    if theirs and (held is None or not theirs.keys() <= held.keys()) and _keeps_tangents(info.path):
+        missing = {n: replay(tangent, info.path) for n, tangent in theirs.items() if held is None or n not in held}
+        held = {**(held or {}), **missing}
+        meta.tangents = {**(meta.tangents or {}), **missing}
+    return held
+
+
+def _keeps_tangents(path: Path | None) -> bool:
+    """Whether what moves along a path takes its tangents with it: inside functionalize, a
+    detached tensor is a view too."""
+    return not any(op.shares_storage for _, op, _, _ in steps(path))
+
+
+def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:
+    """Without those of levels that are closed."""
+    still = process.open
+    for number in tangents:
+        if number not in still:
+            return {n: t for n, t in tangents.items() if n in still} or None
+    return tangents
+
+
+def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: int = 0, level: int = 0) -> None:
+    """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view (of a transform's `level`)."""
+    storage = storage_of(source)
+    if storage.__class__ is InferenceStorage:
+        out._storage = storage  # no versions, so no views either
+        return
+    info = None if source._meta is None else source._meta.view
+    if info is None:
+        base, parent, creation, geometry = source, None, DEFAULT, geometry_of(source)
+    else:
+        base, parent, creation, geometry = info.base, info.path, info.creation, info.geometry
+    if not thread.grad_enabled:
+        creation = INFERENCE if thread.inference else NO_GRAD
+    elif op.outputs != 1:
+        creation = MULTI_OUTPUT
+    elif op.name == "reshape" and isinstance(out._array, WrapperArray):
+        creation = WRAPPED
+    out._storage = storage
+    if creation is INFERENCE and requires_grad(source):
+        meta_of(out).requires_grad = True  # as torch has it: a leaf of its own, since nothing leads to its base
+    path = (parent, op, settings, number)
+    if not level:
+        meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
+        return
+    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version.number, geometry)
+    in_level.base_level = level
+
+
+def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:
+    if after_the_fact:
+        what = "its base or another view of its base has been modified inplace"
+    else:
+        what = "is being modified inplace"
+    _, op, _, number = t._meta.view.path
+    if creation == CUSTOM and t._node is not None:
+        name, number = t._node.name().removesuffix("Backward"), t._meta.output_nr
+    else:
+        name = op.name.title().replace("_", "")
+    if creation == NO_GRAD and not after_the_fact:
+        what += " with grad mode enabled"
+    reason = _REASONS[creation].format(n=number, op=name, what=what)
+    return RuntimeError(f"{reason} (shape {tuple(t.shape)}). {_REMEDIES[creation]} [nd-view-write]")
+
+
+# ----- the base's new history ----------------------------------------------------------------------------------------
+
+
+class CopySlices(Node):
+    """The history of a base of which a part was replaced: `inner` is the node of the write as seen by the view."""
+
+    __slots__ = ("inner", "level", "order", "path")
+    consumes = True
+    level: int
+    inner: Node | None  # None when released
+    order: Order  # of the base in memory, in which the path is known to lead to a view
+    path: Path | None
+
+    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        """A gradient that is owned is changed where the replaced part lies, so n writes into one buffer cost O(n)."""
+        grads = in_order(ops.np, grads if ops.owns else grads.copy(), self.order)
+        part = replay_raw(grads, self.path, ops.np)
+        through = self._inner().apply(part.copy(), owning_raw_ops(ops.np), keep)
+        part[...] = 0 if through[0] is None else through[0]
+        if not keep:
+            self.inner = None
+        return (grads if self.next[0] is not None else None, *through[1:])
+
+    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        return self._on_tensors(grads, owned, self._inner().apply_tensors)
+
+    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        return self._on_tensors(grads, owned, self._inner().apply_payloads)
+
+    def _on_tensors(self, grads: Any, owned: bool, run_inner: Any) -> tuple[Any, ...]:
+        whole = grads if owned and is_in_order(grads, self.order) else copy_in_order(grads, self.order)
+        part = replay(whole, self.path)
+        through = run_inner(part.clone())
+        registry.write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})
+        return (whole if self.next[0] is not None else None, *through[1:])
+
+    def _inner(self) -> Node:
+        if self.inner is None:
+            raise freed_error(self)
+        return self.inner
+
+    def release(self) -> None:
+        self.inner = None
+
+
+def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
+    """Give `base` the history of a write, through the view at `path`, that `inner` describes."""
+    node = make_node(CopySlices, (base_edge, *inner.next[1:]), shape_of(base), np_dtype(base))
+    node.inner = inner
+    node.level = inner.level
+    node.order = order_of(base)
+    node.path = path
+    if inner.extra is not None:
+        extra_of(node).forward_trace = inner.extra.forward_trace
+    if base._meta is not None and base._meta.retains_grad and base._node is not None:
+        _move_retained(base, node, 0)
+    base._node = node
+    if base._meta is not None:
+        base._meta.output_nr = 0

@@ -1,0 +1,639 @@
+"""Custom functions: a forward and a backward of the user's own.
+
+The context that forward and backward share is kept on the backward node, so whatever the user puts on it lives and dies
+with the graph. Forward runs under no_grad: what it computes is not recorded, only the function as a whole.
+
+Note [Saved intermediates]
+A tensor that forward computed, saved, and that is neither input nor output has no history that backward could
+differentiate. torch treats it as a constant in a double backward, which is silently wrong if it depends on the
+inputs. Here reading it while a graph of the backward is recorded raises; `ctx.save_constants(t)` says that a
+tensor is a constant indeed.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.engine.call_watchers import FUNCTION, watched
+from ndgrad._src.custom_functions.function_arguments import by_position
+from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
+from ndgrad._src.core.inplace import check_writable, set_history
+from ndgrad._src.core.stored_tensors import FREED, Packed, kept_in_level, original, without_base
+from ndgrad._src.core.modes import process, restore, scope, thread
+from ndgrad._src.core.node import MultiNode, Node, can_sum_to, edge_node, edge_number, make_node
+from ndgrad._src.core.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
+from ndgrad._src.core.saved_errors import freed_error
+from ndgrad._src.core.sparse_gradients import wrap_gradient
+from ndgrad._src.core.subclass import note_wrappers
+from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
+from ndgrad._src.core.versions import kept_storage, storage_of
+from ndgrad._src.core.view import CUSTOM, DEFAULT
+from ndgrad._src.ops.shape import alias
+from ndgrad._src.ops.vocabulary import RawOps
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FunctionNode(MultiNode, FunctionCtx):
+    """The node of a custom function; its methods share it as `ctx` (see Context)."""
+
+    function: ClassVar[type[Function]]
+    runs_undefined = True
+    level = 0
+    _on_payloads = False  # in the backward of a transform, which sees what was saved as the levels below do
+    _at_hand: tuple[Any, ...] | None = None  # what saved_tensors are in jvp, and in contexts that are made again
+    _face: type[Any] | None = None  # of the outputs, which gradients have too
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    def __getattr__(self, name: str) -> Any:
+        """What forward set on `ctx` can be read from `grad_fn` too, where it does not hide
+        something of the node's own."""
+        notes = self.__dict__.get("_notes", ())
+        if name in notes:
+            return notes[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    # ----- saved tensors -----
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        if self._at_hand is not None:
+            return self._at_hand
+        saved = self.__dict__.get("_saved", ())
+        if saved is FREED:
+            if self.__dict__.get("_accessed"):
+                raise RuntimeError(
+                    f"{self.name()}: saved_tensors can only be accessed once, since the Function has "
+                    "clear_saved_tensors_on_access=True. Read them once into variables, or leave that switch off. "
+                    "[nd-function]"
+                )
+            raise freed_error(self)
+        values = tuple(self._unpack(s) for s in saved)
+        if process.open:
+            values = self._with_tangents(saved, values)
+        if self.function is not None and self.function.clear_saved_tensors_on_access and thread.task is not None:
+            self.__dict__["_accessed"] = True
+            self.release()
+        return values
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """In backward: drop what was saved, unless the graph is to be kept. What backward has read
+        lives on in its variables."""
+        if thread.task is not None and not thread.task.keep:
+            self.release()
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether backward will come through here."""
+        return any(self.needs_input_grad)
+
+    @property
+    def _forward_cls(self) -> type[Function]:
+        return self.function
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        from ndgrad._src.core.saved_access import function_slots  # few ask for saved values
+
+        saved = self.__dict__.get("_saved", ())
+        if saved is FREED:
+            raise freed_error(self)
+        return function_slots(self, len(saved))
+
+    def _with_tangents(self, saved: tuple[_Saved | None, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """In a backward inside a dual level, saved values have the tangents that they had in forward."""
+        # loaded once there is a dual level
+        from ndgrad._src.interpreters.forward_ad import has_saved_tangents, with_saved_tangents
+
+        if has_saved_tangents(self) and any(s is not None and s.kind == "intermediate" for s in saved):
+            raise RuntimeError(
+                f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and "
+                "that is neither input nor output. It has no tangent, so forward over reverse would be wrong. "
+                "Compute it in backward from saved inputs, return it as an output, or, if it does not depend on "
+                "the inputs, name it in ctx.save_constants(). [nd-function]"
+            )
+        return tuple(with_saved_tangents(self, position, v) for position, v in enumerate(values))
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+    @property
+    def saved_for_forward(self) -> tuple[Any, ...]:
+        return self._to_save_forward
+
+    def _keep(self, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
+        """Turn what forward asked to save into saved values: after the outputs have their history."""
+        saved: list[_Saved | None] = []
+        hooks = hooks_for(self.level)
+        for t in self._to_save:
+            if t is None:
+                saved.append(None)
+                continue
+            number, watched = next((i for i, o in enumerate(outputs) if o is t), None), None
+            storage = kept_storage(t) if t.keeps_saved or thread.copy_on_write else storage_of(t)
+            if number is not None and t._node is self:
+                # the node must not hold the tensor that holds it
+                value = twin(t)
+                value._storage = storage
+                kept = _Saved("output", value, storage, None, number)
+            else:
+                value = kept_in_level(t, self.level) if self.level else without_base(t)
+                if value.__class__ is Packed:
+                    watched, value = value, value.packed
+                if any(t is i for i in inputs):
+                    kept = _Saved("input", value, storage, edge(t), 0)
+                else:
+                    constant = any(t is c for c in self._constants) or not is_inexact(np_dtype(t))
+                    kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
+            if hooks:
+                output = self if kept.kind == "output" else None
+                kept.tensor = registry.pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
+            elif thread.guard:
+                kept.tensor = registry.guarded(kept.tensor)
+            elif watched is not None:
+                kept.tensor = watched
+            saved.append(kept)
+        self.__dict__["_saved"] = tuple(saved)
+        del self._to_save
+
+    def _unpack(self, saved: _Saved | None) -> Any:
+        if saved is None:
+            return None
+        if saved.kind == "intermediate" and thread.grad_enabled and any(self.needs_input_grad):
+            raise RuntimeError(
+                f"{self.name()}: backward read a saved tensor (shape {saved.shape}) that forward computed "
+                "and that is neither input nor output, while a graph of the backward is recorded. "
+                "It has no history, so the second derivative would be wrong. Compute it in backward from saved inputs, "
+                "return it as an output, or, if it does not depend on the inputs, name it in ctx.save_constants(). "
+                "[nd-function]"
+            )
+        value, guard = saved.tensor, None
+        if isinstance(value, Packed) and value.checksum is not None:
+            value, guard = value.packed, value
+        if isinstance(value, Packed):
+            value = unpacked(self, saved.kind, value)
+            if self._on_payloads:
+                return lower_unpacked(self, saved.tensor, value)
+        else:
+            array = input_array(self, saved.kind, value, saved.version)
+            if guard is not None:
+                verified(self, saved.kind, guard, array)
+            if self._on_payloads:
+                face = value.face  # the user's code sees the one that it saved
+                return lift(array, face) if saved.kind == "output" else lower_saved(self, value, array, face)
+            value = original(value) if array is value._array else wrap(saved.cls, array)
+        if saved.kind == "output":
+            out = twin(value)
+            out._node, out._storage = self, value._storage
+            meta_of(out).output_nr = saved.number
+            return out
+        return linked(value, saved.edge)
+
+    def release(self) -> None:
+        if self.__dict__.get("_saved"):
+            self.__dict__["_saved"] = FREED
+
+    # ----- backward -----
+
+    def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
+        """What the engine calls with (grads, ops, keep); and `grad_fn.apply(*grads)`, torch's way to run the
+        user's backward by hand."""
+        if not isinstance(ops, RawOps):
+            by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
+            return self._user_backward()(Context(self), *by_hand)
+        keep = rest[0] if rest else True
+        given = [grads] if self.outputs == 1 else grads
+        outside = scope()
+        try:
+            restore(outside.recording(False))
+            out = self._run(*(None if g is None else wrap_gradient(self._face or registry.Tensor, g) for g in given))
+        finally:
+            restore(outside)
+            del outside
+        if not keep:
+            self.release()
+        return tuple(None if t is None else t._array for t in out)
+
+    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        return self._run(*([grads] if self.outputs == 1 else grads))
+
+    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
+        self._on_payloads = True
+        try:
+            return self.apply_tensors(grads)
+        finally:
+            self._on_payloads = False
+
+    def _run(self, *grads: Any) -> tuple[Any, ...]:
+        """The user's backward, and its answer checked: one gradient per tensor input."""
+        backward = self._user_backward()
+        out = (
+            backward(Context(self), list(grads)) if self.function.boxed_grads_call else backward(Context(self), *grads)
+        )
+        answer = out if isinstance(out, tuple) else (out,)
+        count = len(self.needs_input_grad)
+        if len(answer) < count or any(g is not None for g in answer[count:]):
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {count}, "
+                f"got {len(answer)}): backward returns one gradient, or None, per argument of forward. [nd-function]"
+            )
+        kept: list[Any] = []
+        for position, (g, is_tensor) in enumerate(zip(answer, self._is_tensor, strict=False)):
+            if g is not None and not isinstance(g, Variable):
+                raise RuntimeError(
+                    f"expected Variable or None (got {type(g).__name__}) from function {self.name()}, for argument "
+                    f"{position}. Return a tensor or None. [nd-function]"
+                )
+            if is_tensor:
+                e = self.next[len(kept)] if self.needs_input_grad[position] else None
+                if g is not None and e is not None:
+                    self._check_gradient(position, g, e)
+                kept.append(None if e is None else g)
+            elif g is not None:
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different from None at position {position + 1}, "
+                    "but the corresponding forward input was not a Variable. [nd-function]"
+                )
+        return tuple(kept)
+
+    def _user_backward(self) -> Callable[..., Any]:
+        function = self.function
+        if function.backward is not Function.backward and function.vjp is not Function.vjp:
+            raise RuntimeError(
+                f"{function.__name__} implements both backward and vjp, which are two names for one "
+                "thing. Implement one of them. [nd-function]"
+            )
+        return function.vjp if function.backward is Function.backward else function.backward
+
+    def _check_gradient(self, position: int, g: Any, e: Any) -> None:
+        """A gradient that does not fit its input, or a complex one of a real input, is a mistake of the user's
+        backward; a rule's is made real by the engine."""
+        shape, dtype = edge_node(e).output_metadata(edge_number(e))
+        if tuple(g.shape) != shape and not can_sum_to(tuple(g.shape), shape):
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {position} - got {list(g.shape)} but "
+                f"expected shape compatible with {list(shape)}. Return a gradient of the argument's shape. "
+                "[nd-function]"
+            )
+        if dtype is not None and np_dtype(g).kind == "c" and dtype.kind != "c":
+            raise RuntimeError(
+                f"function {self.name()} returned a complex gradient ({np_dtype(g)}) for argument {position}, "
+                f"which is real ({dtype}). Return its real part: g.real. [nd-function]"
+            )
+
+    _is_tensor: tuple[bool, ...] = ()
+
+
+class _Saved:
+    """One tensor that forward saved: its kind, its version, and where its gradient goes."""
+
+    __slots__ = ("cls", "edge", "kind", "number", "shape", "storage", "tensor", "version")
+
+    def __init__(self, kind: str, tensor: Any, storage: Any, own_edge: Any, number: int) -> None:
+        self.kind, self.tensor, self.storage, self.version = kind, tensor, storage, storage.version
+        self.cls, self.shape, self.edge, self.number = tensor.__class__, tuple(tensor.shape), own_edge, number
+
+
+class FunctionMeta(type):
+    """Gives every Function its node class, named after it."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._backward_cls = type(name + "Backward", (FunctionNode,), {"function": cls, "__module__": cls.__module__})
+
+
+class Function(FunctionCtx, metaclass=FunctionMeta):
+    """A function with a derivative of its own.
+
+    >>> import ndgrad
+    >>> class Square(ndgrad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = ndgrad.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+
+    _backward_cls: ClassVar[type[FunctionNode]]
+    generate_vmap_rule = False
+    #: Drop what was saved as soon as backward has read it, whether or not the graph is kept: it can be read once.
+    clear_saved_tensors_on_access = False
+    #: Hand backward the gradients as one list, from which it may drop those that it has done with.
+    boxed_grads_call = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so call "
+            f"{type(self).__name__}.apply(...).",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. "
+            f"Please use new-style autograd function with static forward method: {type(self).__name__}.apply(...). "
+            "[nd-function]"
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """To be overridden: compute the result of `forward(ctx, *args)`, or of `forward(*args)`
+        beside a `setup_context`."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function. [nd-function]")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """To be overridden where forward takes no ctx: save what backward needs of inputs and output."""
+        raise NotImplementedError("setup_context is not implemented. [nd-function]")
+
+    # **options only says to type checkers that an override may have parameters of its own.
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
+        """To be overridden: from the gradients of the outputs, one gradient (or None) per argument of forward."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use "
+            "it with backward mode AD. [nd-function]"
+        )
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
+        """Another name for `backward`; override one of them."""
+        return Function.backward(ctx, *grad_outputs)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any, **options: Any) -> Any:
+        """To be overridden for forward mode: from the tangents of the arguments (None where there is
+        none), those of the outputs."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. "
+            "[nd-function]"
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward and record the function as one node."""
+        if thread.captures is not None:
+            args = thread.captures.see(args)
+        if kwargs or separate_setup(cls):
+            args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
+        run = run_function
+        if thread.levels or process.open:
+            run = registry.apply_in_transforms
+        if thread.watchers:
+            return watched(FUNCTION, cls.__name__, cls, args, lambda: run(cls, args, kwargs))
+        return run(cls, args, kwargs)
+
+
+def separate_setup(cls: type[Function]) -> bool:
+    return cls.setup_context is not Function.setup_context
+
+
+def _is_setup_context_defined(function: Any) -> bool:
+    return function is not Function.setup_context
+
+
+def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`cls.apply` outside transforms."""
+    tensors = [a for a in args if isinstance(a, Variable)]
+    recording = thread.grad_enabled and any(requires_grad(t) for t in tensors)
+    node = make_node(cls._backward_cls, tuple(edge(t) for t in tensors) if recording else ())
+    node._is_tensor = tuple(isinstance(a, Variable) for a in args)
+    node.needs_input_grad = tuple(recording and isinstance(a, Variable) and requires_grad(a) for a in args)
+    outside = scope()
+    try:
+        restore(outside.changed(grad_enabled=False, in_custom_forward=True))
+        if separate_setup(cls):
+            output = cls.forward(*args, **kwargs)
+            cls.setup_context(Context(node), args, output)
+        else:
+            output = cls.forward(Context(node), *args, **kwargs)
+    finally:
+        restore(outside)
+        del outside
+    return attach(cls, node, args, output, recording)
+
+
+def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], output: Any, recording: bool) -> Any:
+    """Give the outputs of forward their history, and keep what was saved."""
+    several = isinstance(output, (tuple, list))
+    outputs = list(output) if several else [output]
+    inputs = tuple(a for a in args if isinstance(a, Variable))
+    for d in node._dirty:
+        if not any(d is i for i in inputs):
+            warnings.warn(
+                f"ctx.mark_dirty() received a tensor that was not an input (in {node.name()}). Mark only inputs that "
+                "forward changed in place.",
+                UserWarning,
+                stacklevel=2,
+            )
+            continue
+        if not any(d is o for o in outputs):
+            raise RuntimeError(
+                f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
+                "output. The inputs that are modified inplace must all be outputs of the Function. [nd-function]"
+            )
+    made = [_attach_one(node, number, o, inputs, recording) for number, o in enumerate(outputs)]
+    tensors = [o for o in made if isinstance(o, Variable)]
+    if not tensors:
+        return output  # nothing to differentiate
+    node.outputs = len(made)
+    node.metadata_of_outputs = [
+        (tuple(o.shape), np_dtype(o))
+        if isinstance(o, Variable) and (node._materialize_non_diff_grads or o._node is node)
+        else None
+        for o in made
+    ]
+    node.shape, node.dtype = tuple(tensors[0].shape), np_dtype(tensors[0])
+    node._face = tensors[0].face
+    if recording:
+        _replace_saved(node, outputs, made)
+        node._keep(inputs, made)
+        if process.dispatching:
+            note_wrappers(node, (*inputs, *made))
+        if thread.remembers:
+            registry.remember_call(node, made)
+    if thread.debug:
+        registry.note_function(node, args, made)
+    for name in ("_dirty", "_non_differentiable", "_constants"):
+        node.__dict__.pop(name, None)
+    if isinstance(output, list):
+        return made
+    return tuple(made) if several else made[0]
+
+
+def _replace_saved(node: FunctionNode, before: list[Any], after: list[Any]) -> None:
+    """A saved output that was replaced by a view of itself is saved as the replacement."""
+    swap = {id(b): a for b, a in zip(before, after, strict=True) if a is not b}
+    node._to_save = tuple(swap.get(id(t), t) for t in node._to_save)
+
+
+def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...], recording: bool) -> Any:
+    if not isinstance(o, Variable):
+        return o
+    is_input = any(o is i for i in inputs)
+    is_dirty = is_input and any(o is d for d in node._dirty)
+    discrete = not is_inexact(np_dtype(o)) or any(o is n for n in node._non_differentiable)
+    if is_dirty:
+        if recording:
+            check_writable(o, node.name(), True)
+        storage_of(o).bump(node.name())
+        if recording and not discrete:
+            _rewrite_history(node, number, o, inputs[0] is o)
+        return o
+    if is_input:
+        outside = scope()
+        try:
+            restore(outside.recording(False))
+            o = alias(o)  # an input that is returned as it is becomes a view of itself
+        finally:
+            restore(outside)
+            del outside
+        if o._meta is not None:  # a sparse tensor has no views
+            o._meta.view.creation = CUSTOM
+    if not recording or discrete:
+        return o
+    if o._meta is not None and o._meta.view is not None:
+        o._meta.view.creation = DEFAULT if node._is_pure_view else CUSTOM
+        o._meta.view.version = o._storage.version.number
+    o._node = node
+    meta_of(o).output_nr = number
+    meta_of(o).requires_grad = False
+    return o
+
+
+def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) -> None:
+    info = None if o._meta is None else o._meta.view
+    if info is None:
+        o._node = node
+        meta_of(o).output_nr = number
+        return
+    node.outputs = 1
+    node.shape, node.dtype = tuple(o.shape), np_dtype(o)
+    if not is_first:
+        raise RuntimeError(
+            f"{node.name()}: a view that a custom Function changes in place must be its first tensor argument. "
+            "Pass it first, or clone() it. [nd-view-write]"
+        )
+    set_history(o, node)
+
+
+class InplaceFunction(Function):
+    """A Function with an `inplace` flag, kept for old code.
+
+    >>> import ndgrad
+    >>> issubclass(ndgrad.autograd.function.InplaceFunction, ndgrad.autograd.Function)
+    True
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+def once_differentiable(function: F) -> F:
+    """Decorate a backward that cannot be differentiated: a double backward through it raises instead of being wrong.
+
+    >>> import ndgrad
+    >>> class Exp(ndgrad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.result = x.exp()
+    ...         return ctx.result
+    ...     @staticmethod
+    ...     @ndgrad.autograd.function.once_differentiable
+    ...     def backward(ctx, g):
+    ...         return g * ctx.result
+    >>> x = ndgrad.zeros(1, requires_grad=True)
+    >>> Exp.apply(x).backward()
+    >>> x.grad
+    tensor([1.])
+    """
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        outside = scope()
+        recording = outside.modes.grad_enabled
+        try:
+            restore(outside.recording(False))
+            outputs = function(ctx, *args)
+        finally:
+            restore(outside)
+            del outside
+        if not recording:
+            return outputs
+        message = (
+            "trying to differentiate twice a function that was marked with @once_differentiable. "
+            "Write its backward with differentiable ops and drop the decorator."
+        )
+        found = delay_error(outputs if isinstance(outputs, tuple) else (outputs,), message, ctx)
+        return found if isinstance(outputs, tuple) else found[0]
+
+    return wrapper  # type: ignore[return-value]  # the same signature
+
+
+def delay_error(values: tuple[Any, ...], message: str, ctx: Any) -> tuple[Any, ...]:
+    """The tensors among `values` with a history that raises when backward comes through it to the inputs of
+    the function of `ctx`."""
+    out = []
+    for value in values:
+        if isinstance(value, Variable):
+            edges = tuple(e for e in getattr(getattr(ctx, "_node", ctx), "next", ()) if e is not None)
+            node = make_node(DelayedError, edges, tuple(value.shape), np_dtype(value))
+            node.message = message
+            value = value.detach()
+            value._node = node
+        out.append(value)
+    return tuple(out)
+
+
+class DelayedError(Node):
+    """A node that raises when backward reaches it."""
+
+    __slots__ = ("message",)
+    message: str
+
+    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        raise RuntimeError(self.message)
+
+    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        raise RuntimeError(self.message)
+
+
+BackwardCFunction = FunctionNode
+_SingleLevelFunction = Function
+
+
+if TYPE_CHECKING:
+    from ndgrad._src.custom_functions.nested_function import NestedIOFunction as NestedIOFunction
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Functions of nested structures, which few use, come from their file on first use."""
+        if name == "NestedIOFunction":
+            from ndgrad._src.custom_functions.nested_function import NestedIOFunction  # which is made of Function
+
+            return NestedIOFunction
+        raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")
+
+
+__all__ = [
+    "BackwardCFunction", "Context", "DelayedError", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction",
+    "once_differentiable",
+]  # fmt: skip

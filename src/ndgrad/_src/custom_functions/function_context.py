@@ -1,0 +1,161 @@
+"""`ctx`, the first argument of a custom function's methods: what forward can tell, and what backward can ask.
+
+It is the backward node in disguise, so that what the user puts there lives and dies with the graph, and cannot collide
+with what the engine keeps on a node.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ndgrad._src.core.variable import Variable
+
+if TYPE_CHECKING:
+    from ndgrad._typing import FunctionNode, Tensor
+
+
+class FunctionCtx:
+    """What forward can tell the node; `ctx` in the methods of a `Function`.
+
+    >>> import ndgrad
+    >>> class Double(ndgrad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.factor = 2.0
+    ...         return x * ctx.factor
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return g * ctx.factor
+    >>> Double.apply(ndgrad.ones(1))
+    tensor([2.])
+    """
+
+    _to_save: tuple[Tensor | None, ...] = ()
+    _constants: tuple[Tensor, ...] = ()
+    _to_save_forward: tuple[Tensor | None, ...] = ()
+    _dirty: tuple[Tensor, ...] = ()
+    _non_differentiable: tuple[Tensor, ...] = ()
+    materialize_grads = True
+    needs_input_grad: tuple[bool, ...] = ()
+    #: Whether backward gets zeros, or None, for outputs that forward marked as not differentiable.
+    _materialize_non_diff_grads = True
+    #: Set by forward: an output that is a view of an input may be written in place as any other view.
+    _is_pure_view = False
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors (or None) for backward; call it once, with inputs, outputs and what else is needed."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Variable):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}. "
+                    "Set anything else as an attribute: ctx.value = value. [nd-function]"
+                )
+        self._to_save = tensors
+
+    # What forward has said so far, under torch's names; None before it has, and after forward has ended.
+
+    @property
+    def to_save(self) -> tuple[Any, ...] | None:
+        return self.__dict__.get("_to_save")
+
+    @property
+    def dirty_tensors(self) -> tuple[Any, ...] | None:
+        return self.__dict__.get("_dirty")
+
+    @property
+    def non_differentiable(self) -> tuple[Any, ...] | None:
+        return self.__dict__.get("_non_differentiable")
+
+    def save_constants(self, *tensors: Tensor) -> None:
+        """Say of saved tensors, made in forward, that they do not depend on the inputs (see Note
+        [Saved intermediates])."""
+        self._constants = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Variable):
+                raise AssertionError(
+                    f"save_for_forward expects all arguments to be tensors, and one is of type {type(t).__name__}. "
+                    "Set anything else as an attribute: ctx.value = value. [nd-function]"
+                )
+        self._to_save_forward = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs forward changed in place; they must be returned."""
+        _check_tensors("mark_dirty", tensors)
+        self._dirty = tensors
+
+    def mark_shared_storage(self, *pairs: object) -> None:
+        """Does nothing, and warns: tensors that share memory are known."""
+        warnings.warn(
+            (
+                "`mark_shared_storage` is deprecated and does nothing: tensors that share memory are "
+                "known. Remove the call."
+            ),
+            FutureWarning,
+            stacklevel=2,
+        )
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs have no gradient."""
+        _check_tensors("mark_non_differentiable", tensors)
+        self._non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward gets zeros (the default) or None for outputs that received no gradient."""
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"set_materialize_grads() takes a bool, and got {value!r}. Pass True or False. [nd-function]"
+            )
+        self.materialize_grads = value
+
+
+#: What torch says of arguments that are no tensors, by method.
+_EXPECTED = dict.fromkeys(
+    ("save_for_backward", "save_for_forward"), "can only save variables, but an argument is of type"
+) | dict.fromkeys(("mark_dirty", "mark_non_differentiable"), "only accepts variable arguments, but got")
+
+
+def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
+    for value in values:
+        if not isinstance(value, Variable):
+            raise RuntimeError(
+                f"{name} {_EXPECTED[name]} {type(value).__name__}. Pass tensors. [nd-function]"
+            )
+
+
+class Context:
+    """`ctx`: a node as the user's methods see it.
+
+    What they set on it is kept apart from what the engine keeps there, so `ctx.shape = x.shape` leaves the node's own
+    shape alone. Its methods are those of `FunctionCtx`.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.autograd.function.Context, type)
+    True
+    """
+
+    __slots__ = ("__weakref__", "_node")
+    _node: FunctionNode
+
+    def __init__(self, node: FunctionNode) -> None:
+        object.__setattr__(self, "_node", node)
+
+    def __getattr__(self, name: str) -> Any:
+        node = self._node
+        notes = node.__dict__.get("_notes", ())
+        return notes[name] if name in notes else getattr(node, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("materialize_grads", "needs_input_grad", "_materialize_non_diff_grads", "_is_pure_view"):
+            setattr(self._node, name, value)
+        else:
+            self._node.__dict__.setdefault("_notes", {})[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        notes = self._node.__dict__.get("_notes", {})
+        if name not in notes:
+            raise AttributeError(f"{self._node.name()}: ctx has no attribute {name!r} that forward set [nd-function]")
+        del notes[name]

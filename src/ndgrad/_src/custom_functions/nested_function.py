@@ -1,0 +1,82 @@
+"""Custom functions of nested structures: dicts, lists and tuples of tensors in, and others out.
+
+A Function takes and returns tensors side by side. Here structures are flattened on the way in and built again on the
+way out, and backward is given, and returns, structures of the same shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.custom_functions.function import Function
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+
+
+class NestedIOFunction(Function):
+    """A Function whose arguments and results are nested structures.
+
+    Define `forward_extended(ctx, *args)` and `backward_extended(ctx, *grads)`. Backward gets the gradients in the
+    structure of the results, and returns a tuple, one entry per argument, each of the argument's structure with
+    gradients (or None) in the place of its leaves, or None for a whole argument.
+
+    >>> import ndgrad
+    >>> class Scaled(ndgrad.autograd.function.NestedIOFunction):
+    ...     @staticmethod
+    ...     def forward_extended(ctx, parts, scale):
+    ...         ctx.scale = scale
+    ...         return {"sum": (parts["a"] + parts["b"]) * scale}
+    ...     @staticmethod
+    ...     def backward_extended(ctx, grads):
+    ...         g = grads["sum"] * ctx.scale
+    ...         return {"a": g, "b": g}, None
+    >>> a, b = ndgrad.ones(2, requires_grad=True), ndgrad.ones(2, requires_grad=True)
+    >>> Scaled.apply({"a": a, "b": b}, 3.0)["sum"].sum().backward()
+    >>> a.grad
+    tensor([3., 3.])
+    """
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TypeError(
+                f"{cls.__name__}.apply() takes positional arguments only, and got {', '.join(kwargs)}. "
+                "Put them in order. [nd-function]"
+            )
+        leaves, spec = tree_flatten(args)
+        shapes: list[Any] = []
+        results = super().apply(spec, shapes, *leaves)
+        return tree_unflatten(results, shapes[0])
+
+    @staticmethod
+    def forward(ctx: Any, spec: Any, shapes: list[Any], *leaves: Any) -> Any:
+        out = ctx.function.forward_extended(ctx, *tree_unflatten(leaves, spec))
+        results, ctx._nested_result = tree_flatten(out)
+        ctx._nested_input = spec
+        shapes.append(ctx._nested_result)
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        function = ctx.function
+        made = function.backward_extended(ctx, tree_unflatten(grads, ctx._nested_result))
+        made = made if isinstance(made, tuple) else (made,)
+        specs = ctx._nested_input.children_specs
+        if len(made) != len(specs):
+            raise RuntimeError(
+                f"{function.__name__}.backward_extended returned {len(made)} gradients for {len(specs)} arguments. "
+                "Return one per argument, each of its argument's structure, or None. [nd-function]"
+            )
+        flat: list[Any] = []
+        for spec, g in zip(specs, made, strict=True):
+            flat += [None] * spec.num_leaves if g is None else spec.flatten_up_to(g)
+        return None, None, *flat
+
+    @staticmethod
+    def forward_extended(ctx: Any, *args: Any, **options: Any) -> Any:
+        raise NotImplementedError("A NestedIOFunction needs a forward_extended(ctx, *args). [nd-function]")
+
+    @staticmethod
+    def backward_extended(ctx: Any, *grads: Any, **options: Any) -> Any:
+        raise NotImplementedError(
+            "A NestedIOFunction needs a backward_extended(ctx, *grads) to be used with backward. [nd-function]"
+        )

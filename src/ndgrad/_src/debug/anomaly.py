@@ -1,0 +1,356 @@
+"""Anomaly mode: where in the forward the failing part of backward comes from, and where the first gradient
+that is not a number arose.
+
+While the mode is on, every node remembers the user's stack at the time it was made and whether its result was finite,
+and backward checks what each node returns. When a node fails, a warning shows the forward call that made it, and, if
+that call was itself part of a backward (create_graph), the calls that led to it; the error says the line. The engine
+asks once per pass whether the mode is on (`watching`), so other passes pay nothing.
+
+Note [NaN and infinity]
+torch raises for NaN alone, and so does this mode unless `check_inf` is set: an infinite gradient may be right. But
+a NaN is mostly the child of an infinity two nodes earlier, so the first infinite gradient of the pass is
+remembered and named with the NaN.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.core.grad_mode import Switch
+from ndgrad._src.core.modes import ThreadState, thread
+from ndgrad._src.core.node import edge_node
+from ndgrad._src.core.saved import unpack_raw
+from ndgrad._src.core.variable import AccumulateGrad
+from ndgrad._src.debug.nonfinite import first_index, is_finite, raw_values
+from ndgrad._src.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
+
+# ----- what was found -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The first value of a gradient that is not finite."""
+
+    node: Any
+    output: int
+    index: tuple[int, ...]
+    value: Any
+    shape: tuple[int, ...]
+    count: int
+
+
+def find(node: Any, outs: Any, wrong: Callable[[Any], Any]) -> Finding | None:
+    """The first gradient among those a node returned in which some value is `wrong`."""
+    for position, out in enumerate(outs):
+        array = raw_values(out)
+        if array is None:
+            continue
+        bad = wrong(array)
+        if bad.any():
+            index = first_index(bad)
+            return Finding(node, position, index, array[index], array.shape, int(bad.sum()))
+    return None
+
+
+# ----- a pass that is watched -----------------------------------------------------------------------------------------
+
+
+def watching(run_node: Callable[..., Any]) -> Callable[..., Any]:
+    """`run_node` of the engine for a pass in anomaly mode: what nodes return is checked, and failures are explained."""
+    infinite: list[Finding] = []
+
+    def run(task: Any, node: Any, g: Any) -> Any:
+        keep, task.keep = task.keep, True  # the report shows saved values, so they are released after the check
+        try:
+            answer = run_node(task, node, g)
+            outs = answer[0]
+            if outs is not None and thread.check_nan:
+                check(task, node, g, outs, infinite)
+        except Exception as error:
+            report(node, error)
+            raise
+        finally:
+            task.keep = keep
+        if outs is not None and not keep:
+            node.release()
+        return answer
+
+    return run
+
+
+def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> None:
+    """Raise if a gradient that a node returned is NaN, or infinite where that is asked for."""
+    if all(a is None or is_finite(a) for a in map(raw_values, outs)):
+        return
+    found = find(node, outs, np.isnan)
+    if found is None:
+        if infinite and not thread.check_inf:
+            return
+        bad = find(node, outs, np.isinf)
+        if bad is None:
+            return
+        infinite.append(bad)
+        if not thread.check_inf:
+            return
+        found = bad
+    kind = "nan" if np.isnan(found.value) else "inf"
+    lines = [
+        (
+            f"Function '{node.name()}' returned {kind} values in its {found.output}th output: "
+            f"{found.count} of the {int(np.prod(found.shape))} values of the gradient {of_what(node, found.output)} "
+            f"(shape {found.shape}), the first at index {found.index}."
+        ),
+    ]
+    there = values_at(node, g, found)
+    if there:
+        lines.append(f"  there:    {there}")
+    place = place_of(node)
+    lines.append(
+        f"  called:   {place}" if place else "  called:   unknown, since the forward ran outside detect_anomaly()"
+    )
+    lines.append(f"  forward:  {forward_state(task)}")
+    earlier = infinite[0] if infinite and infinite[0] is not found else None
+    if earlier is not None:
+        at = place_of(earlier.node)
+        lines.append(
+            (
+                f"  before:   the first gradient of this pass that was not finite is {earlier.value}, "
+                f"returned by {earlier.node.name()} at index {earlier.index} of the gradient "
+                f"{of_what(earlier.node, earlier.output)}"
+            )
+            + (f" ({at})" if at else "")
+        )
+    if any(a is not None and np.isnan(a).any() for a in map(raw_values, g if isinstance(g, list) else [g])):
+        lines.append(
+            "It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in."
+        )
+        raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
+    if node.extra is not None and (node.extra.tensor_hooks or node.extra.pre_hooks):
+        lines.append(
+            "Hooks changed, or could have changed, the gradient that arrived before this op got it: look at them first."
+        )
+    lines.append(
+        "Keep the argument of that call inside the domain where its derivative is finite (clamp it, "
+        "add a small constant), and where one branch of where() is not differentiable, replace its argument there "
+        "before the op instead of its result after it."
+    )
+    raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
+
+
+def of_what(node: Any, output: int) -> str:
+    """The argument that a gradient belongs to."""
+    op = getattr(node, "op", None)
+    if op is None or op.variadic or output >= len(op.differentiable_args):
+        return f"of argument {output}"
+    return f"of {op.torch_name(op.differentiable_args[output])!r}"
+
+
+def values_at(node: Any, g: Any, found: Finding) -> str:
+    """What the node got and had saved at the place of a bad gradient."""
+    parts = []
+    if not isinstance(g, list):
+        parts.append(_value("gradient that arrived", raw_values(g), found))
+    names = []
+    for name, value in saved_values(node):
+        names.append(name)
+        parts.append(_value(name, value, found))
+    e = node.next[found.output] if found.output < len(node.next) else None
+    producer = None if e is None else edge_node(e)
+    if isinstance(producer, AccumulateGrad):
+        named = of_what(node, found.output).removeprefix("of ").strip("'")
+        if named not in names:
+            parts.append(_value(named, raw_values(producer.variable), found))
+    return ", ".join(p for p in parts if p)
+
+
+def saved_values(node: Any) -> list[tuple[str, Any]]:
+    """The saved values of a node by torch's names, as arrays; those that cannot be read are left out."""
+    plan = getattr(node, "plan", None)
+    if plan is None:
+        return []
+    out = []
+    for name in plan.arrays + plan.outs:
+        try:
+            value = unpack_raw(node, name)
+        except (AttributeError, RuntimeError):
+            continue
+        out.append(
+            (
+                node.op.torch_name(name),
+                np.asarray(value) if isinstance(value, (bool, int, float, complex)) else raw_values(value),
+            )
+        )
+    return out
+
+
+def _value(name: str, array: Any, found: Finding) -> str | None:
+    if array is None:
+        return None
+    try:
+        return f"{name} = {np.broadcast_to(array, found.shape)[found.index]}"
+    except ValueError:  # of another shape, so there is no one place in it
+        return None
+
+
+def forward_state(task: Any) -> str:
+    """Whether the forward was finite, as far as it was watched."""
+    first: tuple[float, Any] | None = None
+    watched = unwatched = False
+    seen, stack = set(), list(task.roots)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        stack += [edge_node(e) for e in node.next if e is not None]
+        if isinstance(node, AccumulateGrad):
+            values = raw_values(node.variable)
+            if values is not None and values.size and not is_finite(values):
+                index = first_index(~np.isfinite(values))
+                return f"a leaf of shape {values.shape} holds {values[index]} at index {index}"
+            continue
+        trace = trace_of(node)
+        watched, unwatched = watched or trace is not None, unwatched or trace is None
+        if trace is not None and trace.nonfinite is not None and (first is None or node.seq < first[0]):
+            first = (node.seq, node)
+    if first is not None:
+        trace = trace_of(first[1])
+        assert trace is not None
+        assert trace.nonfinite is not None
+        _, index, value = trace.nonfinite
+        return f"not finite: the result of {trace.name} is {value} at index {index} ({innermost(trace.frames)})"
+    if unwatched:
+        return "unknown" + (" in part" if watched else "") + ", since it ran outside detect_anomaly()"
+    return "finite everywhere"
+
+
+# ----- failures -------------------------------------------------------------------------------------------------------
+
+
+def report(node: Any, error: BaseException) -> None:
+    """Show the forward calls behind a node that failed: as warnings in full, as torch does, and by their
+    lines on the error itself."""
+    trace = trace_of(node)
+    if trace is None or not trace.frames:
+        warnings.warn(
+            (
+                f"Error detected in {node.name()}. Nothing is known of the forward call that made it. "
+                "Run the forward inside detect_anomaly() as well to see its traceback."
+            ),
+            UserWarning,
+            stacklevel=2,
+        )
+        return
+    warnings.warn(
+        f"Error detected in {node.name()}. Traceback of the forward call that made it:\n{format_stack(trace.frames)}",
+        UserWarning,
+        stacklevel=2,
+    )
+    error.add_note(f"in {node.name()}, made by the forward call at {innermost(trace.frames)}")
+    for parent in parents(trace):
+        warnings.warn(
+            f"That call was part of the backward of {parent.name}. Traceback of the forward call that made that one:\n"
+            f"{format_stack(parent.frames)}",
+            UserWarning,
+            stacklevel=2,
+        )
+        error.add_note(
+            f"which was made by the backward of {parent.name}, made by the forward call at {innermost(parent.frames)}"
+        )
+
+
+def parents(trace: Trace) -> list[Trace]:
+    """What is remembered of the nodes whose backward led to a call, from the nearest on."""
+    out = []
+    while trace.parent is not None:
+        trace = trace.parent
+        out.append(trace)
+    return out
+
+
+# ----- the mode -------------------------------------------------------------------------------------------------------
+
+
+_State = tuple[bool, bool, bool]  # whether the mode is on, whether it looks for NaN, and for infinities
+
+
+def _put(state: _State) -> _State:
+    """Set the mode, and say what it was."""
+    mode, check_nan, check_inf = state
+    before = switch("anomaly", mode), ThreadState.check_nan, ThreadState.check_inf
+    ThreadState.check_nan, ThreadState.check_inf = check_nan, check_inf
+    return before
+
+
+class detect_anomaly:
+    """A context in which backward explains failures with the lines of the forward, and raises on the first NaN.
+
+    `check_nan=False` keeps the lines and lets NaN pass; `check_inf=True` raises on infinite gradients too.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([0.0, 1.0], requires_grad=True)
+    >>> with ndgrad.autograd.detect_anomaly():
+    ...     (x.sqrt() * 0).sum().backward()
+    Traceback (most recent call last):
+        ...
+    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output: 1 of the 2 values of the gradient...
+    """
+
+    def __init__(self, check_nan: bool = True, *, check_inf: bool = False) -> None:
+        self.check_nan = check_nan
+        self.check_inf = check_inf
+        self._stack: list[_State] = []
+        warnings.warn(
+            (
+                "Anomaly Detection has been enabled: every op remembers its traceback and every gradient is checked, "
+                "which takes time. Use it to debug."
+            ),
+            UserWarning,
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self._stack.append(_put((True, self.check_nan, self.check_inf)))
+
+    def __exit__(self, *exc: object) -> None:
+        _put(self._stack.pop())
+
+
+class set_detect_anomaly(Switch):
+    """Switch anomaly mode on or off, at once; as a context, until the block ends."""
+
+    def __init__(self, mode: bool, check_nan: bool = True, *, check_inf: bool = False) -> None:
+        super().__init__((bool(mode), check_nan, check_inf))
+
+    def put(self, value: _State) -> _State:
+        return _put(value)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on.
+
+    >>> import ndgrad
+    >>> with ndgrad.autograd.detect_anomaly(check_nan=False):
+    ...     ndgrad.is_anomaly_enabled(), ndgrad.is_anomaly_check_nan_enabled()
+    (True, False)
+    """
+    return thread.anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, when it is on, raises on NaN.
+
+    >>> import ndgrad
+    >>> ndgrad.is_anomaly_check_nan_enabled()
+    True
+    """
+    return thread.check_nan
+
+
+register(watch_for_anomalies=watching)

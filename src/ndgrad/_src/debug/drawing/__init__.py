@@ -1,0 +1,166 @@
+"""Pictures of graphs: as text, in Graphviz's language, and as SVG, for a terminal, a file and a notebook.
+
+    tree(y)         text
+    to_dot(y)       Graphviz
+    to_svg(y)       SVG
+    show(y)         an object that notebooks draw and terminals print
+    draw(y, path)   a file, whose ending says which of them
+
+Needed for none of them is anything but Python. Where names are not given, tensors are called what the
+code that asks calls them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from ndgrad._src.debug.drawing.contents import Contents, gather
+from ndgrad._src.debug.drawing.dot import dot_text
+from ndgrad._src.debug.drawing.fold import fold
+from ndgrad._src.debug.drawing.names import Names
+from ndgrad._src.debug.drawing.page import graph_page
+from ndgrad._src.debug.drawing.svg import svg_text
+from ndgrad._src.debug.drawing.text import text_tree
+
+__all__ = ["GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"]
+
+#: More boxes than this nobody can read; larger graphs are folded.
+LARGEST = 300
+
+
+class GraphPicture:
+    """A picture of a graph, taken when it was made: `str` is the text tree, and a notebook shows the SVG.
+
+    It holds text and numbers alone, no tensor and no node. `text`, `dot`, `svg` and `html` (a page to walk in) are its
+    forms, `save` writes one of them.
+    """
+
+    def __init__(
+        self, contents: Contents, limit: int | None, times: Mapping[int, tuple[float, float]] | None = None
+    ) -> None:
+        self._contents = contents
+        self._limit = limit
+        self._times = times
+
+    @property
+    def caption(self) -> str:
+        """How many nodes and leaves there are, and what they keep."""
+        return self._contents.caption
+
+    @property
+    def text(self) -> str:
+        return text_tree(self._contents, self._limit)
+
+    @property
+    def dot(self) -> str:
+        return dot_text(self._contents)
+
+    @property
+    def svg(self) -> str:
+        return svg_text(fold(self._contents, LARGEST if self._limit is None else self._limit))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to a file: .svg, .html, .dot (or .gv) or .txt."""
+        kind = os.path.splitext(os.fspath(path))[1].lower()
+        forms = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".txt": "text", ".html": "html"}
+        if kind not in forms:
+            raise ValueError(
+                f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. "
+                f"End it in {', '.join(forms)}; "
+                "for PNG or PDF, write .dot and run Graphviz's dot, or convert the .svg. [nd-path]"
+            )
+        text = getattr(self, forms[kind])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    @property
+    def html(self) -> str:
+        """A page to walk in: zoom, fold, search, heat; every node, however many, and no network."""
+        return graph_page(self._contents, self._times)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow: auto; max-height: 80vh">{self.svg}</div>'
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("..." if cycle else self.text)
+
+
+def picture_of(
+    roots: Any,
+    params: Any,
+    frame: FrameType,
+    limit: int | None,
+    times: Mapping[int, tuple[float, float]] | None = None,
+) -> GraphPicture:
+    """The picture that `show` makes, with names from a given frame and, for its page, microseconds per node."""
+    if limit is not None and limit < 2:
+        raise ValueError(
+            f"limit is {limit}: a picture needs at least 2 boxes. Leave limit out, or give a larger one. [nd-range]"
+        )
+    return GraphPicture(gather(roots, Names(params, frame)), limit, times)
+
+
+def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> GraphPicture:
+    """The graph behind tensors, as an object that a notebook draws and a terminal prints.
+
+    `roots` is a tensor, a gradient edge, a node, or a list or a dict (name -> tensor) of them. `params` gives names to
+    leaves: a dict, a module, or pairs such as `model.named_parameters()`; otherwise tensors are called what the
+    caller's variables are called. A picture has at most `limit` boxes: beyond that, parameters join the op that uses
+    them, chains become one box, and the rest is cut off visibly.
+
+    Under `ndgrad.autograd.debug()` ops remember the user's lines, and the picture shows them.
+
+    >>> import ndgrad
+    >>> w, x = ndgrad.ones(3, requires_grad=True), ndgrad.ones(3)
+    >>> loss = (w * x).exp().sum()
+    >>> ndgrad.autograd.graph.show(loss)
+    SumBackward0 loss  () float32
+    ExpBackward0       (3,) float32   saved: result 12 B
+    MulBackward0       (3,) float32   saved: other 12 B
+    AccumulateGrad w   (3,) float32
+    3 nodes, 1 leaf, 24 B saved for backward
+    """
+    return picture_of(roots, params, sys._getframe(1), limit)
+
+
+def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
+    """The graph behind tensors as text (see `show` for the arguments); `limit` counts lines, and None prints all.
+
+    >>> import ndgrad
+    >>> a, b = ndgrad.ones(2, requires_grad=True), ndgrad.ones(2, requires_grad=True)
+    >>> print(ndgrad.autograd.graph.tree(a * b + a))
+    AddBackward0               (2,) float32
+    ├─ MulBackward0            (2,) float32   saved: self 8 B, other 8 B
+    │  ├─ AccumulateGrad a *1  (2,) float32
+    │  └─ AccumulateGrad b     (2,) float32
+    └─ AccumulateGrad a *1
+    2 nodes, 2 leaves, 16 B saved for backward
+    """
+    return picture_of(roots, params, sys._getframe(1), limit).text
+
+
+def to_dot(roots: Any, params: Any = None) -> str:
+    """The graph behind tensors in the language of Graphviz (see `show` for the arguments)."""
+    return picture_of(roots, params, sys._getframe(1), None).dot
+
+
+def to_svg(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
+    """The graph behind tensors as an SVG picture (see `show` for the arguments)."""
+    return picture_of(roots, params, sys._getframe(1), limit).svg
+
+
+def draw(roots: Any, path: str | os.PathLike[str], params: Any = None, *, limit: int | None = LARGEST) -> None:
+    """Write the graph behind tensors to a file: .svg, .html, .dot or .txt (see `show` for the other arguments)."""
+    picture_of(roots, params, sys._getframe(1), limit).save(path)

@@ -1,0 +1,226 @@
+"""Where gradients end: adding them to a leaf's `.grad`.
+
+Note [Steal or copy]
+The first gradient becomes `.grad` itself when nobody else can see its array and it lies in memory as `.grad`
+should: like the leaf if the leaf is dense (so that optimizers run over both in one pass), else in C order.
+Otherwise it is copied: two leaves must never share one `.grad` (`a + b` passes the same gradient to both), and
+`.grad` must not alias a buffer that the engine or the user still holds. Whether somebody else does is read off the
+reference count, as torch does. Later gradients are added in place, so `.grad` stays the same object, except under
+create_graph, where the sum is a new tensor.
+
+Threads may bring gradients to one leaf at the same time. All that is slow, or may run code of the user's, happens
+outside the leaf's lock; under it stand the look at `.grad`, the exchange, and the addition in place.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.arrays.library import is_on_device, library_of
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.layout import copy_in_order, order_of
+from ndgrad._src.core.modes import thread
+from ndgrad._src.core.references import LOCAL
+from ndgrad._src.core.sparse_gradients import is_structured, wrap_gradient
+from ndgrad._src.core.subclass import has_dispatch
+from ndgrad._src.core.variable import Variable, lock_of, meta_of, wrap
+from ndgrad._src.core.versions import storage_of
+
+
+class Counts:
+    """The counts of references to a gradient that only the engine holds, where they are read: of an array in
+    `is_exclusive`, of a tensor in `accumulate_tensor`. The engine finds them out by trying (see
+    ndgrad._src.core.references); 0: nothing is stolen."""
+
+    __slots__ = ("array", "seen", "tensor")
+
+    def __init__(self) -> None:
+        self.array = self.tensor = 0
+        #: the last count that was too large
+        self.seen = 0
+
+
+counts = Counts()
+
+
+def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
+    """Add a raw gradient to the leaf's `.grad`; not `may_steal`: somebody else holds it through a tensor."""
+    variable = node.variable
+    meta = variable._meta
+    if meta.reshapes:
+        array = in_present_shape(node, array)
+    if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
+        check_still_leaf(variable)
+        return
+    if meta.grad is None:
+        stolen = (
+            may_steal
+            and is_exclusive(array)
+            and (array.ndim < 2 or lies_like(array, variable._array) or not thread.enforce_grad_layout)
+        )
+        face = FACES.get(variable.__class__) or variable.face
+        made = wrap(face, array) if stolen else wrap_gradient(face, copy_like(array, variable._array))
+        with lock_of(variable):
+            if meta.grad is None:
+                meta.grad = made
+                return
+    with lock_of(variable):
+        grad = meta.grad
+        if grad is None:  # taken away by somebody in the meantime
+            meta.grad = wrap_gradient(variable.face, copy_like(array, variable._array))
+        elif can_add_in_place(grad):
+            storage = storage_of(grad)
+            target = grad._array
+            storage.before_write(target)
+            target += array
+            storage.bump("AccumulateGrad")
+        else:
+            meta.grad = wrap_gradient(variable.face, grad._array + array)
+
+
+def accumulate_tensor(node: Any, g: Any) -> None:
+    """Add a gradient that is a tensor, which may have a history of its own."""
+    variable = node.variable
+    bare = (
+        not isinstance(g._array, Variable)
+        and not has_dispatch(g.__class__)
+        and (g._meta is None or not g._meta.batch_level)
+    )
+    if not thread.grad_enabled and bare:
+        count = sys.getrefcount(g)
+        if count > counts.tensor:
+            counts.seen = count
+        accumulate_array(node, g._array, count <= counts.tensor)
+        return
+    meta = meta_of(variable)
+    if meta.reshapes:
+        g = in_present_shape(node, g)
+    if not meta.requires_grad:
+        check_still_leaf(variable)
+        return
+    if g._meta is not None and g._meta.batch_level:
+        raise RuntimeError(
+            f"backward() inside vmap reached a leaf of shape {tuple(variable.shape)} outside of it, "
+            "and a batch of gradients cannot be added to its .grad. Use autograd.grad(), which returns them, "
+            "or reduce the output over the batch first. [nd-in-transform]"
+        )
+    made = first = None
+    while True:  # until nobody has changed `.grad` while the sum was made
+        before = meta.grad
+        if before is None:
+            made = first = recorded_copy(g, variable) if first is None else first
+        else:
+            made = before + g
+        with lock_of(variable):
+            if meta.grad is before:
+                meta.grad = made
+                return
+
+
+def check_still_leaf(variable: Any) -> None:
+    if variable._node is not None:
+        raise RuntimeError(
+            f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward "
+            "it was detached in place and then overwritten, so its .grad would belong to another value. "
+            "Use detach() or clone() instead of detach_(). [nd-leaf-write]"
+        )
+
+
+# ----- leaves that have changed their own shape in place (see ndgrad._src.core.inplace_shape) --------------------------
+
+
+def former_accumulators(t: Any) -> list[Any]:
+    """The accumulators of a leaf in the shapes that it had before, as far as some graph ends there."""
+    meta = t._meta if isinstance(t, Variable) else None
+    known = () if meta is None else meta.reshapes
+    return [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
+
+
+def in_present_shape(node: Any, g: Any) -> Any:
+    """A gradient that has arrived at the accumulator of a leaf, moved as the leaf's values have
+    been since that was made."""
+    reached = False
+    for ref, op, settings in node.variable._meta.reshapes:
+        reached = reached or (ref is not None and ref() is node)
+        if reached:
+            g = op(g, **settings) if isinstance(g, Variable) else op.forward_for(library_of(g))(g, **settings)
+    return g
+
+
+# ----- steal, copy or add ---------------------------------------------------------------------------------------------
+
+
+def is_exclusive(array: Any) -> bool:
+    """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
+    cls = array.__class__
+    on_device = cls is not np.ndarray and is_on_device(array)
+    if cls is not np.ndarray and not on_device and not isinstance(array, np.ndarray):
+        return isinstance(array, np.generic)  # a scalar cannot be changed
+    count = sys.getrefcount(array)
+    if count > counts.array:
+        counts.seen = count
+        return False
+    base = array.base
+    if base is None:
+        return on_device or array.flags.writeable
+    # a reshaped result: all of its base, which only this view holds (and the variable)
+    return (
+        isinstance(base, np.ndarray)
+        and base.base is None
+        and base.size == array.size
+        and sys.getrefcount(base) <= LOCAL + 1
+        and array.flags.c_contiguous
+        and array.flags.writeable
+    )
+
+
+def can_add_in_place(grad: Any) -> bool:
+    """Whether a gradient that a user may have put in `.grad` is memory that can be added to: of an array, writable,
+    every element in its own place."""
+    if grad._array.__class__ is np.ndarray:
+        array = grad._array
+        return array.flags.writeable and (0 not in array.strides or is_dense(array))
+    return not isinstance(grad._array, Variable) and not is_structured(grad._array)
+
+
+def is_dense(array: Any) -> bool:
+    """Whether an array fills its memory without gaps or overlaps, in some order of its dimensions."""
+    flags = array.flags
+    if flags.c_contiguous or flags.f_contiguous:
+        return True
+    expected = array.itemsize
+    for stride, length in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def lies_like(array: Any, leaf: Any) -> bool:
+    """Whether a gradient lies in memory as the `.grad` of `leaf` should (see Note [Steal or copy])."""
+    if array.ndim < 2:
+        return True  # an array that nobody shares has no gaps
+    if array.flags.c_contiguous:
+        return leaf.flags.c_contiguous or not is_dense(leaf)
+    return bool(is_dense(leaf) and array.strides == leaf.strides)
+
+
+def copy_like(array: Any, leaf: Any) -> Any:
+    """A copy of a gradient that lies in memory as the `.grad` of `leaf` should."""
+    if array.ndim < 2 or is_structured(array) or leaf.flags.c_contiguous or not is_dense(leaf):
+        return array.copy("C") if array.ndim else array.copy()
+    out = library_of(array).empty_like(leaf, dtype=array.dtype)
+    out[...] = array
+    return out
+
+
+def recorded_copy(g: Any, leaf: Any) -> Any:
+    """As `copy_like`, under create_graph."""
+    return copy_in_order(g, order_of(leaf))
+
+
+register(accumulate_tensor=accumulate_tensor)

@@ -1,0 +1,307 @@
+"""`backward` and `grad`: what users call to run the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from ndgrad._src.engine.engine import backward_from, run_alone
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.hooks import retain_grad
+from ndgrad._src.engine.pass_logging import is_logged, logged_backward
+from ndgrad._src.core.modes import thread
+from ndgrad._src.engine.roots import root_gradients
+from ndgrad._src.core.sparse_gradients import wrap_gradient
+from ndgrad._src.core.variable import Variable, beside, np_dtype, requires_grad
+from ndgrad._src.ops.vocabulary import tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import GradientEdge, Tensor
+
+K = TypeVar("K")
+TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, Variable) or hasattr(value, "input_nr"):
+        return [value]
+    return list(value.values() if isinstance(value, dict) else value)
+
+
+def backward(
+    tensors: TensorOrEdge | Sequence[TensorOrEdge],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
+    inputs: TensorOrEdge | Sequence[TensorOrEdge] | None = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone).
+
+    `grad_tensors` are the gradients of the roots, 1 for those of one element. The graph is freed unless `retain_graph`;
+    with `create_graph` the gradients can be differentiated in turn.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> ndgrad.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    if (
+        inputs is None
+        and grad_tensors is None
+        and not create_graph
+        and grad_variables is None
+        and tensors.__class__ in FACES
+    ):
+        node: Any = tensors._node  # type: ignore[union-attr]  # a tensor's
+        if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
+            if (not retain_graph and node.run_alone()) or run_alone(node, bool(retain_graph)):
+                return
+    if thread.levels:
+        _check_allowed()
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone. "
+                "[nd-exclusive]"
+            )
+        grad_tensors = grad_variables
+    roots = _as_list(tensors)
+    grads = [None] * len(roots) if grad_tensors is None else _as_list(grad_tensors)
+    _check_count(roots, grads)
+    wanted = None if inputs is None else _wanted_inputs(inputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warnings.warn(
+            (
+                "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+                "gradient, which only the cyclic collector frees. Use autograd.grad() instead, or reset .grad to None "
+                "after use."
+            ),
+            UserWarning,
+            stacklevel=3,
+        )
+    given = root_gradients(roots, grads)
+    for t in wanted or ():
+        if isinstance(t, Variable):
+            retain_grad(t)  # nothing for a leaf, whose accumulator does it
+    run = logged_backward if is_logged() else backward_from
+    run(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
+
+
+@overload
+def grad(
+    outputs: TensorOrEdge | Sequence[TensorOrEdge],
+    inputs: TensorOrEdge | Sequence[TensorOrEdge],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(
+    outputs: TensorOrEdge | Sequence[TensorOrEdge],
+    inputs: dict[K, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[K, Tensor]: ...
+
+
+def grad(
+    outputs: TensorOrEdge | Sequence[TensorOrEdge],
+    inputs: Any,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`: a tuple, or
+    for a dict of inputs a dict.
+
+    The gradient of an input that the outputs do not depend on is an error, with `allow_unused` None, and with
+    `materialize_grads` zeros. `is_grads_batched` takes `grad_outputs` with a batch in front, all at once.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor(3.0, requires_grad=True)
+    >>> (g,) = ndgrad.autograd.grad(x**2, x)
+    >>> g
+    tensor(6.)
+    """
+    if thread.levels:
+        functional = _functional_level(outputs, inputs)
+        if functional is not None:
+            options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
+            return functional.grad(outputs, inputs, grad_outputs, options)
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False. "
+            "[nd-exclusive]"
+        )
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2
+        )
+    if is_grads_batched:
+        rest: dict[str, Any] = {
+            "create_graph": create_graph,
+            "allow_unused": allow_unused,
+            "materialize_grads": materialize_grads,
+        }
+        return _batched_grad(outputs, inputs, grad_outputs, rest)
+    if isinstance(inputs, dict):
+        options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
+        values = grad(outputs, tuple(inputs.values()), grad_outputs, *options)
+        return dict(zip(inputs, values, strict=True))
+    roots, wanted = _as_list(outputs), _as_list(inputs)
+    grads = [None] * len(roots) if grad_outputs is None else _as_list(grad_outputs)
+    _check_count(roots, grads)
+    if not wanted:
+        raise RuntimeError(
+            "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
+        )
+    _check_inputs(wanted)
+    keep = create_graph if retain_graph is None else retain_graph
+    given = root_gradients(roots, grads)
+    run = logged_backward if is_logged() else backward_from
+    found = run(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False)
+    assert found is not None
+    # One array, one tensor: a second one over the same memory would not know of writes to the first. The gradient that
+    # was passed in may itself be the answer.
+    made: dict[tuple[int, type[Any]], Any] = {(id(g._array), g.__class__): g for g in given}
+    out = []
+    for position, (t, g) in enumerate(zip(wanted, found, strict=True)):
+        if g is None:
+            if not (allow_unused or materialize_grads):
+                raise RuntimeError(_unused(t, position))
+            if materialize_grads:
+                g = _zeros_like(t)
+        elif not isinstance(g, Variable):
+            face = t.face if isinstance(t, Variable) else _tensor_class()
+            g = made.setdefault((id(g), face), wrap_gradient(face, g))
+        out.append(g)
+    return tuple(out)
+
+
+def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[str, Any]) -> Any:
+    """`grad` for a batch of gradients of the outputs."""
+    from ndgrad._src.foundations.registry import vmap  # by ndgrad.func, loaded when a batch of gradients is asked for
+
+    present: list[bool] = []
+
+    def one(*g: Any) -> Any:
+        found = grad(outputs, inputs, g, True, **options)
+        values = tuple(found.values()) if isinstance(found, dict) else found
+        present[:] = [v is not None for v in values]
+        return tuple(v for v in values if v is not None)
+
+    given = _as_list(grad_outputs)
+    for i, (o, g) in enumerate(zip(_as_list(outputs), given, strict=False)):
+        if isinstance(o, Variable) and isinstance(g, Variable) and tuple(g.shape[1:]) != tuple(o.shape):
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                f"dimension: grad_output[{i}] of shape {tuple(g.shape)} does not hold gradients for output[{i}] of "
+                f"shape {tuple(o.shape)}. Stack one gradient per row. [nd-grad-mismatch]"
+            )
+    rows = iter(vmap(one)(*given))
+    answer = tuple(next(rows) if p else None for p in present)
+    return dict(zip(inputs, answer, strict=True)) if isinstance(inputs, dict) else answer
+
+
+def _unused(t: Any, position: int) -> str:
+    what = f"a tensor of shape {tuple(t.shape)}" if isinstance(t, Variable) else f"an edge of {t.node.name()}"
+    return (
+        f"The differentiated Tensor at index {position} appears to not have been used in the graph ({what}). Set "
+        "allow_unused=True if this is the desired behavior, or materialize_grads=True for zeros. [nd-unused]"
+    )
+
+
+def _zeros_like(t: Any) -> Any:
+    if isinstance(t, Variable):
+        if isinstance(t._array, Variable):
+            return tensor_ops.zeros_like(t)
+        return beside(t, np.zeros(tuple(t.shape), np_dtype(t)))
+    raise RuntimeError(
+        f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), "
+        "which does not know where its zeros should lie. Use allow_unused=True, and zeros for None. [nd-unused]"
+    )
+
+
+def _tensor_class() -> type[Any]:
+    from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
+
+    return Tensor
+
+
+def _wanted_inputs(inputs: Any) -> list[Any]:
+    wanted = _as_list(inputs)
+    if not wanted:
+        raise RuntimeError(
+            "`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves. [nd-too-few]"
+        )
+    for t in wanted:
+        if isinstance(t, Variable) and not requires_grad(t):
+            raise RuntimeError(
+                "can't retain_grad on Tensor that has requires_grad=False, and backward() was to reach it as one of "
+                f"its `inputs` (shape {tuple(t.shape)}). Call requires_grad_() on it before the computation. "
+                "[nd-no-graph]"
+            )
+    _check_inputs(wanted)
+    return wanted
+
+
+def _check_inputs(wanted: Sequence[Any]) -> None:
+    for t in wanted:
+        if not isinstance(t, Variable) and not hasattr(t, "input_nr"):
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}. "
+                "Wrap arrays with as_tensor(). [nd-type]"
+            )
+        if isinstance(t, Variable) and not requires_grad(t):
+            raise RuntimeError(
+                f"One of the differentiated Tensors does not require grad (shape {tuple(t.shape)}). "
+                "Call requires_grad_() on it before the computation. [nd-no-graph]"
+            )
+
+
+def _check_count(roots: Sequence[Any], grads: Sequence[Any]) -> None:
+    if len(roots) != len(grads):
+        raise RuntimeError(
+            f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor. "
+            "[nd-grad-mismatch]"
+        )
+
+
+def _check_allowed() -> None:
+    if any(level.kind in ("grad", "functional") for level in thread.levels):
+        raise RuntimeError(
+            "backward() called inside a functorch-style transform: it would write .grad of tensors that the transform "
+            "owns. Use ndgrad.func.grad, or autograd.grad, which returns gradients. [nd-in-transform]"
+        )
+
+
+def _functional_level(outputs: Any, inputs: Any) -> Any:
+    """The level of functionalize that these tensors belong to, if it is the innermost of theirs: their graph
+    is that of their values."""
+    # transforms stand on the engine, which meets them only while one is open
+    from ndgrad._src.interpreters.levels import top_level
+
+    level = top_level((*_as_list(outputs), *_as_list(inputs)))
+    return level if level is not None and level.kind == "functional" else None

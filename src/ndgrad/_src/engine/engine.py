@@ -1,0 +1,790 @@
+"""The backward engine: a graph task, a ready queue, and the order of events.
+
+Nodes run youngest first (largest sequence number) among those that have received all their gradients, and accumulators
+of leaves as soon as they are complete. This is torch's order, and hooks depend on it. Nothing recurses: a chain of a
+million nodes needs a list, not a stack.
+
+Note [Two ways to the same order]
+Consumers are younger than producers, so of all nodes that have received something, the youngest has received
+everything: `run_by_age` needs no counting. What it cannot know is when a leaf is complete before the pass ends, so it
+accumulates all leaves at the end; that shows only to hooks on leaves. `run_by_count` first counts, over the whole
+graph, how many gradients each node will get, as torch does. It runs whenever a leaf has hooks, when the gradient of a
+result is wanted, when someone changed sequence numbers, or when the graph may run over several devices. If only some
+inputs are wanted, either first looks which nodes lead there, and runs no others.
+
+Three lanes run the rules:
+    arrays     an ordinary backward: rules on raw arrays, no wrappers, no graph
+    payloads   the backward of a function transform: rules on the tensors of the levels below
+    tensors    create_graph, or gradients that are themselves batched, dual or watched: rules on tensors
+
+Note [Undefined gradients]
+A custom backward may return None, and an output of a multi-output op may get nothing. That is not a zero: no rule runs
+for it, no tensor hook sees it, and a leaf that nothing else reaches keeps its `.grad`. It does go on through the graph,
+since behind it may lie another custom function, whose backward gets zeros (or None, after
+set_materialize_grads(False)), or a node with hooks of its own.
+
+Note [Owned gradients]
+A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be
+changed in place: further gradients are added into it, the gradient of a part that was read is added to just that part
+of it, and a node that `consumes` its gradient changes just the part that was written (see ndgrad._src.core.part_gradients). So a
+loop that writes and reads a buffer of n elements n times costs O(n), not O(n^2).
+"""
+
+from __future__ import annotations
+
+import itertools
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ndgrad._src.arrays.device_kernels import add_into, in_dtype
+from ndgrad._src.arrays.leading_sums import sum_leading, sum_over
+from ndgrad._src.arrays.library import is_on_device, library_of
+from ndgrad._src.arrays.precision import is_half
+from ndgrad._src.arrays.streams import streams
+from ndgrad._src.engine.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
+from ndgrad._src.core.dispatch import open_elsewhere
+from ndgrad._src.core.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
+from ndgrad._src.core.modes import joined, process, restore, running, scope, set_running, thread
+from ndgrad._src.core.node import (
+    FIRST,
+    GENERAL,
+    RULE,
+    UNARY,
+    Edge,
+    Node,
+    can_sum_to,
+    edge_node,
+    edge_number,
+    extra_of,
+    output_count,
+)
+from ndgrad._src.core.part_gradients import SMALL, add_to_part, may_write, sum_of
+from ndgrad._src.core.references import calibrated
+from ndgrad._src.engine.roots import choose_lane, gradient_edge, gradient_edges
+from ndgrad._src.engine.streams import Crossing
+from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
+from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
+from ndgrad._src.core.variable import (
+    ESCAPED,
+    AccumulateGrad,
+    Variable,
+    accumulator,
+    innermost_array,
+    meta_of,
+    np_dtype,
+    wrap,
+)
+from ndgrad._src.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
+
+_task_numbers = itertools.count().__next__
+_numpy_ops = raw_ops(np)
+
+
+class GraphTask:
+    """One backward pass: its settings, its buffers, and where it is."""
+
+    __slots__ = (
+        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaf_grads",
+        "leaves", "needed", "node", "notes", "number", "ops", "owned", "owns", "passed", "roots", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
+        self.lane = lane
+        self.keep = keep
+        self.create_graph = create_graph
+        #: node -> the sum of the gradients it has received so far (a list of sums for an op of several outputs)
+        self.grads: dict[Node, Any] = {}
+        #: the edges whose sums are owned, and whether that of the node that is running is
+        self.owned: set[Node | Edge] = set()
+        self.owns = False
+        #: the nodes through which has passed that no gradient comes (see `send_undefined`)
+        self.passed: set[Node] = set()
+        #: the sums of leaves, on the short way
+        self.leaf_grads: dict[Node, Any] = {}
+        self.roots: list[Node] = []
+        #: leaves without hooks, with their gradients, to be accumulated at the end
+        self.leaves: list[tuple[Any, Any]] = []
+        self.callbacks: list[Any] = []
+        #: edges whose gradients the caller wants, and what has been found: (node, number) -> gradient
+        self.wanted: set[Node] | None = None
+        self.captures: dict[tuple[Node, int], Any] = {}
+        #: nodes that lie on a path to a wanted one; None when all do
+        self.needed: set[Node] | None = None
+        #: whether leaves get their `.grad`
+        self.accumulate = True
+        #: the node whose hooks or code of the user's run, as far as somebody can ask
+        self.node: Node | None = None
+        self.ops: Any = None
+        #: larger in younger passes
+        self.number = _task_numbers()
+        #: what hooks keep for the length of the pass, by hook
+        self.notes: dict[Any, Any] = {}
+
+    def received(self, e: Any) -> Any:
+        """The sum of the gradients that have arrived by an edge, None if none has."""
+        if e.__class__ is Edge:
+            parts = self.grads.get(e.node)
+            return None if parts is None else parts[e.input_nr]
+        g = self.grads.get(e)
+        return self.leaf_grads.get(e) if g is None else g
+
+
+def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """Run a task from (edge, gradient) roots; gradients are raw arrays in lane "arrays", tensors in the others.
+
+    Callbacks come when all has been accumulated; they may queue further ones. A pass that fails has none.
+    """
+    task.roots = [edge_node(e) for e, _ in roots]
+    around, outside = running(), scope()
+    try:
+        set_running(task)
+        if roots:
+            _run(task, roots)
+        task.node = None
+        for callback in task.callbacks:
+            call(task, callback)
+    finally:
+        try:
+            restore(outside)  # whatever hooks and reruns have left behind
+            del outside
+        finally:  # an interrupt may come between two calls
+            set_running(around)
+
+
+def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    if task.lane == "arrays":
+        first = roots[0][1]
+        task.ops = _numpy_ops if first.__class__ is np.ndarray else raw_ops(library_of(first))
+    wanted = task.wanted
+    if wanted is not None:
+        task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
+    unusual = process.crossed or streams.may_cross() or (bool(process.busy) and (thread.anomaly or thread.watchers))
+    by_age = task.lane == "arrays" and not process.leaf_hooks and not unusual
+    if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
+        run_by_age(task, roots)
+        finish_leaves(task)
+    else:
+        run_by_count(task, roots)
+
+
+def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """The short way: the youngest node that has a gradient is always complete.
+
+    This loop is the hot path of backward. Along a chain, the one node that a node sends to is the next to run, so its
+    gradient stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary. The step of an
+    elementwise op of one argument is shorter still. What is not a matter of one array along one edge is left to
+    `run_apart` and `send_apart`.
+    """
+    grads, keep, ops, needed = task.grads, task.keep, task.ops, task.needed
+    waiting = _start(task, roots)
+    while waiting:
+        node = heappop(waiting)[2]
+        g = grads.pop(node)
+        while node is not None:
+            route = node.route
+            if route is UNARY:
+                g = node.apply_one(g, ops, keep)
+                e = node.next[0]
+                if e.seq is not FIRST and g.dtype is e.dtype and not (waiting and -waiting[0][0] >= e.seq):
+                    node = e
+                    continue
+                outs: Any = (g,)
+            elif route is RULE:
+                outs = node.apply(g, ops, keep)
+            else:
+                run_apart(task, node, g, waiting)
+                break
+            nxt = ng = None
+            for e, g in zip(node.next, outs):
+                if e is None:
+                    continue
+                if g is None or e.seq is FIRST or (needed is not None and e not in needed):
+                    if e is not nxt:
+                        send_apart(task, e, g, waiting)
+                    continue
+                if g.shape != e.shape or g.dtype is not e.dtype:
+                    g = validate(g, e, 0)
+                if e is nxt:
+                    ng = ng + g
+                elif waiting and e in grads:
+                    add(task, e, g)
+                else:
+                    if nxt is not None:
+                        grads[nxt] = ng
+                        heappush(waiting, (-nxt.seq, id(nxt), nxt))
+                    nxt, ng = e, g
+            if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
+                grads[nxt] = ng
+                nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
+                ng = grads.pop(nxt)
+            node, g = nxt, ng
+
+
+def _start(task: GraphTask, roots: list[tuple[Any, Any]]) -> list[tuple[float, int, Any]]:
+    """The nodes where a pass begins, in a heap: the youngest of those that have received a gradient comes first."""
+    waiting: list[tuple[float, int, Any]] = []
+    for e, g in roots:
+        wait_for(task, e, g, waiting)
+    return waiting
+
+
+def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
+    """The step of a node that is no matter of its rule alone."""
+    if node.seq is FIRST:  # backward was called on a leaf
+        send_apart(task, node, g, waiting)
+        return
+    outs, fresh = run_node(task, node, g)
+    for e, out in zip(node.next, outs, strict=True):
+        if e is not None:
+            send_apart(task, e, out, waiting, fresh)
+        fresh = False
+
+
+def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
+    """Send along any edge what may be no gradient; to a leaf, whose sum is added to in place if it is
+    owned and large enough."""
+    node = e.node if e.__class__ is Edge else e
+    if task.needed is not None and node not in task.needed:
+        return
+    if g is None:
+        send_undefined(task, node, waiting)
+        return
+    if node.seq is not FIRST:
+        wait_for(task, e, g, waiting, fresh)
+        return
+    if g.shape != node.shape or g.dtype is not node.dtype:
+        g = validate(g, node, 0)
+    leaves = task.leaf_grads
+    before = leaves.get(node)
+    if before is None:
+        leaves[node] = g
+        if fresh:
+            task.owned.add(node)
+    elif g.size < SMALL:
+        leaves[node] = before + g
+    elif node in task.owned:
+        before += g
+    else:
+        leaves[node] = before + g
+        task.owned.add(node)
+
+
+def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
+    """Let the nodes wait for their turn that are to run though perhaps no gradient reaches them (see Note
+    [Undefined gradients]). A rule is linear: no gradient in, none out; so it is those that lie behind nodes
+    which run by their rules."""
+    reached = [node]
+    while reached:
+        node = reached.pop()
+        if (
+            node in task.grads
+            or node in task.passed
+            or node.seq is FIRST
+            or (task.needed is not None and node not in task.needed)
+        ):
+            continue
+        if node.route is GENERAL:
+            task.grads[node] = None if node.outputs == 1 else [None] * output_count(node)
+            heappush(waiting, (-node.seq, id(node), node))
+        else:
+            task.passed.add(node)
+            reached += [edge_node(e) for e in node.next if e is not None]
+
+
+def wait_for(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
+    """Let a node that is needed wait for its turn with one more gradient."""
+    node = edge_node(e)
+    if (task.needed is None or node in task.needed) and send(task, e, g, fresh):
+        heappush(waiting, (-node.seq, id(node), node))
+
+
+def finish_leaves(task: GraphTask) -> None:
+    """The end of a pass by age. It stands by itself: a gradient that only `leaves` holds can become a
+    leaf's `.grad` as it is."""
+    leaves = task.leaf_grads
+    if not task.accumulate:
+        task.captures.update(((node, 0), g) for node, g in leaves.items())
+        return
+    accumulate_leaves(leaves)
+
+
+def accumulate_leaves(leaves: dict[Node, Any]) -> None:
+    """Give leaves their gradients, by accumulator. The dictionary alone holds them."""
+    while leaves:
+        node, g = leaves.popitem()
+        if node.level:
+            raise RuntimeError(ESCAPED)
+        accumulate_array(node, g)
+
+
+def run_alone(node: Any, keep: bool) -> bool:
+    """A whole pass from a scalar, if it is that of a node which stands alone, without hooks, before leaves that nobody
+    watches: what `run_by_age` comes to when nothing has to wait. Nobody can ask for the pass, so there is no task."""
+    unusual = process.busy or process.leaf_hooks or node.extra is not None
+    if unusual or any(e is not None and e.__class__ is not AccumulateGrad for e in node.next):
+        return False
+    outs = node.gradients_of_one(keep)
+    if outs is None:
+        return False
+    for e in reversed(node.next):
+        g = outs.pop()  # which alone holds it: see finish_leaves
+        if g is not None and e is not None:
+            if g.dtype is not e.dtype or g.shape != e.shape:
+                g = validate(g, e, 0)
+            accumulate_array(e, g)
+    return True
+
+
+def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """The general way: run what has received all the gradients it will get."""
+    needed = task.needed
+    if needed is not None:
+        roots[:] = [(e, g) for e, g in roots if edge_node(e) in needed]
+    root_nodes = list(dict.fromkeys(edge_node(e) for e, _ in roots))
+    counts = count_gradients(root_nodes)
+    crossing = Crossing() if streams.may_cross() else None
+    send_one: Any = send if crossing is None else crossing.sending(send)
+    while roots:
+        send_one(task, *roots.pop(0))  # who gets one can tell from its reference count whether anybody else holds it
+    # among leaves, which are all of the same age, the first to be complete comes first
+    arrivals = itertools.count().__next__
+    ready = [(-node.seq, arrivals(), node) for node in root_nodes if not counts[node]]
+    heapify(ready)
+    grads = task.grads
+    run_one: Any = run_node
+    watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
+    if watched:
+        from ndgrad._src.foundations.registry import (
+            accumulate_leaves as accumulate_watched,
+        )  # by ndgrad._src.engine.call_watchers
+        from ndgrad._src.foundations.registry import evaluation
+
+        run_one = evaluation(run_node)
+    if thread.anomaly:
+        from ndgrad._src.foundations.registry import (
+            watch_for_anomalies,
+        )  # by ndgrad._src.debug, where the mode is switched on
+
+        run_one = watch_for_anomalies(run_one)
+    if crossing is not None:
+        run_one = crossing.running(run_one)
+    try:
+        while ready:
+            node = heappop(ready)[2]
+            outs, fresh = run_one(task, node, grads.pop(node, None))
+            for position, e in enumerate(node.next):
+                if e is None or (needed is not None and edge_node(e) not in needed):
+                    continue
+                if outs is not None and outs[position] is not None:
+                    send_one(task, e, outs[position], fresh and position == 0)
+                target = edge_node(e)
+                counts[target] -= 1
+                if counts[target] == 0:
+                    heappush(ready, (-target.seq, arrivals(), target))
+            outs = None
+    finally:
+        if crossing is not None:
+            crossing.join()
+    if watched:
+        accumulate_watched(task)
+    accumulate_at_end(task)
+
+
+def accumulate_at_end(task: GraphTask) -> None:
+    """Accumulate into the leaves that nobody is told about the moment they are complete."""
+    while task.leaves:
+        node, g = task.leaves.pop()
+        if task.lane == "arrays":
+            accumulate_array(node, g)
+        else:
+            apply_leaf(task, node, g)
+
+
+def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
+    if task.lane == "arrays":
+        ops = task.ops
+        if process.crossed and not is_undefined(g):
+            ops = raw_ops(library_beside(g))
+        return node.apply(g, owning_raw_ops(ops.np) if task.owns else ops, keep)
+    apply = node.apply_payloads if task.lane == "payloads" else node.apply_tensors
+    outs = apply(g, True) if task.owns else apply(g)
+    if not keep:
+        node.release()
+    return outs
+
+
+def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tuple[Any, bool]:
+    """Run one node in any lane, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
+
+    Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned. The gradient
+    is None if none has arrived (see Note [Undefined gradients]).
+    """
+    task.node = node
+    if isinstance(node, AccumulateGrad):
+        box, g = [g], None  # run_leaf alone holds the gradient, which may become a leaf's `.grad` as it is
+        run_leaf(task, node, box)
+        return None, False
+    if g is None and node.outputs != 1:
+        g = [None] * output_count(node)
+    post_hooks = False
+    if node.extra is not None:
+        g, post_hooks = run_pre_hooks(task, node, g), bool(node.extra.post_hooks)
+    if task.wanted is not None and not _goes_on(task, node, g):
+        return None, False
+    if node.extra is not None and node.extra.pre_hooks:
+        g = run_node_prehooks(task, node, g)
+    received = g
+    if is_undefined(g) and not node.runs_undefined:
+        outs: Any = (None,) * len(node.next)
+        return (run_post_hooks(task, node, outs, received) if post_hooks else outs), False
+    if node.materialize_grads:
+        g = materialize(task, node, g)
+    if node.reads and not post_hooks and add_to_part(task, node, g):
+        if not task.keep:
+            node.release()
+        return (None,), False
+    task.owns = node.consumes and node in task.owned and _may_consume(task, node, g)
+    if post_hooks:  # a hook that raises leaves the node as it was, so what it saved is released later
+        outs = run_post_hooks(task, node, _rounded(node, apply(task, node, g, True)), received)
+        if not task.keep:
+            node.release()
+        return outs, False
+    outs = apply(task, node, g, task.keep)
+    if len(outs) != len(node.next):
+        raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs [nd-op-block]")
+    return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
+
+
+def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
+    """Where only some gradients are wanted: keep this one if it is, and say whether the node has more to do."""
+    assert task.wanted is not None
+    assert task.needed is not None
+    if task.accumulate:
+        return True
+    if node in task.wanted:
+        capture(task, node, g)
+    if node.has_inner_pass and oldest_of(task.wanted) < node.seq:
+        return True
+    return any(e is not None and edge_node(e) in task.needed for e in node.next)
+
+
+def _may_consume(task: GraphTask, node: Any, g: Any) -> bool:
+    """Whether a node may change the owned gradient that it has received: hooks and callers may hold
+    one that they have seen."""
+    if node.extra is not None or (task.wanted is not None and node in task.wanted):
+        return False
+    return task.lane == "arrays" or may_write(g, g)
+
+
+def _rounded(node: Any, outs: Any) -> Any:
+    """Gradients as hooks see them: what rules of half precision computed in single, in the dtype in
+    which it will be sent."""
+    if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
+        return outs
+    wanted = [None if e is None else edge_node(e).output_metadata(edge_number(e))[1] for e in node.next]
+    return tuple(
+        out if out is None or dtype is None or not is_half(dtype) or out.dtype == dtype
+        else tensor_ops.cast(out, dtype=dtype) if isinstance(out, Variable) else out.astype(dtype)
+        for out, dtype in zip(outs, wanted, strict=True)
+    )  # fmt: skip
+
+
+def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
+    """The end of the graph: accumulate, with hooks, or remember to when the pass has succeeded."""
+    if node.extra is None and node.variable._meta.hooks:
+        extra_of(node)  # the accumulator was made after the hook was registered
+    extra = node.extra
+    g = box.pop()
+    if extra is not None:
+        g = run_pre_hooks(task, node, g)
+    if task.wanted is not None and node not in task.wanted:
+        return
+    if not task.accumulate:
+        capture(task, node, g)
+        return
+    if node.level:
+        raise RuntimeError(ESCAPED)
+    after = node.variable._meta.post_accumulate_hooks
+    if extra is None and not after:
+        if g is not None:
+            task.leaves.append((node, g))  # nobody is told the moment it is complete
+        return
+    if extra is not None and extra.pre_hooks:
+        g = run_node_prehooks(task, node, g)
+    received = g if extra is not None and extra.post_hooks else None
+    if g is not None:
+        if task.lane == "arrays":
+            accumulate_array(node, g)
+        else:
+            apply_leaf(task, node, g)
+        g = None
+        if after:
+            run_post_accumulate_hooks(task, node)
+    if extra is not None and extra.post_hooks:
+        run_post_hooks(task, node, (), received)
+
+
+def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
+    outside = scope()
+    try:
+        restore(outside.recording(task.create_graph))
+        node.apply_tensors(g)
+    finally:
+        restore(outside)
+        del outside
+
+
+def is_undefined(g: Any) -> bool:
+    """Whether no gradient has arrived at a node."""
+    return g is None or (g.__class__ is list and all(part is None for part in g))
+
+
+def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
+    """Check a gradient against what the edge expects and add it to the sum there; whether it is the first to arrive."""
+    grads = task.grads
+    if e.__class__ is Edge:
+        node: Any = e.node
+        number = e.input_nr
+        shape, dtype = node.output_metadata(number)
+    else:
+        node, number, shape, dtype = e, 0, e.shape, e.dtype
+    if g.dtype is not dtype or tuple(g.shape) != shape:
+        g = validate(g, node, number)
+    first = node not in grads
+    if node.outputs != 1:
+        if first:
+            grads[node] = [None] * len(node.metadata_of_outputs)
+        before = grads[node][number]
+        grads[node][number] = g if before is None else before + g
+        if fresh or before is not None:
+            task.owned.add(Edge(node, number))
+    elif first:
+        grads[node] = g
+        if fresh:
+            task.owned.add(node)
+    else:
+        add(task, node, g)
+    return first
+
+
+def add(task: GraphTask, node: Node, g: Any) -> None:
+    """Add one more gradient to what a node has received, in place if the sum is owned and
+    large enough to gain by it."""
+    before = task.grads[node]
+    if before is None:
+        task.grads[node] = g
+    elif before.__class__ is not np.ndarray and is_on_device(before):
+        if node in task.owned:
+            add_into(before, g)
+        else:
+            task.grads[node] = sum_of(before, g)
+            task.owned.add(node)
+    elif task.lane == "arrays" and node in task.owned and before.size >= SMALL:
+        before += g
+    else:
+        task.grads[node] = before + g
+        task.owned.add(node)
+
+
+def capture(task: GraphTask, node: Any, g: Any) -> None:
+    if g is None:
+        return
+    if node.outputs != 1:
+        for number, part in enumerate(g):
+            if part is not None:
+                task.captures[node, number] = part
+    else:
+        task.captures[node, 0] = g
+
+
+def materialize(task: GraphTask, node: Any, grads: Any) -> Any:
+    """Zeros for the outputs that received no gradient."""
+    if node.outputs == 1:
+        return grads if grads is not None else _zeros(task, grads, node.output_metadata(0))
+    known = node.metadata_of_outputs
+    return [g if g is not None or k is None else _zeros(task, grads, k) for g, k in zip(grads, known, strict=True)]
+
+
+def _zeros(task: GraphTask, beside: Any, known: tuple[Any, Any]) -> Any:
+    if is_undefined(beside):
+        zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
+    else:
+        zeros = library_beside(beside).zeros(*known)
+    return zeros if task.lane == "arrays" else _like_lane(task, zeros)
+
+
+def library_beside(g: Any) -> Any:
+    """The array library of a gradient, or of those in a list."""
+    one = next(part for part in g if part is not None) if g.__class__ is list else g
+    return library_of(innermost_array(one) if isinstance(one, Variable) else one)
+
+
+def _like_lane(task: GraphTask, array: Any) -> Any:
+    from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
+
+    return wrap(Tensor, array)
+
+
+# ----- what a gradient must look like ---------------------------------------------------------------------------------
+
+
+def validate(g: Any, node: Any, number: int) -> Any:
+    """Bring a gradient to the shape and dtype of the value it belongs to, or say why that cannot be."""
+    shape, dtype = node.output_metadata(number)
+    if tuple(g.shape) != shape:
+        lead = len(g.shape) - len(shape)
+        if g.dtype is dtype and lead > 0 and g.shape[lead:] == shape:  # the commonest of all: a bias
+            return sum_leading(g, lead)
+        if not can_sum_to(tuple(g.shape), shape):
+            raise RuntimeError(
+                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or a "
+                "hook returned the wrong shape: return the value's, or one that broadcasting made of it. [nd-function]"
+            )
+        g = sum_to(g, shape)
+    if dtype is None:  # a leaf whose grad_dtype is None
+        return g
+    if isinstance(g, Variable):
+        have = np_dtype(g)
+        if have != dtype:
+            if have.kind == "c" and dtype.kind != "c":
+                g = tensor_ops.real(g)
+            g = tensor_ops.cast(g, dtype=dtype) if np_dtype(g) != dtype else g
+    elif g.dtype != dtype:
+        if g.dtype.kind == "c" and dtype.kind != "c":
+            g = g.real
+        g = in_dtype(g, dtype)
+    return g
+
+
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """Undo broadcasting: sum over the dimensions that it made."""
+    lead = len(g.shape) - len(shape)
+    axes = tuple(range(lead)) + tuple(
+        lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1
+    )
+    if isinstance(g, Variable):
+        g = tensor_ops.sum(g, dim=axes, keepdim=True) if axes else g
+        return tensor_ops.reshape(g, shape=shape)
+    if len(axes) == lead and lead:
+        return sum_leading(g, lead)
+    return sum_over(g, axes).reshape(shape) if axes else g.reshape(shape)
+
+
+# ----- entry points ---------------------------------------------------------------------------------------------------
+
+
+def backward_from(
+    tensors: list[Any],
+    grads: list[Any],
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: list[Any] | None = None,
+    accumulate: bool = True,
+    lane: str | None = None,
+) -> list[Any] | None:
+    """Run backward from tensors with gradients (tensors, already checked); with `inputs`, return their gradients."""
+    elsewhere = open_elsewhere((*tensors, *grads)) if process.open and lane is None else 0
+    if elsewhere:
+        with joined(elsewhere):
+            return backward_from(
+                tensors,
+                grads,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                inputs=inputs,
+                accumulate=accumulate,
+                lane=lane,
+            )
+    starts = gradient_edges(tensors)
+    if lane is None:
+        lane = choose_lane(starts, grads, create_graph)
+    task = GraphTask(lane, retain_graph, create_graph)
+    arrays = lane == "arrays"
+    roots = [(e, g._array if arrays else g) for e, g in zip(starts, grads, strict=True)]
+    edges = None
+    if inputs is not None:
+        edges = [gradient_edge(t) for t in inputs]
+        former = [former_accumulators(t) for t in inputs]
+        task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
+        task.accumulate = accumulate
+    if running() is not None and needs_fresh_stack():
+        on_a_fresh_stack(lambda: run_in_mode(task, roots))
+    else:
+        run_in_mode(task, roots)
+    if edges is None:
+        return None
+    found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
+    return [_with_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
+
+
+def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
+    """The gradient of a leaf, with what has arrived where it was in a shape of before."""
+    for node in nodes:
+        part = task.captures.get((node, 0))
+        if part is not None:
+            part = in_present_shape(node, part)
+            g = part if g is None else g + part
+    return g
+
+
+def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """Run a task in the modes that its lane needs. The lane on raw arrays needs none: its rules
+    cannot be recorded anyway."""
+    if task.lane == "arrays":
+        with np.errstate(all="ignore"):
+            run(task, roots)
+        return
+    outside = scope()
+    try:
+        if task.lane == "tensors":
+            restore(outside.recording(task.create_graph))
+        else:
+            restore(outside.changed(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
+        with np.errstate(all="ignore"):
+            run(task, roots)
+    finally:
+        restore(outside)
+        del outside
+
+
+# ----- how many hold a gradient ---------------------------------------------------------------------------------------
+
+
+def _count_array(shared: bool) -> int:
+    """The count of references to an array that arrives at a leaf, and that nobody, or (`shared`) one more, holds."""
+    node = _some_leaf()
+    task = GraphTask("arrays", True)
+    task.leaf_grads[node] = np.zeros(1)
+    other = task.leaf_grads[node] if shared else None
+    finish_leaves(task)
+    del other
+    return counts.seen
+
+
+def _count_tensor(shared: bool) -> int:
+    """The same of a tensor."""
+    node = _some_leaf()
+    task = GraphTask("tensors", True)
+    task.leaves.append((node, wrap(Variable, np.zeros(1))))
+    other = task.leaves[0][1] if shared else None
+    accumulate_at_end(task)
+    del other
+    return counts.seen
+
+
+def _some_leaf() -> Node:
+    leaf = wrap(_Leaf, np.zeros(1))
+    meta_of(leaf).requires_grad = True
+    return accumulator(leaf)
+
+
+class _Leaf(Variable):
+    __slots__ = ()
+    face: ClassVar[type[Variable]] = Variable  # of its gradient
+
+
+counts.array = calibrated(lambda: _count_array(False), lambda: _count_array(True))
+counts.tensor = calibrated(lambda: _count_tensor(False), lambda: _count_tensor(True))

@@ -1,0 +1,148 @@
+"""Where backward starts: the edges and gradients that `backward` and `grad` are given, checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays.device_kernels import scalar_one
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.meta import MetaArray
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.node import Edge, edge_node
+from ndgrad._src.core.sparse_gradients import is_structured
+from ndgrad._src.core.subclass import has_dispatch, needs_tensors
+from ndgrad._src.core.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad._src.core.view import tangents_of
+from ndgrad._src.ops.vocabulary import tensor_ops
+
+
+def gradient_edge(t: Any) -> Any:
+    """The edge of a tensor (or a GradientEdge as it is), None if it has none."""
+    if not isinstance(t, Variable):
+        return t.node if t.node.outputs == 1 else Edge(t.node, t.input_nr)
+    return edge(t)
+
+
+def gradient_edges(roots: list[Any]) -> list[Any]:
+    """The edges of tensors that a pass is to start from."""
+    found = [gradient_edge(t) for t in roots]
+    if None in found:
+        position = found.index(None)
+        raise RuntimeError(
+            f"element {position} of tensors does not require grad and does not have a grad_fn (shape "
+            f"{tuple(roots[position].shape)}), so backward cannot start there. Call requires_grad_() on the leaves "
+            "before the computation, and check that no no_grad(), detach() or integer dtype cuts it. [nd-no-graph]"
+        )
+    return found
+
+
+def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
+    """Which lane of the engine fits a pass from these edges (see the engine's docstring)."""
+    if create_graph or needs_tensors(roots, grads) or (process.busy and thread.observers):
+        return "tensors"
+    number = 0  # of the grad level whose graph this is
+    for e in roots:
+        number = max(number, edge_node(e).level)
+    if thread.dual_stack and thread.dual_stack[-1] > number:
+        return "tensors"  # what was saved may have tangents
+    if number:
+        from ndgrad._src.interpreters.levels import find_level  # loaded once a transform is open
+
+        level: Any = find_level(number)  # a grad level: no other has a graph
+        return "arrays" if level.pure and all(is_constant(g) for g in grads) else "payloads"
+    for g in grads:
+        if not _is_plain(g):
+            return "tensors"
+    return "arrays"
+
+
+def _is_plain(g: Any) -> bool:
+    """A gradient whose array alone says all: neither batched nor dual, nor without data, nor sparse, nor a subclass
+    with a mind of its own."""
+    if g._array.__class__ is not np.ndarray and (
+        isinstance(g._array, Variable) or getattr(g._array, "is_meta", False) or is_structured(g._array)
+    ):
+        return False
+    meta = g._meta
+    return meta is None or not (meta.batch_level or tangents_of(g))
+
+
+def is_constant(g: Any) -> bool:
+    """A cotangent without a history in the levels below, so that its array alone says all."""
+    return _is_plain(g) and not requires_grad(g)
+
+
+def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
+    """One gradient per root: ones for a scalar, else what was given, checked against the root's shape and dtype."""
+    out = []
+    for position, (t, g) in enumerate(zip(tensors, grads, strict=True)):
+        if g is None:
+            out.append(implicit_gradient(t))
+            continue
+        if not isinstance(g, Variable):
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(g).__name__}. Wrap it with "
+                "ndgrad.as_tensor(...). [nd-grad-mismatch]"
+            )
+        shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
+        if tuple(g.shape) != tuple(shape):
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{position}] has a shape of {tuple(g.shape)} and output[{position}] "
+                f"has a shape of {tuple(shape)}. Pass a gradient of the output's shape. [nd-grad-mismatch]"
+            )
+        want = np_dtype(t) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[1]
+        if np_dtype(g).kind == "c" and want.kind != "c":
+            raise RuntimeError(
+                "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+                "dtype: "
+                f"grad_output[{position}] has a dtype of {np_dtype(g)} and output[{position}] has a dtype of {want}; "
+                "a real output has a real gradient. Pass its .real, or differentiate a complex output. "
+                "[nd-grad-mismatch]"
+            )
+        out.append(g)
+    return out
+
+
+def implicit_gradient(t: Any) -> Any:
+    """The gradient of a real scalar with respect to itself; nothing else has one that goes without saying."""
+    face: Any = FACES.get(t.__class__)
+    if face is not None and t._meta is None:  # the usual case, for which backward() should cost nothing but itself
+        shape, dtype = t._array.shape, t._array.dtype
+    elif isinstance(t, Variable):
+        shape, dtype = tuple(t.shape), np_dtype(t)
+    else:
+        shape, dtype = t.node.output_metadata(t.input_nr)
+    if math.prod(shape) != 1:
+        raise RuntimeError(
+            f"grad can be implicitly created only for scalar outputs, and this one has shape {tuple(shape)}. "
+            "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient). [nd-not-scalar]"
+        )
+    if dtype.kind == "c":
+        raise RuntimeError(
+            "grad can be implicitly created only for real scalar outputs, and this one is "
+            f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient). "
+            "[nd-not-scalar]"
+        )
+    if process.dispatching and isinstance(t, Variable):
+        bottom: Any = t
+        while isinstance(bottom._array, Variable):
+            bottom = bottom._array
+        if has_dispatch(bottom.__class__):
+            with no_grad():
+                return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
+    if face is None:
+        from ndgrad._src.foundations.registry import Tensor as face  # the class lies above the core
+    like = innermost_array(t) if isinstance(t, Variable) else None
+    if isinstance(like, MetaArray):
+        return wrap(face, MetaArray(shape, dtype))
+    ones = None if like is None or shape else scalar_one(like, dtype)
+    if ones is not None:
+        return wrap(face, ones)
+    ones = (np if like is None or like.__class__ is np.ndarray else library_of(like)).empty(shape, dtype)
+    ones.fill(1)
+    return wrap(face, ones)

@@ -1,0 +1,375 @@
+"""The stack of function transforms, and what each does to an op.
+
+Note [Levels]
+A transform opens a level on this thread's stack. Inside a grad level, tensors that depend on its input carry a graph of
+that level: their payload is what the level below sees (a bare array when nothing below cares). Inside a vmap level, a
+batched tensor's payload has one more dimension, in front. An op looks for the innermost level among its arguments,
+deals with it, and calls itself on the payloads with the stack lowered, so transforms nest to any depth. Level
+numbers are never reused: a tensor that outlives its level is found out.
+"""
+
+from __future__ import annotations
+
+from threading import get_ident
+from typing import Any, ClassVar, Self
+
+import numpy
+
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.interpreters import forward_ad
+from ndgrad._src.core.dispatch import dispatch
+from ndgrad._src.core.modes import (
+    Modes,
+    Scope,
+    close_block,
+    modes,
+    next_level_number,
+    note_open,
+    open_block,
+    process,
+    restore,
+    scope,
+)
+from ndgrad._src.core.batched_parts import follow_pick
+from ndgrad._src.core.record import finish
+from ndgrad._src.core.sparse_gradients import refuse_sparse
+from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap
+from ndgrad._src.core.versions import InferenceStorage, storage_of
+from ndgrad._src.core.view import tangents_of
+from ndgrad._src.ops.table import RANDOM
+
+
+class Level:
+    """One transform; as a context, it is open for the duration of a block, and closed whatever happens."""
+
+    __slots__ = ("_block", "grad_enabled_before", "number", "outside")
+
+    kind: ClassVar[str]
+    #: of the samples of a vmap; the others have none
+    size: int | None = None
+
+    def __init__(self) -> None:
+        self.number = next_level_number()
+
+    def __enter__(self) -> Self:
+        before = scope()
+        self.outside, self.grad_enabled_before = before.modes.levels, before.modes.grad_enabled
+        self._block: Scope | None = open_block(self.inside, before)
+        note_open(self.number, self._block.modes)
+        return self
+
+    def inside(self, modes: Modes) -> Modes:
+        """The modes inside the transform, from those around it."""
+        made = modes.copy()
+        made.entered += 1
+        made.transforms += 1
+        made.levels = (*made.levels, self)
+        return made
+
+    def __exit__(self, *exc: object) -> None:
+        block = self._block
+        assert block is not None
+        block.closed, self._block = True, None
+        process.open.pop(self.number, None)
+        close_block(block)
+        block.closed = True  # unlike other modes, a level is over for tasks too that were started in it
+
+    def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
+        """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost
+        level among the arguments. None if the op concerns none."""
+        levels = modes().levels
+        if op.batch is RANDOM:
+            return next((level for level in reversed(levels) if level.number == number or level.kind != "grad"), None)
+        for level in reversed(levels):
+            # which sees all ops inside it: its tensors are values
+            if level.number == number or level.kind == "functional":
+                return level
+        if number:
+            raise RuntimeError(ESCAPED)
+        return None
+
+    def enabled_below(self, enabled: bool) -> bool:
+        """Whether the levels below record what is computed here."""
+        return enabled
+
+    def run(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+    ) -> Any:
+        """Run an op whose innermost arguments are of this level; `face` is the class of its results. `state` is in
+        force; `plain`: nothing but transforms is."""
+        raise NotImplementedError
+
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Apply a custom function whose innermost arguments are of this level, where that is not dealt with
+        in ndgrad._src.transforms.custom_functions."""
+        raise NotImplementedError
+
+    def value(self, t: Any) -> Any:
+        """What a tensor is in the levels below, where that is not its payload as it lies there."""
+        raise NotImplementedError
+
+    def write(self, target: Any, value: Any, is_new: bool) -> None:
+        """Give a tensor of this level another value, which broadcasts to it (a new one: nobody else has it), where that
+        is not dealt with in ndgrad._src.interpreters.transform_writes."""
+        raise NotImplementedError
+
+
+class GradLevel(Level):
+    """A level with a graph of its own."""
+
+    __slots__ = ("paused", "pure")
+
+    kind = "grad"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pure = True  # all payloads were bare arrays so far
+        self.paused: int | None = None  # the thread for which grad is disabled for this level alone
+
+    def inside(self, modes: Modes) -> Modes:
+        made = super().inside(modes)
+        made.grad_enabled = True
+        return made
+
+    def enabled_below(self, enabled: bool) -> bool:
+        # What no_grad cuts, inside the level or around it, is cut for all levels below.
+        return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
+
+    def run(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+    ) -> Any:
+        """Run an op on the payloads, and record it in the level's graph."""
+        number = self.number
+        if (op.view or op.shares_storage) and isinstance(args[0]._array, numpy.generic):
+            storage_of(args[0])  # a NumPy scalar has no memory to view: now it has
+        payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
+        pure = True
+        for p in payloads:
+            if isinstance(p, Variable):
+                pure = self.pure = False
+        # what runs outside of all modes will do to record the op, but for the number of the graph
+        plain = plain and op.outputs == 1 and not (op.view or op.shares_storage or op.variadic)
+        if plain and pure and state.levels[0] is self:
+            made = op.in_level(*args, level=number, **settings)
+            if made is not NotImplemented:
+                if made._node is None or state.levels[-1] is not self:
+                    meta_of(made).made_in = state.levels[-1].number
+                return made
+        result = self._run_below(op, args, payloads, settings)
+        if plain and op.differentiable and state.grad_enabled:
+            made = op.in_level(*args, level=number, made=lower(result), **settings)
+            if made is not NotImplemented:
+                made = result if made._node is None else made
+                meta_of(made).made_in = state.levels[-1].number
+                return made
+        return self._recorded(op, args, settings, face, result, state)
+
+    def _run_below(self, op: Any, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """The result(s) of an op on the levels below."""
+        outside = scope()
+        try:
+            restore(outside.under(self))
+            lifted = [
+                as_below(a, p, self.number) if isinstance(a, Variable) else p
+                for a, p in zip(args, payloads, strict=True)
+            ]
+            return dispatch(op, tuple(lifted), settings, settled=True)
+        finally:
+            restore(outside)
+            del outside
+
+    def _recorded(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], result: Any, state: Modes
+    ) -> Any:
+        """What the levels below have computed as results of this one."""
+        several = op.outputs != 1
+        results = result if several else (result,)
+        out = finish(
+            op,
+            args,
+            settings,
+            face,
+            tuple([lower(r) for r in results]) if several else lower(result),
+            level=self.number,
+        )
+        wrapped = out if several else (out,)
+        # What does not depend on the level's inputs needs no wrapping; but a view must stay with
+        # its base, to see its writes.
+        if op.view and level_number(args[0]) == self.number:
+            for w in wrapped:
+                meta_of(w).level = self.number
+            return out
+        if not op.shares_storage:  # whose memory may be older than the level
+            for r in results:
+                meta_of(r).made_in = state.levels[-1].number
+        made = tuple([w if w._node is not None else r for w, r in zip(wrapped, results, strict=True)])
+        return made if several else made[0]
+
+
+class below:
+    """The state as it is for the levels under `level`, for the length of a block. It is a class: a generator
+    would cost as much again."""
+
+    __slots__ = ("level", "outside")
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+
+    def __enter__(self) -> None:
+        self.outside = scope()
+        restore(self.outside.under(self.level))
+
+    def __exit__(self, *exc: object) -> None:
+        restore(self.outside)
+        del self.outside  # see Note [Sections]
+
+
+# ----- whose tensor is it --------------------------------------------------------------------------------------------
+
+
+def level_number(t: Any) -> int:
+    """The number of the innermost level a tensor belongs to, 0 for an ordinary one."""
+    if not isinstance(t, Variable):
+        return 0
+    meta = t._meta
+    if meta is None:
+        return 0 if t._node is None else t._node.level
+    if meta.picked is not None:
+        follow_pick(t)
+        meta = meta_of(t)
+    if meta.view is not None:
+        _follow(t)
+    return own_level(t)
+
+
+def _follow(t: Any) -> None:
+    """Bring a view to where its base is now."""
+    view = t._meta.view
+    base = view.base
+    if base._meta is None:
+        number = 0 if base._node is None else base._node.level
+    else:
+        if base._meta.picked is not None:
+            follow_pick(t)
+            view = t._meta.view
+            base = view.base
+        number = level_number(base)
+    if number != view.base_level:
+        from ndgrad._src.interpreters.transform_writes import follow_base  # which is made of levels
+
+        follow_base(t)
+        return
+    if t._meta.batch_level:
+        return  # the graph is that of the levels below
+    if view.version != t._storage.version.number:
+        view.refresh(t)
+    if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
+        from ndgrad._src.interpreters.transform_writes import follow_payload  # which is made of levels
+
+        follow_payload(t)
+
+
+def find_level(number: int) -> Level:
+    """The open transform of that number, which another thread may have opened (see Note
+    [Threads inside transforms])."""
+    elsewhere = process.open.get(number)
+    for level in (*modes().levels, *(() if elsewhere is None else elsewhere.levels)):
+        if level.number == number:
+            return level
+    raise RuntimeError(ESCAPED)
+
+
+def top_level(args: tuple[Any, ...]) -> Level | None:
+    number = 0
+    for a in args:
+        if isinstance(a, Variable) and (a._meta is not None or a._node is not None):
+            number = max(number, level_number(a))
+    return find_level(number) if number else None
+
+
+def lower(t: Any) -> Any:
+    """The payload under which a level keeps a tensor of the levels below: its bare array, if that says all (of a class
+    with a dispatch of its own it never does)."""
+    if not isinstance(t, Variable):
+        return t
+    meta = t._meta
+    if meta is None:
+        return t if t._node is not None or t.own_dispatch else t._array
+    if meta.batch_level or tangents_of(t) or meta.level or requires_grad(t) or t.own_dispatch:
+        return t
+    return t._array
+
+
+# ----- into a level and out of it -------------------------------------------------------------------------------------
+
+
+def settle(tensors: list[Any]) -> None:
+    """Let the results of a level follow their bases while it is still open: a view is brought to where its base is when
+    next someone looks, and afterwards that would be too late."""
+    for t in tensors:
+        if isinstance(t, Variable) and t._meta is not None and (t._meta.view is not None or t._meta.picked is not None):
+            level_number(t)
+
+
+def make_leaf(level: GradLevel, t: Any) -> Any:
+    """An input of a grad transform: a leaf of the level over the tensor outside."""
+    refuse_sparse(t, "grad, vjp, jacrev")
+    settle([t])
+    payload = lower(t)
+    if isinstance(payload, Variable):
+        level.pure = False
+    leaf = wrap(t.face, payload)
+    _share_memory(leaf, t)
+    meta = meta_of(leaf)
+    meta.requires_grad = True
+    meta.level = level.number
+    return leaf
+
+
+def _share_memory(t: Any, source: Any) -> None:
+    """Let a tensor over the memory of another know of the writes to that one: its level may have saved it.
+
+    Of an inference tensor nothing can be saved, and need not be: the level has its own graph.
+    NumPy's scalars nobody writes.
+    """
+    payload = t._array
+    if isinstance(payload, Variable):
+        storage_of(t)
+    elif not isinstance(payload, numpy.generic) and source._storage.__class__ is not InferenceStorage:
+        t._storage = storage_of(source)
+
+
+def as_below(t: Any, payload: Any, number: int) -> Any:
+    """A tensor as an op on the levels below gets it, which may save it: so it has the versions of
+    the memory that it is."""
+    if isinstance(payload, Variable):
+        return payload
+    if level_number(t) != number:
+        return t
+    bare, meta = wrap(t.face, payload), t._meta
+    if not isinstance(payload, numpy.generic):  # which nobody writes
+        bare._storage = storage_of(t)
+        path = None if meta is None else meta.path if meta.view is None else meta.view.path
+        if path is not None:
+            meta_of(bare).path = path
+    return bare
+
+
+def _payload(t: Any) -> Any:
+    """The payload of a level's tensor, as a tensor of the levels below."""
+    if isinstance(t._array, Variable):
+        storage_of(t)
+        return t._array
+    out = wrap(t.face, t._array)
+    _share_memory(out, t)
+    return out
+
+
+def unwrap(level: Level, t: Any) -> Any:
+    """A result of a transformed function as the levels below see it."""
+    if isinstance(t, Variable) and level_number(t) == level.number:
+        return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))
+    return t
+
+
+register(level_number=level_number)

@@ -1,0 +1,459 @@
+"""In-place writes while transforms are open.
+
+An in-place op runs out of place, through every level; then the result is copied into the target in place, level by
+level: tangents into the target's tangents, batched values into the batched payload, and in a grad level the payload is
+written and the level's graph gets a copy node. So views see writes at every level, as they do outside. An op that
+writes a part of its target, and is linear in what it writes and what was there (index_put and its kin), is not run on
+the whole: it writes that part at every level (`write_part`).
+
+A tensor from outside a level cannot take a value that belongs to it: the write would have to outlive the level. One
+made inside can, and is brought to the level first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad._src.interpreters.batching import apply_batch_rule
+from ndgrad._src.core.dispatch import dispatch, innermost_dual, open_elsewhere
+from ndgrad._src.interpreters.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
+from ndgrad._src.core.inplace import check_writable, inplace_node, set_history, write, write_level
+from ndgrad._src.core.layout import Order, copy_in_order, order_of
+from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.interpreters.levels import (
+    GradLevel,
+    Level,
+    as_below,
+    below,
+    find_level,
+    level_number,
+    lower,
+    top_level,
+)
+from ndgrad._src.core.modes import joined, modes, silenced, thread
+from ndgrad._src.core.batched_parts import follow_pick, note_pick
+from ndgrad._src.core.record import own_edge
+from ndgrad._src.core.save_plan import save_plan
+from ndgrad._src.core.detach_checks import refuse_loss_in_lent
+from ndgrad._src.core.variable import Variable, meta_of, wrap
+from ndgrad._src.core.versions import storage_of
+from ndgrad._src.core.view import replay, tangents_of
+from ndgrad._src.ops.fill import copy
+from ndgrad._src.ops.vocabulary import find, tensor_ops
+
+
+def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    picked = follow_pick(target)
+    # a part that was picked from the target must not follow it while it is written, level by level
+    args = tuple([tensor_ops.clone(a) if isinstance(a, Variable) and follow_pick(a) is not None else a for a in args])
+    if picked is None:
+        _write(op, target, args, settings)
+        return target
+    part = target if target._meta.view is None else target._meta.view.base
+    part._meta.picked = None  # while the part and the array differ, level by level
+    try:
+        _write(op, target, args, settings)
+        picked.put(part)
+    finally:
+        part._meta.picked = picked
+    picked.renew()
+    note_pick(part, picked)
+    return target
+
+
+def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+    everything = (target, *args)
+    elsewhere = open_elsewhere(everything)
+    if elsewhere:
+        with joined(elsewhere):
+            _write(op, target, args, settings)
+        return
+    tangents = bool(thread.dual_levels) and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
+    level = _level_of(target, everything) if thread.levels else None
+    silent = silenced(modes(), level, innermost_dual(everything) if tangents else 0)
+    if silent is None:
+        _write_inside(op, target, args, settings, level, tangents)
+        return
+    with below(silent):
+        _write(op, target, args, settings)
+
+
+def _write_inside(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None, tangents: bool
+) -> None:
+    """The write inside a level, if it belongs to one; `tangents`: something that takes part has one."""
+    everything = (target, *args)
+    if not tangents and level is None:
+        write_level(op, target, args, settings, 0, thread.grad_enabled)
+        return
+    if _lies_in_lent_memory(target):
+        refuse_loss_in_lent(op.name, target, args)
+    if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
+        write_part(
+            op, target, args, settings, level if not tangents or level is None else _innermost(everything, level)
+        )
+        return
+    if op is copy:
+        result = args[0]
+        _check_broadcast(target, result)
+    else:
+        result = dispatch(op, _unaliased(op, target, args, level), settings)
+    if level is None or (tangents and innermost_dual((*everything, result)) > level.number):
+        if level is not None and level_number(target) != level.number == level_number(result):
+            bring_to(level, target)  # before the tangents are told apart: those of older levels are the payload's
+        _write_dual(target, result)
+    else:
+        _write_at(level, target, result, op is not copy)
+
+
+def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
+    """The level that a write belongs to: the innermost among the tensors', or one in which nothing made
+    inside it is ever written."""
+    own = top_level(everything)
+    for level in reversed(thread.levels):
+        if level is own:
+            break
+        if level.kind == "functional" and was_made_inside(level, target):
+            return level
+    return own
+
+
+def _lies_in_lent_memory(t: Any) -> bool:
+    """Whether a plain ndarray sees what is written to a tensor."""
+    if t._storage.__class__ is Lent or t._meta is None:
+        return t._storage.__class__ is Lent
+    meta = t._meta if t._meta.view is None else t._meta.view.base._meta
+    return meta is not None and meta.lent is not None
+
+
+def was_made_inside(level: Level, t: Any) -> bool:
+    """Whether a tensor, or the one that it is a view of, was made while a level was open."""
+    info = None if t._meta is None else t._meta.view
+    meta = t._meta if info is None else info.base._meta
+    return meta is not None and bool(meta.made_in >= level.number)
+
+
+def _unaliased(op: Any, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
+    """The arguments of the out-of-place op. What its rules save must not be the memory that is about to be written."""
+    if not op.differentiable or not save_plan(op).arrays:
+        return (target, *args)
+    if level is not None and level.kind == "functional" and thread.levels[-1] is level and not thread.dual_levels:
+        return (target, *args)  # what is saved is the value that it has now, which stays
+    before = tensor_ops.clone(target) if op.args[0] in save_plan(op).arrays else target
+    storage = target._storage
+    shares = [
+        isinstance(a, Variable) and (a is target or (storage is not None and a._storage is storage)) for a in args
+    ]
+    return (before, *(tensor_ops.clone(a) if s else a for a, s in zip(args, shares, strict=True)))
+
+
+def _check_broadcast(target: Any, value: Any) -> None:
+    have, want = tuple(value.shape), tuple(target.shape)
+    if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False)):
+        raise RuntimeError(
+            f"a value of shape {have} cannot be written into a tensor of shape {want}. Give one that broadcasts to it. "
+            "[nd-write-fit]"
+        )
+
+
+# ----- tangents -------------------------------------------------------------------------------------------------------
+
+
+def _write_dual(target: Any, result: Any) -> None:
+    """Write the primal, then the tangents of every level that the target or the result has. Those of levels older than
+    the target's own are its payload's, and go with the primal."""
+    own = level_number(target)
+    theirs = {n: t for n, t in (tangents_of(result) or {}).items() if n > own} if isinstance(result, Variable) else {}
+    for number in theirs:
+        if tangent_of(target, number) is None:
+            _give_tangent(target, number)
+    primal = result
+    for number in theirs:
+        primal = strip(primal, number)
+    with hidden_tangents(target) as held:
+        write(copy, target, (primal,), {})
+    for number, tangent in sorted(held.items()):
+        new = theirs.get(number)
+        write(copy, tangent, (tensor_ops.zeros_like(tangent) if new is None else new,), {})
+
+
+def _give_tangent(target: Any, number: int) -> None:
+    """A zero tangent for the target; for a view, a view of a zero tangent of its base."""
+    info = None if target._meta is None else target._meta.view
+    base = target if info is None else info.base
+    if tangent_of(base, number) is None:
+        zero = zero_tangent(base, number)
+        meta = meta_of(base)
+        meta_of(zero).made_in = max(meta.made_in, level_number(base))  # a result of a level does not say so twice
+        meta.tangents = {**(meta.tangents or {}), number: zero}
+    if info is not None:
+        meta = meta_of(target)
+        meta.tangents = {**(meta.tangents or {}), number: replay(tangent_of(base, number), info.path)}
+
+
+# ----- parts ----------------------------------------------------------------------------------------------------------
+
+
+def _interpreted(everything: tuple[Any, ...]) -> bool:
+    """Whether some tangent is none: the ids of a sparsity trace, Taylor coefficients. How a write changes them,
+    their interpreter knows."""
+    return any(number in interpreters for a in everything if isinstance(a, Variable) for number in tangents_of(a) or ())
+
+
+def _innermost(everything: tuple[Any, ...], level: Level) -> Level | None:
+    """The level that a write comes to first, None for a dual one."""
+    return None if innermost_dual(everything) > level.number else level
+
+
+def write_part(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
+    """A write of a part at one level: that of the tangents (None), or a transform's."""
+    storage = target._storage
+    y = op.args.index("y") - 1
+    value = args[y]
+    if isinstance(value, Variable) and storage is not None and value._storage is storage:
+        value = tensor_ops.clone(value)  # which must not change while it is written, level by level
+    args = (*args[:y], value, *args[y + 1 :])
+    if level is None:
+        _write_part_dual(op, target, args, y, settings)
+        return target
+    if level_number(target) != level.number:
+        bring_to(level, target)
+    if isinstance(level, GradLevel):
+        _write_part_grad(op, target, args, settings, level)
+    else:
+        _write_part_batched(op, target, args, settings, level)
+    return target
+
+
+def _write_part_dual(op: Any, target: Any, args: tuple[Any, ...], y: int, settings: dict[str, Any]) -> None:
+    """The part of the primal, then that of every tangent that the target or the value has."""
+    own, value = level_number(target), args[y]
+    theirs = {n: t for n, t in (tangents_of(value) or {}).items() if n > own} if isinstance(value, Variable) else {}
+    for number in theirs:
+        if tangent_of(target, number) is None:
+            _give_tangent(target, number)
+        value = strip(value, number)
+    with hidden_tangents(target) as held:
+        write(op, target, (*args[:y], value, *args[y + 1 :]), settings)
+    for number, tangent in sorted(held.items()):
+        new = theirs.get(number)
+        if new is None:
+            new = tensor_ops.zeros_like(value) if isinstance(value, Variable) else 0.0
+        write(op, tangent, (*args[:y], new, *args[y + 1 :]), settings)
+
+
+def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: GradLevel) -> None:
+    """The part of the payload, and the op in the level's graph."""
+    number = level.number
+    payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
+    if not isinstance(target._array, Variable):
+        if not any(isinstance(p, Variable) for p in payloads):
+            write_level(op, target, args, settings, number, thread.grad_enabled)
+            return
+        _lift_payload(level, target)
+    edges = tuple([own_edge((target, *args)[i], number) for i in op.differentiable_positions(1 + len(args))])
+    recorded = thread.grad_enabled and any(e is not None for e in edges)
+    check_writable(target, op.name + "_", recorded)
+    node = inplace_node(op, target, args, settings, edges, number) if recorded else None
+    lifted = tuple(
+        [as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)]
+    )
+    _keep_payload(level, target)
+    with below(level):
+        write(op, target._array, lifted, settings)
+    storage_of(target).bump(op.name + "_")
+    if node is not None:
+        set_history(target, node)
+
+
+class _WritingOps:
+    """The vocabulary of a batching rule that writes: ops that write a part do so in place."""
+
+    raw = False
+
+    def __getattr__(self, name: str) -> Any:
+        op = find(name)
+        return (
+            (lambda x, *others, **settings: write(op, x, others, {**op.settings, **settings}))
+            if op.consumes
+            else op.eager
+        )
+
+
+def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level) -> None:
+    """The part of the batched payload, by the op's batching rule."""
+    assert level.size is not None
+    _keep_payload(level, target)
+    every = (target, *args)
+    batched = tuple([isinstance(a, Variable) and level_number(a) == level.number for a in every])
+    payloads = tuple([a._array if b else a for a, b in zip(every, batched, strict=True)])
+    with below(level):
+        out = apply_batch_rule(op, payloads, batched, settings, level.size, _WritingOps())
+        if out._storage is not payloads[0]._storage:  # the rule had to copy on its way
+            write(copy, payloads[0], (out,), {})
+    storage_of(target).bump(op.name + "_")
+
+
+# ----- levels ---------------------------------------------------------------------------------------------------------
+
+
+def _write_at(level: Level, target: Any, result: Any, is_new: bool) -> None:
+    if level_number(target) != level.number:
+        bring_to(level, target)
+    if level.kind == "functional":
+        level.write(target, result, is_new)
+        return
+    if level.kind == "vmap":
+        payload = result._array if level_number(result) == level.number else result
+        if level_number(result) == level.number:
+            missing = len(target.shape) - len(result.shape)
+            if missing:
+                payload = tensor_ops.reshape(payload, shape=(payload.shape[0], *(1,) * missing, *payload.shape[1:]))
+        _write_payload(level, target, payload)
+        storage_of(target).bump("copy_")
+        return
+    assert isinstance(level, GradLevel)
+    _write_grad(level, target, result)
+
+
+def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
+    """Write the payload and record a copy in the level's graph."""
+    number = level.number
+    payload = result._array if level_number(result) == number else lower(result)
+    if not isinstance(target._array, Variable):
+        if not isinstance(payload, Variable):
+            write_level(copy, target, (result,), {}, number, thread.grad_enabled)
+            return
+        _lift_payload(level, target)
+    edges = (own_edge(target, number), own_edge(result, number))
+    check_writable(target, "copy_", True)
+    _write_payload(level, target, payload)
+    storage_of(target).bump("copy_")
+    if thread.grad_enabled and any(e is not None for e in edges):
+        set_history(target, inplace_node(copy, target, (result,), {}, edges, number))
+
+
+def _write_payload(level: Level, target: Any, payload: Any) -> None:
+    """Write a tensor of the levels below into the payload."""
+    _keep_payload(level, target)
+    with below(level):
+        write(copy, target._array, (payload,), {})
+
+
+def _keep_payload(level: Level, target: Any) -> None:
+    """Leave the payload that is about to be written to those who may ask for it."""
+    storage = storage_of(target)
+    if storage.keeps and storage.is_held():
+        info = None if target._meta is None else target._meta.view
+        with below(level):
+            storage.version.undo = (None, None, tensor_ops.clone((target if info is None else info.base)._array))
+
+
+def _lift_payload(level: GradLevel, target: Any) -> None:
+    """Make the payload of a tensor (and of its base, if it is a view) a tensor, so that it can take one."""
+    level.pure = False
+    info = None if target._meta is None else target._meta.view
+    base = target if info is None else info.base
+    if not isinstance(base._array, Variable):
+        base._array = wrap(base.face, base._array)
+        meta_of(base._array).made_in = 0 if base._meta is None else base._meta.made_in
+    if info is not None:
+        follow_payload(target)
+
+
+def follow_payload(view: Any) -> None:
+    """Let a view of a tensor whose payload has become a tensor look at its part of that."""
+    info = view._meta.view
+    with below(find_level(level_number(info.base))):
+        view._array = replay(info.base._array, info.path)
+
+
+def bring_to(level: Level, target: Any) -> None:
+    """Make a tensor of the levels below one of this level, in place, if it was made inside it."""
+    info = None if target._meta is None else target._meta.view
+    base = target if info is None else info.base
+    if not was_made_inside(level, target):
+        what = {"vmap": "vmap", "grad": "a grad transform", "functional": "functionalize"}[level.kind]
+        raise RuntimeError(
+            f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape "
+            f"{tuple(target.shape)} from outside it. The write would have to outlive the transform. "
+            "Make the tensor inside the function, or use the out-of-place op. [nd-transform-write]"
+        )
+    # tangents of older levels go down with the value, those of younger ones stay
+    tangents = tangents_of(base) or {}
+    # those of functionalize may belong to it though their primal did not: a rule uses what it has made inside
+    older = {
+        n: level.value(t) if level.kind == "functional" else t for n, t in tangents.items() if n < level.number
+    } or None
+    base._meta.tangents = older
+    with below(level):
+        if level.kind == "vmap":
+            outside = copy_in_order(
+                tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base))
+            )
+        elif level.kind == "functional":
+            outside = _put_outside(base)
+            if outside._storage.__class__ is Lent:  # tensors of this level are values, which NumPy must not change
+                base._meta.lent = None if outside._storage.known else outside._array
+                outside._array, outside._storage = outside._array.copy(), None
+        else:
+            outside = wrap(base.face, base._array)
+            outside._node, outside._storage = base._node, base._storage
+            meta = meta_of(outside)
+            meta.batch_level, meta.level, meta.made_in = base._meta.batch_level, base._meta.level, base._meta.made_in
+            meta.output_nr, base._meta.output_nr = base._meta.output_nr, 0
+            meta.lent = base._meta.lent
+    base._meta.tangents = {n: t for n, t in tangents.items() if n > level.number} or None
+    if level.kind == "vmap":
+        base._array, base._storage, base._node = outside, None, None
+        base._meta.batch_level = level.number
+    else:
+        meta_of(outside).tangents = older
+        base._array = lower(outside)
+        if base._array is outside:
+            base._storage = None  # a storage has the versions of one level's tensor: those so far are the payload's
+        base._node = None
+        base._meta.level, base._meta.batch_level = level.number, 0
+    if info is not None:
+        follow_base(target)
+
+
+def _with_batch(order: Order) -> Order:
+    """The memory order of a batch of tensors of that order, one after the other."""
+    return None if order is None else (0, *(d + 1 for d in order))
+
+
+def _put_outside(t: Any) -> Any:
+    """A tensor that takes the place of `t` in its graph. A leaf's accumulator, hooks and gradient go with it:
+    graphs made so far end there.
+
+    `t` gets other memory, since the versions of this one stand still from now on.
+    """
+    outside, own = wrap(t.face, t._array), t._meta
+    outside._node, outside._storage, t._storage = t._node, t._storage, None
+    meta = meta_of(outside)
+    meta.batch_level, meta.level, meta.made_in, meta.output_nr = own.batch_level, own.level, own.made_in, own.output_nr
+    own.output_nr = 0
+    if own.requires_grad:
+        meta.requires_grad, meta.accumulator, own.requires_grad, own.accumulator = True, own.accumulator, False, None
+        for name in ("grad", "grad_dtype", "hooks", "post_accumulate_hooks", "leaf_accumulator"):
+            if name in own.__dict__:
+                setattr(meta, name, own.__dict__.pop(name))
+        node: Any = None if meta.accumulator is None else meta.accumulator()
+        if node is not None:
+            node.variable = outside
+    return outside
+
+
+def follow_base(view: Any) -> None:
+    """Make a view of a tensor that was brought to another level the view that it would be if it were taken now."""
+    info = view._meta.view
+    fresh = replay(info.base, info.path)
+    view._array, view._storage, view._node = fresh._array, fresh._storage, fresh._node
+    view._meta.batch_level = info.base._meta.batch_level
+    view._meta.level = info.base._meta.level
+    view._meta.view = fresh._meta.view
+    level = level_number(info.base)
+    # older ones have gone down with the base
+    younger = {n: t for n, t in (view._meta.tangents or {}).items() if n > level}
+    view._meta.tangents = {**younger, **(fresh._meta.tangents or {})} or None

@@ -1,0 +1,268 @@
+"""`ndgrad.lift`: the way in, and what happens at the border between plain code and lifted code."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from ndgrad._src.core.detach_checks import at_stake, stake_of
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.lifting.namespaces import UNKNOWN, known_object
+from ndgrad._src.lifting.numbers import PythonNumber
+from ndgrad._src.lifting.program import LiveNamespace, Program
+from ndgrad.numpy._array import in_lifted_call, to_array
+
+#: What is lifted: a function, class or module, whose signature or names the lifted one has.
+F = TypeVar("F")
+
+
+@overload
+def lift(f: F, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> F: ...
+@overload
+def lift(f: None = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Callable[[F], F]: ...
+def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Any:
+    """A function that was written for NumPy and SciPy, with ndgrad's in their place, so that it can be
+    differentiated untouched.
+
+    `f` and everything that it calls in its own package run with `np`, `scipy` and `math` bound to ndgrad's, under
+    whatever names they were imported, so that buffers (`u = np.zeros(n); u[1:-1] = g(t)`) hold differentiable
+    values. The original function, its module and `sys.modules` stay as they are. Arguments that are ndarrays become
+    Arrays over the same memory.
+
+    `f` may be a function, a method, a class, a callable object or a module; `lift` is a decorator too. `also` names
+    further modules or packages whose code is to be lifted. What cannot be lifted is called as it is; where a gradient
+    would be lost in it, that raises, and the error names it.
+
+    >>> import numpy
+    >>> import ndgrad
+    >>> def trajectory(v):
+    ...     x = numpy.zeros(3)
+    ...     for i in range(1, 3):
+    ...         x[i] = x[i - 1] + 0.5 * v
+    ...     return x
+    >>> ndgrad.func.grad(lambda v: ndgrad.lift(trajectory)(v).sum())(ndgrad.numpy.array(2.0))
+    array(1.5)
+    """
+    if f is None:
+        return functools.partial(lift, also=also)
+    extra = tuple(
+        m.__name__ if isinstance(m, ModuleType) else m
+        for m in ([also] if isinstance(also, (str, ModuleType)) else list(also))
+    )
+    if isinstance(f, ModuleType):
+        return lifted_module(Program((f.__name__.split(".")[0], *extra)), f)
+    original = getattr(f, "__lifts__", f)
+    known = known_object(original)
+    if known is not UNKNOWN:
+        return known
+    inner, root = _home(original)
+    program = Program((_package(inner), *extra), root)
+    if isinstance(original, type):
+        return lifted_class(program, original)
+    if program.value(original) is original and original.__class__ is not MethodType:
+        raise TypeError(
+            f"{_name(original)} cannot be lifted: {_reason(original)}. Lift the Python function that calls it, "
+            "or give its derivative with ndgrad.autograd.Function. [nd-lift]"
+        )
+    return bordered(program, original)
+
+
+def _home(f: Any) -> tuple[Any, dict[str, Any] | None]:
+    """The function, class or object whose module is the program's, and the globals of its code if it has some."""
+    while True:
+        if isinstance(f, FunctionType) and hasattr(f, "__wrapped__"):
+            f = f.__wrapped__  # decorators may come from anywhere
+        elif isinstance(f, functools.partial):
+            f = f.func
+        elif isinstance(f, MethodType):
+            f = f.__func__
+        elif hasattr(f, "cache_parameters"):
+            f = f.__wrapped__
+        elif hasattr(f, "py_func") or hasattr(f, "pyfunc"):  # numba's, numpy.vectorize's
+            f = getattr(f, "py_func", None) or f.pyfunc
+        else:
+            return f, getattr(f, "__globals__", None)
+
+
+def _package(f: object) -> str:
+    space = getattr(f, "__globals__", None)
+    module = space.get("__name__") if space is not None else f.__module__ if isinstance(f, type) else type(f).__module__
+    return str(module or getattr(f, "__module__", None)).split(".")[0]
+
+
+def _name(f: object) -> str:
+    module = getattr(f, "__module__", None)
+    return f"{module + '.' if module else ''}{getattr(f, '__qualname__', type(f).__qualname__)}"
+
+
+def _reason(f: object) -> str:
+    if not callable(f):
+        return f"a {type(f).__qualname__} is no function"
+    if inspect.isbuiltin(f) or isinstance(f, np.ufunc) or not hasattr(f, "__code__"):
+        return "it is compiled, and has no Python code to rebuild"
+    return "nothing in it is Python code of its own package"
+
+
+# ----- the border -----------------------------------------------------------------------------------------------------
+
+
+def bordered(program: Program, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for callers outside: arguments are lifted on the way in, and nothing is lost on the way out."""
+
+    def lifted(*args: Any, **kwargs: Any) -> Any:
+        return _cross(program, original, args, kwargs)
+
+    if callable(original) and hasattr(original, "__name__"):
+        functools.update_wrapper(lifted, original)
+    lifted.__lifts__ = original  # type: ignore[attr-defined]  # functions take attributes
+    return lifted
+
+
+def _cross(
+    program: Program,
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    is_lifted: bool = False,
+) -> Any:
+    """One call from outside, of a function to lift or of one that is lifted."""
+    program.enter()
+    outside = in_lifted_call.set(True)
+    try:
+        border = Border(program)
+        function = original if is_lifted else program.value(original)
+        result = function(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
+        border.check(_name(original))
+        return outward(result)
+    except Exception as error:
+        _explain(error, program, original)
+        raise
+    finally:
+        in_lifted_call.reset(outside)
+        program.leave_call()
+
+
+def _explain(error: Exception, program: Program, original: object) -> None:
+    if program.left and not any("ndgrad.lift:" in note for note in getattr(error, "__notes__", ())):
+        left = "; ".join(f"{name} ({why})" for name, why in sorted(program.left.items())[:6])
+        error.add_note(
+            f"ndgrad.lift: while {_name(original)} ran, these were used as they are: {left}. "
+            "If a tensor got stuck in one of them, name its package in lift(f, also=...), or replace it."
+        )
+
+
+def outward(v: Any) -> Any:
+    """A result as callers outside see it: what stands for a Python number is an Array like any other."""
+    if v.__class__ is PythonNumber:
+        return to_array(v)
+    if v.__class__ in (list, tuple) and any(i.__class__ is PythonNumber for i in v):
+        return type(v)(map(outward, v))
+    return v
+
+
+class Border:
+    """The arguments of one call."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._buffers: list[tuple[Any, Any]] = []
+        self._copies: list[tuple[Any, Any, list[Any]]] = []
+
+    def inward(self, v: Any) -> Any:
+        if isinstance(v, Variable):
+            return v
+        if v.__class__ is np.ndarray:
+            made = self.program.array(v)
+            if made is not v and not at_stake(made):
+                self._buffers.append((v, made))
+            return made
+        if v.__class__ in (list, dict):
+            items = [*v.values()] if isinstance(v, dict) else v
+            lifted = [self.inward(i) for i in items]
+            if all(a is b for a, b in zip(lifted, items, strict=True)):
+                return v
+            made = dict(zip(v, lifted, strict=True)) if isinstance(v, dict) else lifted
+            self._copies.append((v, made, list(made.items()) if isinstance(made, dict) else list(made)))
+            return made
+        if v.__class__ is tuple:
+            return tuple(map(self.inward, v))
+        return self.program.value(v)
+
+    def check(self, name: str) -> None:
+        """Bring changes of lists and dicts home; a plain array that was given a history cannot keep it."""
+        for original, made, before in self._copies:
+            now = list(made.items()) if isinstance(made, dict) else list(made)
+            if len(now) != len(before) or any(a is not b for a, b in zip(_flat(now), _flat(before), strict=True)):
+                original.clear()
+                original.update(made) if isinstance(made, dict) else original.extend(made)
+        for array, made in self._buffers:
+            if (lost := stake_of(made)) is not None:
+                raise RuntimeError(
+                    f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, "
+                    f"and what it wrote {lost}. The caller would see the values without their derivatives. "
+                    "Pass an Array (ndgrad.numpy.array(x)), or return the result instead. [nd-drops-gradient]"
+                )
+
+
+def _flat(items: list[Any]) -> list[Any]:
+    return [part for i in items for part in (i if isinstance(i, tuple) else (i,))]
+
+
+# ----- classes and modules --------------------------------------------------------------------------------------------
+
+
+def lifted_class(program: Program, original: type) -> Any:
+    """The lifted class, with a border around each of its methods."""
+    inner = program.value(original)
+    if inner is original:
+        raise TypeError(
+            f"{_name(original)} cannot be lifted: "
+            f"{program.left.get(_name(original), 'there is nothing in it to lift')}. [nd-lift]"
+        )
+    space: dict[str, Any] = {
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "__lifted_from__": original,
+    }
+    for k in reversed(inner.__mro__):
+        if "__lifted_from__" in vars(k):
+            space.update(
+                {
+                    n: _bordered_method(program, m)
+                    for n, m in vars(k).items()
+                    if isinstance(m, FunctionType) and n != "__getattribute__"
+                }
+            )
+    made: Any = type(inner)(original.__name__, (inner,), space)
+    return made
+
+
+def _bordered_method(program: Program, function: FunctionType) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return _cross(program, function, args, kwargs, is_lifted=True)
+
+    return method
+
+
+def lifted_module(program: Program, original: ModuleType) -> ModuleType:
+    """A module whose functions and classes are lifted as they are asked for."""
+
+    def find(name: str) -> Any:
+        value = getattr(original, name)
+        inner = program.value(value)
+        if isinstance(value, type) and inner is not value and program.owns(value.__module__):
+            return lifted_class(program, value)
+        return (
+            bordered(program, value)
+            if callable(value) and inner is not value and not isinstance(value, ModuleType)
+            else inner
+        )
+
+    return LiveNamespace(original, find)

@@ -1,0 +1,367 @@
+"""What stands for NumPy, SciPy, math and copy in lifted code.
+
+NumPy is ndgrad.numpy. SciPy is ndgrad.scipy where that has the name; any other function of SciPy's is called as it is,
+its results become Arrays, and if a derivative cannot pass through it, the error names it. Objects are recognised by
+identity, so it does not matter under which name a program imported them.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import importlib
+import io
+import math
+import pickle
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import ndgrad.numpy as dnp
+from ndgrad._src.tensor.copies import KEEPS_HISTORY
+from ndgrad._src.core.detach_checks import first_at_stake, stake_of
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.lifting.numbers import SCALARS, NDArray, functions_of
+from ndgrad._src.lifting.statistics import STATISTICS
+from ndgrad.numpy.coercion import as_array, as_arrays
+from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
+from ndgrad._src.foundations.pytree import tree_map
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
+
+#: Parts of NumPy that are Python over the rest of it, and are lifted like anybody's code.
+PURE_PYTHON = ("numpy.polynomial", "numpy.lib._polynomial_impl")
+
+#: Stands for "nothing of ours": None may be a value of the program.
+UNKNOWN = object()
+
+
+class Namespace(ModuleType):
+    """A module as lifted code sees it: what `find` answers, kept after the first time."""
+
+    def __init__(self, theirs: ModuleType, find: Callable[[str], Any]) -> None:
+        super().__init__(theirs.__name__, theirs.__doc__)
+        self.__dict__["_theirs"], self.__dict__["_find"] = theirs, find
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":
+            return getattr(self._theirs, name)
+        value = self._find(name)
+        self.__dict__[name] = value
+        return value
+
+    def __dir__(self) -> list[str]:
+        return dir(self._theirs)
+
+    def __repr__(self) -> str:
+        return f"<{self._theirs.__name__}, lifted by ndgrad>"
+
+
+def isscalar(element: object) -> bool:
+    """numpy.isscalar, for which a 0-d Array is the scalar that NumPy would have given."""
+    return element.ndim == 0 if isinstance(element, Variable) else bool(np.isscalar(element))
+
+
+def ndenumerate(arr: ArrayLike) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """numpy.ndenumerate: places and elements, which keep their history."""
+    array = as_array(arr)
+    for place in np.ndindex(*array.shape):
+        yield place, array[place]
+
+
+def _to_file(name: str) -> Callable[..., Any]:
+    """A function of NumPy's that writes a file: what is read from there again has no derivative."""
+    theirs = getattr(dnp, name)
+
+    @functools.wraps(theirs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        refuse_export(f"numpy.{name}", args, kwargs)
+        return theirs(*args, **kwargs)
+
+    return call
+
+
+def refuse_export(name: str, *values: object) -> None:
+    """Raise if lifted code is about to write a tensor into bytes or a file, where its derivative would end."""
+    lost = first_at_stake(*values)
+    if lost is not None:
+        raise TypeError(
+            f"{name} was called by lifted code with an Array of shape {tuple(lost.shape)} that {stake_of(lost)}: "
+            "what is read back from bytes or a file has no derivative. Keep the Array itself, or write x.detach() "
+            "if its values alone are meant. [nd-drops-gradient]"
+        )
+
+
+#: Names of NumPy's that lifted code sees otherwise than users of ndgrad.numpy.
+_NUMPY = {
+    "isscalar": isscalar, "ndarray": NDArray, "ndenumerate": ndenumerate,
+    **{
+        name: SCALARS[getattr(np, name)]
+        for name in "float64 double float32 single complex128 cdouble complex64 csingle".split()
+    },
+    **{name: _to_file(name) for name in ("save", "savetxt", "savez", "savez_compressed")},
+}  # fmt: skip
+
+#: Names of NumPy's that would mean something else in lifted code, and what to write instead.
+_REFUSED = dict.fromkeys(
+    ("True_", "False_"),
+    (
+        "a comparison is a 0-d Array there, which is not that object, so `(v > 0) is numpy.True_` would take the other "
+        "branch. Write `if v > 0`, or bool(v > 0) is True; as a value write True or False"
+    ),
+)
+
+
+# ----- objects of NumPy -----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _numpy_objects() -> dict[int, Any]:
+    """id of NumPy's function or ufunc -> ours. NumPy's objects live as long as the process."""
+    found: dict[int, Any] = {}
+    modules = {**NUMPY_MODULES, "numpy.random": "ndgrad.numpy.random"}
+    for theirs_name, ours_name in modules.items():
+        theirs, ours = _module(theirs_name), importlib.import_module(ours_name)
+        for name in ours.__all__:
+            original = vars(theirs).get(name)  # its __getattr__ warns of names that have moved
+            if callable(original):
+                mine = getattr(ours, name)
+                if mine is not original:
+                    found.setdefault(id(original), mine)
+    found.update((id(getattr(np, name)), function) for name, function in _NUMPY.items())
+    return found
+
+
+def _module(name: str) -> ModuleType:
+    return functools.reduce(getattr, name.split(".")[1:], np)
+
+
+def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
+    """A module of NumPy's for lifted code; `lift` is applied to what is Python over the rest of NumPy."""
+    path = theirs.__name__
+    ours_name = {**NUMPY_MODULES, "numpy.random": "ndgrad.numpy.random", "numpy.lib.scimath": "ndgrad.numpy.emath"}.get(
+        path
+    )
+    ours = dnp if path == "numpy" else importlib.import_module(ours_name) if ours_name else theirs
+
+    def find(name: str) -> Any:
+        if path == "numpy":
+            if name in _REFUSED:
+                raise TypeError(f"numpy.{name} cannot be used in lifted code: {_REFUSED[name]}. [nd-lift]")
+            if name in _NUMPY:
+                return _NUMPY[name]
+            value = getattr(theirs, name, UNKNOWN)
+            if name == "poly1d" or (isinstance(value, ModuleType) and value.__name__.startswith("numpy")):
+                return lift(value)
+        # what ndgrad.numpy leaves out is NumPy's own: good for `isinstance(x, np.matrix)`, and closed to tensors
+        return lift(getattr(ours, name) if hasattr(ours, name) else getattr(theirs, name))
+
+    return Namespace(theirs, find)
+
+
+# ----- objects of SciPy -----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _scipy_objects(submodule: str) -> dict[int, Any]:
+    """id of an object of a submodule of SciPy's -> ours."""
+    ours = _our_scipy(submodule)
+    theirs = sys.modules.get(f"scipy.{submodule}")
+    if ours is None or theirs is None:
+        return {}
+    found = {}
+    for name in dir(ours):
+        original = vars(theirs).get(name)  # its __getattr__ warns of names that have moved
+        if (
+            not name.startswith("_")
+            and original is not None
+            and not isinstance(original, (ModuleType, int, float, str))
+        ):
+            mine = getattr(ours, name)
+            if mine is not original:
+                found[id(original)] = mine
+    return found
+
+
+@functools.cache
+def _our_scipy(submodule: str) -> ModuleType | None:
+    if submodule.startswith(("_", "sparse.")) or "._" in submodule:
+        return None
+    try:
+        return importlib.import_module(f"ndgrad.scipy.{submodule}")
+    except ModuleNotFoundError as error:
+        if f"ndgrad.scipy.{submodule}.".startswith(f"{error.name}."):
+            return None
+        raise
+
+
+def scipy_object(value: object) -> Any:
+    """Our object for one of SciPy's; UNKNOWN where there is none."""
+    for name in list(sys.modules):
+        if name.startswith("scipy.") and "._" not in name and _our_scipy(name.removeprefix("scipy.")) is not None:
+            found = _scipy_objects(name.removeprefix("scipy.")).get(id(value), UNKNOWN)
+            if found is not UNKNOWN:
+                return found
+    return UNKNOWN
+
+
+def scipy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
+    """A module of SciPy's for lifted code."""
+    ours = _our_scipy(theirs.__name__.removeprefix("scipy."))
+
+    def find(name: str) -> Any:
+        mine = getattr(ours, name, UNKNOWN) if ours is not None else UNKNOWN
+        if mine is not UNKNOWN:
+            return mine
+        return lift(getattr(theirs, name))
+
+    return Namespace(theirs, find)
+
+
+def passing(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A foreign function as it is, with Arrays for its results, and named if a tensor gets stuck in it."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return as_arrays(function(*args, **kwargs))
+        except (TypeError, RuntimeError, ValueError) as error:
+            error.add_note(
+                f"{name} was called by lifted code as it is: ndgrad.scipy has no rule for it, "
+                "and no derivative passes through it."
+            )
+            raise
+
+    return call
+
+
+def known_object(value: object) -> Any:
+    """Our object for one of NumPy's or SciPy's; UNKNOWN where there is none."""
+    found = _numpy_objects().get(id(value), UNKNOWN)
+    if found is not UNKNOWN:
+        return found
+    origin = getattr(value, "__module__", None) or type(value).__module__
+    return scipy_object(value) if isinstance(origin, str) and origin.split(".")[0] == "scipy" else UNKNOWN
+
+
+# ----- other modules --------------------------------------------------------------------------------------------------
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles what has no derivative."""
+
+    def reducer_override(self, obj: object) -> Any:
+        refuse_export("pickle", obj)
+        return NotImplemented
+
+
+def _dump(obj: object, file: Any, *args: Any, **kwargs: Any) -> None:
+    _Pickler(file, *args, **kwargs).dump(obj)
+
+
+def _dumps(obj: object, *args: Any, **kwargs: Any) -> bytes:
+    file = io.BytesIO()
+    _dump(obj, file, *args, **kwargs)
+    return file.getvalue()
+
+
+PICKLES: dict[int, Any] = {id(pickle.dump): _dump, id(pickle.dumps): _dumps}
+
+
+def pickle_module() -> ModuleType:
+    own = {"dump": _dump, "dumps": _dumps, "Pickler": _Pickler}
+    return Namespace(pickle, lambda name: own[name] if name in own else getattr(pickle, name))
+
+
+
+def math_module(theirs: ModuleType) -> ModuleType:
+    """math or cmath."""
+    known = functions_of(theirs)
+
+    def find(name: str) -> Any:
+        return known[name] if name in known else getattr(theirs, name)
+
+    return Namespace(theirs, find)
+
+
+@functools.cache
+def math_objects() -> dict[int, Any]:
+    """id of a function of math or cmath -> ours."""
+    import cmath
+
+    return {
+        id(getattr(module, name)): function
+        for module in (math, cmath)
+        for name, function in functions_of(module).items()
+        if callable(function) and function is not getattr(module, name)
+    }
+
+
+def _copied(x: Any) -> Any:
+    """copy.copy and copy.deepcopy: a copy of an Array keeps its history, as NumPy's copy keeps its values."""
+    if isinstance(x, Variable):
+        return x.copy() if hasattr(x, "copy") else x.clone()
+    if isinstance(x, (list, tuple, dict)) and type(x) in (list, tuple, dict):
+        return tree_map(_copied, x)
+    memo: dict[Any, Any] = {KEEPS_HISTORY: True}
+    return copy.deepcopy(x, memo)
+
+
+def _copied_once(x: Any) -> Any:
+    return _copied(x) if isinstance(x, Variable) else copy.copy(x)
+
+
+def _fields(obj: Any, make: Callable[[Any], Any]) -> Any:
+    """What dataclasses.asdict and astuple make of a value, in which copies of Arrays keep their history."""
+    if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
+        return make([(f.name, _fields(getattr(obj, f.name), make)) for f in dataclasses.fields(obj)])
+    if isinstance(obj, tuple) and hasattr(obj, "_fields"):
+        return type(obj)(*[_fields(v, make) for v in obj])
+    if isinstance(obj, (list, tuple)):
+        return type(obj)(_fields(v, make) for v in obj)
+    if isinstance(obj, dict):
+        return type(obj)((_fields(k, make), _fields(v, make)) for k, v in obj.items())
+    return _copied(obj)
+
+
+def _record(theirs: Callable[..., Any], obj: Any, make: Callable[[Any], Any]) -> Any:
+    if not dataclasses.is_dataclass(obj) or isinstance(obj, type):
+        return theirs(obj)  # for its error
+    return _fields(obj, make)
+
+
+def asdict(obj: Any, *, dict_factory: Callable[[Any], Any] = dict) -> Any:
+    """dataclasses.asdict."""
+    return _record(dataclasses.asdict, obj, dict_factory)
+
+
+def astuple(obj: Any, *, tuple_factory: Callable[[Any], Any] = tuple) -> Any:
+    """dataclasses.astuple."""
+    return _record(dataclasses.astuple, obj, lambda pairs: tuple_factory([v for _, v in pairs]))
+
+
+COPIES: dict[int, Any] = {
+    id(copy.deepcopy): lambda x, memo=None: _copied(x), id(copy.copy): _copied_once,
+    id(dataclasses.asdict): asdict, id(dataclasses.astuple): astuple,
+    **{id(getattr(statistics, name)): function for name, function in STATISTICS.items()},
+}  # fmt: skip
+
+
+def dataclasses_module() -> ModuleType:
+    own: dict[str, Any] = {"asdict": asdict, "astuple": astuple}
+    return Namespace(dataclasses, lambda name: own[name] if name in own else getattr(dataclasses, name))
+
+
+def statistics_module() -> ModuleType:
+    return Namespace(statistics, lambda name: STATISTICS[name] if name in STATISTICS else getattr(statistics, name))
+
+
+def copy_module() -> ModuleType:
+    own = {"deepcopy": COPIES[id(copy.deepcopy)], "copy": COPIES[id(copy.copy)]}
+    return Namespace(copy, lambda name: own[name] if name in own else getattr(copy, name))

@@ -1,0 +1,523 @@
+"""Python's numbers and `math`, for lifted code: what they make of an Array keeps its derivative.
+
+`float(x)`, `math.sin(x)` and the rest ask an object for a plain number, which would forget the graph. Here they answer
+with 0-d Arrays when a derivative is at stake, and with plain numbers otherwise. What has no slope anywhere (`int`,
+`round`, `math.floor`, `isinstance`) gives plain answers always: nothing is lost. `type` says of each what it would be
+in the original program, so that branches are the same.
+"""
+
+from __future__ import annotations
+
+import builtins
+import cmath
+import math
+import operator
+from collections.abc import Callable
+from types import CodeType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays.precision import is_number
+from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.subclass import add_face
+from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
+from ndgrad._src.core.view import tangents_of
+from ndgrad.numpy._array import Array, to_array
+from ndgrad.numpy.coercion import as_array
+from ndgrad._src.ops import shape as shape_ops
+
+# ----- what is at stake -----------------------------------------------------------------------------------------------
+
+
+def is_constant(t: Variable) -> bool:
+    """Whether a tensor is a plain value: no history, no tangents, no batch, no level."""
+    meta = t._meta
+    if isinstance(t._array, Variable) or requires_grad(t):
+        return False
+    return meta is None or not (meta.batch_level or meta.level or tangents_of(t))
+
+
+def scalar(t: Variable, what: str) -> Array:
+    """A tensor of one element as a 0-d Array, with its history."""
+    array = to_array(t)
+    if array.size != 1:
+        raise TypeError(
+            f"only length-1 arrays can be converted to Python scalars, and {what} got shape {tuple(array.shape)} "
+            "[nd-one-value]"
+        )
+    return array.reshape(()) if array.ndim else array
+
+
+def _is_tensor(x: object) -> bool:
+    return isinstance(x, Variable)
+
+
+# ----- what stands for Python's numbers -------------------------------------------------------------------------------
+
+
+class PythonNumber(Array):
+    """A 0-d Array that stands for a float or complex number of Python's, where other 0-d Arrays stand for NumPy's
+    scalars: what `float(x)` and `math.sin(x)` give, and what arithmetic makes of it with Python's numbers alone."""
+
+    __slots__ = ()
+
+
+add_face(PythonNumber, Array)
+
+
+def python_number(t: Array) -> Array:
+    """A tensor of one element that was just made, as a Python number."""
+    t.__class__ = PythonNumber
+    return t
+
+
+def _arithmetic(name: str) -> Callable[..., Any]:
+    of_arrays = getattr(Array, name)
+
+    def method(self: PythonNumber, *others: Any) -> Any:
+        made = of_arrays(self, *others)
+        alone = all(
+            o.__class__ is PythonNumber or (isinstance(o, (int, float, complex)) and not isinstance(o, np.generic))
+            for o in others
+        )
+        return python_number(made) if alone and made.__class__ is Array else made
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _name in "add sub mul truediv floordiv mod pow".split():
+    for _operator in (f"__{_name}__", f"__r{_name}__"):
+        setattr(PythonNumber, _operator, _arithmetic(_operator))
+for _operator in ("__neg__", "__pos__", "__abs__"):
+    setattr(PythonNumber, _operator, _arithmetic(_operator))
+
+
+# ----- float, complex, int --------------------------------------------------------------------------------------------
+
+
+class _Number(type):
+    """Classes that stand for `float`, `complex` and `int`: equal to them, and like them in
+    `isinstance` and as dtypes."""
+
+    plain: type
+    kinds: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if args and _is_tensor(args[0]) and at_stake(args[0]):
+            return cls.keep(*args, **kwargs)
+        return cls.plain(*args, **kwargs)
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        """The number with its derivative."""
+        raise NotImplementedError
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, cls.plain)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.plain)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.plain
+
+    def __hash__(cls) -> int:
+        return hash(cls.plain)
+
+    def __repr__(cls) -> str:
+        return repr(cls.plain)
+
+
+class _Float(_Number):
+    plain = float
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        if np_dtype(args[0]).kind == "c":
+            raise TypeError("float() argument must be a real number, not complex. Take .real of it. [nd-complex]")
+        return python_number(shape_ops.alias(scalar(args[0], "float()").astype(np.float64, copy=False)))
+
+
+class _Complex(_Number):
+    plain = complex
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        parts = [*args, *kwargs.values()]
+        if at_stake(parts):
+            return cls.keep(*args, **kwargs)
+        return complex(*args, **kwargs)
+
+    def keep(cls, *parts: Any, **named: Any) -> Any:
+        given = {**dict(zip(("real", "imag"), parts, strict=False)), **named}
+        first, second = (
+            scalar(p, "complex()") if _is_tensor(p) else p for p in (given.get("real", 0.0), given.get("imag", 0.0))
+        )
+        return python_number(as_array(first + second * 1j))
+
+
+class _Int(_Number):
+    plain = int
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        return int(_value(scalar(args[0], "int()")))
+
+
+class Float(float, metaclass=_Float):
+    """`float` in lifted code."""
+
+    dtype = np.dtype(np.float64)  # how NumPy reads a class that it does not know as a dtype
+
+
+class Complex(complex, metaclass=_Complex):
+    """`complex` in lifted code."""
+
+    dtype = np.dtype(np.complex128)
+
+
+class Int(int, metaclass=_Int):
+    """`int` in lifted code."""
+
+    dtype = np.dtype(np.int_)
+
+
+class _Scalar(_Number):
+    """The same for NumPy's scalar classes, which make an array of an array."""
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        return as_array(args[0]).astype(np.dtype(cls.plain), copy=False)
+
+
+class _Float64(_Scalar):
+    plain = np.float64
+
+
+class _Float32(_Scalar):
+    plain = np.float32
+
+
+class _Complex128(_Scalar):
+    plain = np.complex128
+
+
+class _Complex64(_Scalar):
+    plain = np.complex64
+
+
+class Float64(np.float64, metaclass=_Float64):
+    """`numpy.float64` in lifted code."""
+
+
+class Float32(np.float32, metaclass=_Float32):
+    """`numpy.float32` in lifted code."""
+
+
+class Complex128(np.complex128, metaclass=_Complex128):
+    """`numpy.complex128` in lifted code."""
+
+
+class Complex64(np.complex64, metaclass=_Complex64):
+    """`numpy.complex64` in lifted code."""
+
+
+#: NumPy's scalar classes, and those that stand for them.
+SCALARS: dict[type, Any] = {
+    np.float64: Float64, np.float32: Float32, np.complex128: Complex128, np.complex64: Complex64,
+}  # fmt: skip
+
+for _class in (Float, Complex, Int, *SCALARS.values()):
+    _class.__name__ = _class.__qualname__ = _class.plain.__name__
+
+
+def _value(t: Any) -> Any:
+    """The plain number that a tensor holds."""
+    return t.detach().item() if _is_tensor(t) else t
+
+
+def round_(number: Any, ndigits: int | None = None) -> Any:
+    """`round`: without digits an int, as Python gives; its slope is zero."""
+    if _is_tensor(number) and number.ndim == 0 and ndigits is None:
+        return round(_value(number))
+    made = round(number) if ndigits is None else round(number, ndigits)
+    return python_number(made) if number.__class__ is PythonNumber else made
+
+
+# ----- texts ----------------------------------------------------------------------------------------------------------
+
+
+class Text(str):
+    """A text with a `%` in it that is written in lifted code. `"%.3f" % x` calls `float(x)` in C, where a derivative
+    would be lost; text has none to lose."""
+
+    __slots__ = ()
+
+    def __mod__(self, values: Any) -> str:
+        if values.__class__ is tuple:
+            return str.__mod__(self, tuple(map(_printable, values)))
+        return str.__mod__(
+            self, {k: _printable(v) for k, v in values.items()} if values.__class__ is dict else _printable(values)
+        )
+
+
+def _printable(x: Any) -> Any:
+    return x.detach() if _is_tensor(x) else x
+
+
+def with_texts(code: CodeType) -> CodeType:
+    """The code with `Text` for the texts that may be formats, in the functions and classes inside it too."""
+    constants = tuple(
+        with_texts(c) if c.__class__ is CodeType else Text(c) if c.__class__ is str and "%" in c else c
+        for c in code.co_consts
+    )
+    return code if all(map(operator.is_, constants, code.co_consts)) else code.replace(co_consts=constants)
+
+
+# ----- type and isinstance --------------------------------------------------------------------------------------------
+
+
+_PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Text: str, **SCALARS}
+
+
+def type_of(x: Any) -> type:
+    """`type(x)`: the class that x would have in the original program, as lifted code names it."""
+    if x.__class__ is PythonNumber:
+        return Complex if np_dtype(x).kind == "c" else Float
+    if isinstance(x, Variable):
+        return NDArray if x.ndim else SCALARS.get(np_dtype(x).type, np_dtype(x).type)
+    kind = type(x)
+    if kind in (type, _Type, _NDArray) or isinstance(x, _Number):
+        return Type
+    return _PLAIN_CLASSES.get(kind, NDArray if kind is np.ndarray else kind)
+
+
+class _Type(type):
+    """The class that stands for `type`: called with one argument it says its class, and else it is `type`."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not Type:
+            return super().__call__(*args, **kwargs)  # a metaclass of the program's
+        return type_of(*args) if len(args) == 1 and not kwargs else type(*args, **kwargs)
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, type) if cls is Type else super().__instancecheck__(x)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, type) if cls is Type else super().__subclasscheck__(other)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or (cls is Type and other is type)
+
+    def __hash__(cls) -> int:
+        return hash(type) if cls is Type else super().__hash__()
+
+
+class Type(type, metaclass=_Type):
+    """`type` in lifted code."""
+
+
+class _NDArray(type):
+    """The class that stands for `numpy.ndarray`: Arrays are its instances, and what it makes."""
+
+    def __call__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *args: Any, **kwargs: Any) -> Any:
+        made = np.ndarray(shape, dtype, buffer, *args, **kwargs)
+        return as_array(made) if is_number(made.dtype) else made
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, np.ndarray) or (isinstance(x, Variable) and x.__class__ is not PythonNumber)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, (np.ndarray, Array))
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(Array, name)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is np.ndarray or other is Array
+
+    def __hash__(cls) -> int:
+        return hash(np.ndarray)
+
+    def __repr__(cls) -> str:
+        return repr(np.ndarray)
+
+
+class NDArray(metaclass=_NDArray):
+    """`numpy.ndarray` in lifted code."""
+
+
+Type.__name__ = Type.__qualname__ = "type"
+NDArray.__name__ = NDArray.__qualname__ = "ndarray"
+NDArray.__module__ = "numpy"
+
+
+def isinstance_(x: object, kinds: Any) -> bool:
+    """`isinstance`, for which an Array is an ndarray, and a 0-d one a NumPy scalar too, since that is what
+    NumPy would have given."""
+    if x.__class__ is PythonNumber:
+        return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flat(kinds))
+    if isinstance(x, kinds):
+        return True
+    if isinstance(x, Variable):
+        wanted = tuple(_flat(kinds))
+        return np.ndarray in wanted or (x.ndim == 0 and any(_covers(k, np_dtype(x).type) for k in wanted))
+    return isinstance(x, np.ndarray) and Array in _flat(kinds)
+
+
+def _flat(kinds: Any) -> list[Any]:
+    if isinstance(kinds, tuple):
+        return [k for kind in kinds for k in _flat(kind)]
+    return list(getattr(kinds, "__args__", (kinds,)))  # int | float
+
+
+def _covers(kind: object, scalar_type: type) -> bool:
+    return isinstance(kind, type) and kind is not object and issubclass(scalar_type, kind)
+
+
+#: Names of `builtins` that lifted code sees otherwise.
+BUILTINS: dict[str, Any] = {
+    "float": Float, "complex": Complex, "int": Int, "type": Type, "round": round_, "isinstance": isinstance_,
+}  # fmt: skip
+
+
+# ----- math and cmath -------------------------------------------------------------------------------------------------
+
+
+def _numpy() -> ModuleType:
+    import ndgrad.numpy  # once there are Arrays
+
+    return ndgrad.numpy
+
+
+def _special() -> ModuleType:
+    import ndgrad  # the whole namespace, which lies above
+
+    return ndgrad.special
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    top = _numpy().log(x)
+    return top if base is None else top / _numpy().log(base)
+
+
+def _total(values: Any) -> Any:
+    total: Any = 0.0
+    for v in values:
+        total = total + v
+    return total
+
+
+def _norm(*parts: Any) -> Any:
+    length: Any = 0.0
+    for p in parts:
+        length = _numpy().hypot(length, p)
+    return length
+
+
+def _fraction(mantissa: Array, exponent: Array) -> tuple[Array, int]:
+    return mantissa, int(_value(exponent))
+
+
+def _product(values: Any, *, start: Any = 1) -> Any:
+    for v in values:
+        start = start * v
+    return start
+
+
+#: Function of math -> the same on tensors. The name of NumPy's ufunc where that is all; None
+#: where the answer has no slope.
+_MATH: dict[str, Any] = {
+    **{name: name for name in (
+        "sin cos tan sinh cosh tanh exp expm1 exp2 log2 log10 log1p sqrt cbrt fabs copysign fmod degrees radians "
+        "ldexp modf nextafter".split()
+    )},
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
+    "atanh": "arctanh",
+    "pow": "power",
+    "log": _log,
+    "hypot": _norm,
+    "dist": lambda p, q: _norm(*(a - b for a, b in zip(p, q, strict=True))),
+    "fsum": _total,
+    "prod": _product,
+    "sumprod": lambda p, q: _total(a * b for a, b in zip(p, q, strict=True)),
+    "fma": lambda x, y, z: x * y + z,
+    "remainder": lambda x, y: x - y * float(np.rint(_value(x) / _value(y))),
+    "erf": lambda x: _special().erf(x),
+    "erfc": lambda x: _special().erfc(x),
+    "lgamma": lambda x: _special().gammaln(x),
+    "gamma": lambda x: math.copysign(1.0, math.gamma(_value(x))) * _numpy().exp(_special().gammaln(x)),
+    "frexp": lambda x: _fraction(*_numpy().frexp(x)),
+    **dict.fromkeys("floor ceil trunc isnan isinf isfinite isclose ulp".split()),
+}  # fmt: skip
+
+_CMATH: dict[str, Any] = {
+    **{name: name for name in "sin cos tan sinh cosh tanh exp log10 sqrt".split()},
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "log": _log,
+    "phase": lambda z: _numpy().angle(z),
+    "polar": lambda z: (abs(z), _numpy().angle(z)),
+    "rect": lambda r, phi: r * _numpy().exp(1j * phi),
+    **dict.fromkeys("isnan isinf isfinite isclose".split()),
+}  # fmt: skip
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return type(x)(_plain(v) for v in x)
+    return _value(scalar(x, "math")) if _is_tensor(x) else x
+
+
+def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | None) -> Callable[..., Any]:
+    theirs = getattr(module, name)
+    complex_result = module is cmath
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(list(a) if _is_iterator(a) or _is_row(name, a) else a for a in args)
+        if not at_stake(args):
+            return theirs(*args, **kwargs)
+        theirs(*_plain(args), **kwargs)  # for its errors: "math domain error" where NumPy would give NaN
+        given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
+        if complex_result:
+            given = [
+                a + 0j if name not in ("phase", "polar", "rect") and not isinstance(a, (list, tuple)) else a
+                for a in given
+            ]
+        function: Any = getattr(_numpy(), how) if isinstance(how, str) else how
+        made = function(*given, **kwargs)
+        parts = made if isinstance(made, tuple) else (made,)
+        parts = tuple(python_number(shape_ops.alias(as_array(p))) if _is_tensor(p) else p for p in parts)
+        return parts if isinstance(made, tuple) else parts[0]
+
+    def call_flat(*args: Any, **kwargs: Any) -> Any:
+        return theirs(*_plain(args), **kwargs)
+
+    chosen = call_flat if how is None else call
+    chosen.__name__ = chosen.__qualname__ = name
+    chosen.__doc__ = theirs.__doc__
+    return chosen
+
+
+#: Functions of math that take several numbers in one argument.
+_OF_SEQUENCES = frozenset("dist fsum prod sumprod".split())
+
+
+def _is_row(name: str, x: Any) -> bool:
+    return name in _OF_SEQUENCES and _is_tensor(x) and x.ndim > 0
+
+
+def _is_iterator(x: object) -> bool:
+    return hasattr(x, "__next__")
+
+
+def functions_of(module: ModuleType) -> dict[str, Any]:
+    """The names of `math` or `cmath` for lifted code: functions with derivatives where there are some; the
+    rest takes plain numbers."""
+    known = _MATH if module is math else _CMATH
+    return {
+        name: _function(module, name, known[name]) if name in known else value
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+    }
+
+
+def changed_builtins(import_: Callable[..., Any]) -> dict[str, Any]:
+    """The builtins of lifted code."""
+    return {**vars(builtins), **BUILTINS, "__import__": import_}

@@ -1,0 +1,133 @@
+"""Systems with banded matrices, stored by diagonals: ab[..., upper + i - j, j] is the entry (i, j).
+
+The cost of every rule is that of the solve, the number of bands times the order: nothing is ever written out as a full
+matrix. A stack of systems is one longer system, whose blocks the corners of `ab` (which belong to no entry, and are
+taken as zeros) keep apart.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.ops.matrix import LinAlgError
+from ndgrad._src.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+
+def _entries(np: Library, ab: Payload, lower: int, upper: int) -> Payload:
+    """A mask of the places of `ab` that are entries."""
+    n = ab.shape[-1]
+    rows, columns = np.arange(-upper, lower + 1)[:, None], np.arange(n)
+    return (rows + columns >= 0) & (rows + columns < n)
+
+
+def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: int) -> Payload:
+    try:
+        linalg = importlib.import_module("scipy.linalg")
+    except ImportError as error:
+        raise ImportError(
+            f"solve_banded comes from SciPy, which could not be imported ({error}). "
+            'Install it: pip install "ndgrad[scipy]". [nd-install]'
+        ) from None
+    n, columns = b.shape[-2:]
+    lead = numpy.broadcast_shapes(ab.shape[:-2], b.shape[:-2])
+    count = math.prod(lead)
+    ab = np.where(_entries(np, ab, lower, upper), ab, np.zeros((), ab.dtype))
+    dtype = np.result_type(ab, b)
+    if not count * n * columns:
+        return np.zeros((*lead, n, columns), dtype)
+    if count != 1:
+        ab = np.moveaxis(np.broadcast_to(ab, (*lead, *ab.shape[-2:])).reshape((count, lower + upper + 1, n)), 0, 1)
+        b = np.broadcast_to(b, (*lead, n, columns))
+    bands, right = ab.reshape((lower + upper + 1, count * n)), b.reshape((count * n, columns))
+    try:
+        found = on_host(np, linalg.solve_banded)((lower, upper), bands, right, check_finite=False)
+        return found.reshape((*lead, n, columns)).astype(dtype, copy=False)
+    except numpy.linalg.LinAlgError as error:
+        remedy = "Add a small multiple of the identity, or solve in the least squares sense."
+        raise LinAlgError(
+            f"solve_banded: a matrix is singular (shape {tuple(ab.shape)}; {error}). {remedy} [nd-singular]"
+        ) from None
+
+
+def _shifted(x: Payload, by: int, dim: int, ops: Vocabulary) -> Payload:
+    """Element j + by at place j along `dim`, zeros beyond the ends."""
+    n = x.shape[dim]
+    if by == 0:
+        return x
+    if abs(by) >= n:
+        return ops.zeros_like(x)
+    before = (slice(None),) * dim
+    taken = ops.getitem(x, index=(*before, slice(by, None) if by > 0 else slice(0, n + by)))
+    return ops.embed(taken, shape=tuple(x.shape), index=(*before, slice(0, n - by) if by > 0 else slice(-by, n)))
+
+
+def _row(ab: Payload, r: int, ops: Vocabulary) -> Payload:
+    return ops.getitem(ab, index=(Ellipsis, r, slice(None)))
+
+
+def _stacked(rows: list[Any], ops: Vocabulary) -> Payload:
+    return ops.stack(*rows, dim=len(rows[0].shape) - 1)
+
+
+def adjoint_bands(ab: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
+    """The bands of the conjugate transpose, of which `upper` lie below the diagonal and `lower` above."""
+    last = len(ab.shape) - 2
+    # row lower - k of the adjoint is the diagonal k of it, the diagonal -k of the matrix: row
+    # upper + k, moved by k columns
+    return ops.conj(
+        _stacked([_shifted(_row(ab, upper + k, ops), -k, last, ops) for k in range(lower, -upper - 1, -1)], ops)
+    )
+
+
+def times_bands(ab: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
+    """The product with a matrix of columns."""
+    dim = len(x.shape) - 2
+    total: Any = None
+    for r in range(lower + upper + 1):
+        row = _row(ab, r, ops)
+        part = _shifted(ops.reshape(row, shape=(*row.shape, 1)) * x, upper - r, dim, ops)
+        total = part if total is None else total + part
+    return total
+
+
+def _outer_bands(w: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
+    """The bands of w x^H."""
+    dim = len(w.shape) - 2
+    xc = ops.conj(x)
+    return _stacked(
+        [
+            ops.sum(_shifted(w, r - upper, dim, ops) * xc, dim=(dim + 1,), keepdim=False)
+            for r in range(lower + upper + 1)
+        ],
+        ops,
+    )
+
+
+def _vjp(
+    g: Payload, ab: Payload, out: Payload, lower: int, upper: int, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
+    w = ops.solve_banded(adjoint_bands(ab, lower, upper, ops), g, lower=upper, upper=lower)
+    return -_outer_bands(w, out, lower, upper, ops) if needs[0] else None, w
+
+
+# The x with A x = b for the A whose `lower` lower and `upper` upper diagonals are the rows of ab; b has columns.
+solve_banded = op(
+    "solve_banded", "ab b",
+    _solve_banded,
+    settings={"lower": 0, "upper": 0},
+    vjp=_vjp,
+    jvp={
+        "ab": lambda t, ab, out, lower, upper, ops: -ops.solve_banded(ab, times_bands(t, out, lower, upper, ops),
+            lower=lower, upper=upper),
+        "b": lambda t, ab, lower, upper, ops: ops.solve_banded(ab, t, lower=lower, upper=upper),
+    },
+    batch="leading",
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""Changing dtype, device and memory order; copying. All are the identity to a derivative."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgrad._src.arrays.placement import moved
+from ndgrad._src.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
+
+# The engine brings a gradient back to the dtype of what it belongs to, so the reverse rule has nothing to do.
+cast = op(
+    "cast", "x",
+    lambda np, x, *, dtype: x.astype(dtype),
+    settings={"dtype": None},
+    vjp={"x": lambda g: g},
+    jvp="linear",
+    batch="leading",
+    may_be_discrete=True,
+    backward_name="ToCopyBackward0",
+    halves=True,
+    known_as="to", aten_name="_to_copy",
+)  # fmt: skip
+
+# A copy of its own, in the memory order of the original, if it has one: an expanded dimension lies nowhere.
+clone = op(
+    "clone", "x",
+    lambda np, x: x.copy(order="C" if 0 in x.strides else "K") if hasattr(x, "flags") else x,
+    vjp={"x": lambda g: g},
+    jvp="linear",
+    batch="leading",
+    halves=True,
+)  # fmt: skip
+
+
+def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payload:
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return np.array(x.transpose(order), order="C").transpose(back)
+
+
+# A copy whose dimensions lie in memory in the given order, outermost first.
+clone_ordered = op(
+    "clone_ordered", "x",
+    _clone_ordered,
+    settings={"order": ()},
+    vjp={"x": lambda g: g},
+    jvp="linear",
+    batch=lambda x, order, ops: ops.clone_ordered(x, order=(0, *(d + 1 for d in order))),
+    backward_name="CloneBackward0",
+    halves=True,
+    aten_name="clone",
+)  # fmt: skip
+
+to_device = op(
+    "to_device", "x",
+    lambda np, x, *, device, source, non_blocking: moved(x, device, non_blocking),
+    settings={"device": None, "source": None, "non_blocking": False},
+    vjp={"x": lambda g, device, source, ops: ops.to_device(g, device=source, source=device)},
+    jvp="linear",
+    batch="leading",
+    backward_name="ToCopyBackward0",
+    needs_values=True,
+    halves=True,
+    aten_name="_to_copy",
+)  # fmt: skip

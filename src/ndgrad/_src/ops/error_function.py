@@ -1,0 +1,52 @@
+"""The error function and its kin, from SciPy where it is installed and else from NumPy (ndgrad._src.arrays.special)."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.special_source import in_promoted_type, special
+from ndgrad._src.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library
+
+_SLOPE = 2 / math.sqrt(math.pi)
+
+
+#: Functions of which CuPy's is not SciPy's: it knows no negative orders.
+_DIFFERENT = frozenset(("yn",))
+
+
+def _special(np: Library, name: str) -> Any:
+    """The function that scipy.special calls `name`; what CuPy lacks is computed on the host."""
+    if np is numpy:
+        return special(name)
+    found = getattr(importlib.import_module("cupyx.scipy.special"), name, None)
+    if found is None or name in _DIFFERENT:
+        return on_host(np, special(name))
+    return lambda *arguments: in_promoted_type(found(*arguments), arguments)
+
+
+erf = elementwise(
+    "erf", native_kernels.with_kernel("erf")(lambda np, x: _special(np, "erf")(x)),
+    x=lambda t, x, ops: t * (ops.exp(-x * x) * _SLOPE),
+    kind="saturating",
+)  # fmt: skip
+
+erfc = elementwise(
+    "erfc", native_kernels.with_kernel("erfc")(lambda np, x: _special(np, "erfc")(x)),
+    x=lambda t, x, ops: t * (ops.exp(-x * x) * -_SLOPE),
+    kind="saturating",
+)  # fmt: skip
+
+# The derivative of an inverse is one over the derivative, at the point it leads to.
+erfinv = elementwise(
+    "erfinv", native_kernels.with_kernel("erfinv")(lambda np, x: _special(np, "erfinv")(x)),
+    x=lambda t, x, ops: t * (ops.exp(ops.square(ops.erfinv(x))) * (1 / _SLOPE)),
+)  # fmt: skip

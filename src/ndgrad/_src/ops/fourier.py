@@ -1,0 +1,130 @@
+r"""Discrete Fourier transforms: complex to complex, real to complex, complex to real.
+
+The constraint that shaped this file: every named transform (ifft, hfft, rfft2, ...) is one of these three, with a
+direction and a scale, on an input that was padded or trimmed beforehand. So three ops have rules, and each
+other's forward is their rule.
+
+`dims` are the transformed dimensions, of which the last is the one that is halved; `scale` divides the sums by nothing
+("none"), by the square root of the number of points ("root") or by that number ("full"), whatever the direction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgrad._src.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+# The library's names for the scales say in which direction the division happens.
+_FORWARD_NORMS = {"none": "backward", "root": "ortho", "full": "forward"}
+_INVERSE_NORMS = {"none": "forward", "root": "ortho", "full": "backward"}
+
+# ----- complex to complex ---------------------------------------------------------------------------------------------
+
+
+def _c2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, inverse: bool) -> Payload:
+    if not dims:
+        return x.astype(np.result_type(x.dtype, np.complex64))
+    norm = (_INVERSE_NORMS if inverse else _FORWARD_NORMS)[scale]
+    if len(dims) == 1:
+        return (np.fft.ifft if inverse else np.fft.fft)(x, axis=dims[0], norm=norm)
+    return (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims, norm=norm)
+
+
+# The matrix is symmetric, so its adjoint is its conjugate: the transform in the other direction, with the same scale.
+fft_c2c = op(
+    "fft_c2c", "x",
+    _c2c,
+    settings={"dims": (), "scale": "none", "inverse": False},
+    vjp={"x": lambda g, dims, scale, inverse, ops: ops.fft_c2c(g, dims=dims, scale=scale, inverse=not inverse)},
+    jvp="linear",
+    batch="dims",
+    backward_name="FftC2CBackward0",
+)  # fmt: skip
+
+# ----- the bins that stand for two ------------------------------------------------------------------------------------
+
+# The spectrum y of n real points has y[n - k] = conj(y[k]), so only bins 0 to n // 2 are kept. All but bin 0, and bin n
+# / 2 where n is even, stand for two.
+
+
+def _scale_bins(np: Library, x: Payload, *, dim: int, size: int, factor: float) -> Payload:
+    out = x.copy()
+    out[(*(slice(None),) * dim, slice(1, (size + 1) // 2))] *= factor
+    return out
+
+
+# x with the bins that stand for two of a transform of `size` points multiplied by `factor`.
+scale_bins = op(
+    "scale_bins", "x",
+    _scale_bins,
+    settings={"dim": 0, "size": 1, "factor": 1.0},
+    vjp={"x": lambda g, dim, size, factor, ops: ops.scale_bins(g, dim=dim, size=size, factor=factor)},
+    jvp="linear",
+    batch="dims",
+)  # fmt: skip
+
+# ----- real to complex ------------------------------------------------------------------------------------------------
+
+
+def _r2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, onesided: bool) -> Payload:
+    norm = _FORWARD_NORMS[scale]
+    if onesided:
+        return np.fft.rfft(x, axis=dims[0], norm=norm) if len(dims) == 1 else np.fft.rfftn(x, axes=dims, norm=norm)
+    # half of the bins by the transform, the rest by symmetry: twice as quick as treating x as complex
+    last = dims[-1]
+    half = np.fft.rfft(x, axis=last, norm=norm)
+    mirrored = (*(slice(None),) * last, slice((x.shape[last] - 1) // 2, 0, -1))
+    out = np.concatenate([half, np.conjugate(half[mirrored])], axis=last)
+    return np.fft.fftn(out, axes=dims[:-1], norm=norm) if dims[:-1] else out
+
+
+def _r2c_vjp(
+    g: Payload, x_shape: tuple[int, ...], dims: tuple[int, ...], scale: str, onesided: bool, ops: Vocabulary
+) -> Payload:
+    """The real part of the adjoint. With all bins it is that of the inverse transform; with half of them, c2r takes the
+    real part, but it counts the bins that stand for two twice, and here each is only itself."""
+    if not onesided:
+        return ops.fft_c2c(g, dims=dims, scale=scale, inverse=True)
+    size = x_shape[dims[-1]]
+    return ops.fft_c2r(ops.scale_bins(g, dim=dims[-1], size=size, factor=0.5), dims=dims, scale=scale, size=size)
+
+
+fft_r2c = op(
+    "fft_r2c", "x",
+    _r2c,
+    settings={"dims": (), "scale": "none", "onesided": True},
+    vjp={"x": _r2c_vjp},
+    jvp="linear",
+    batch="dims",
+    backward_name="FftR2CBackward0",
+)  # fmt: skip
+
+# ----- complex to real ------------------------------------------------------------------------------------------------
+
+
+def _c2r(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, size: int) -> Payload:
+    norm = _INVERSE_NORMS[scale]
+    if len(dims) == 1:
+        return np.fft.irfft(x, size, axis=dims[0], norm=norm)
+    return np.fft.irfftn(x, (*(x.shape[d] for d in dims[:-1]), size), axes=dims, norm=norm)
+
+
+# Each bin k contributes Re(w_k x_k e^(2 pi i jk / n)), with w_k = 2 for the bins that stand for two; the gradient
+# of x_k is w_k times the forward transform of g. In the bins that stand for themselves it is real: their
+# imaginary part is not read.
+fft_c2r = op(
+    "fft_c2r", "x",
+    _c2r,
+    settings={"dims": (), "scale": "none", "size": 1},
+    vjp={
+        "x": lambda g, dims, scale, size, ops: ops.scale_bins(
+            ops.fft_r2c(g, dims=dims, scale=scale, onesided=True), dim=dims[-1], size=size, factor=2.0
+        )
+    },
+    jvp="linear",
+    batch="dims",
+    backward_name="FftC2RBackward0",
+)  # fmt: skip

@@ -1,0 +1,441 @@
+"""Reading and writing single elements through an index: gather and its kin, take and put, selection by a mask.
+
+Two conventions of torch meet here. An index of `gather` and `scatter` has the rank of the tensor and replaces
+the position along one dimension; an index of `take` and `put` counts through the whole tensor. Either comes
+with a pair of ops that are each other's transposes, from which the other rules follow. All index arrays are
+constants to differentiation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.arrays.integers import as_int64
+from ndgrad._src.arrays.meta import MetaArray, zeros_beside
+from ndgrad._src.arrays.scatter import (
+    add_arrays,
+    check_range,
+    combine_along,
+    keys_along,
+    one_index_per_slice,
+    overwritten,
+    put_along,
+    settled,
+    wrapped,
+)
+from ndgrad._src.ops.index import counting, staying
+from ndgrad._src.ops.reduce import divides_back
+from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+# ----- gather, and its transpose --------------------------------------------------------------------------------------
+
+
+def _gather(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
+    if not isinstance(x, MetaArray):
+        x = np.asarray(x)
+    check_range(np, "gather", index, x.shape[dim], dim, RuntimeError, later=True)
+    single = one_index_per_slice(index, x.shape, dim)
+    if single is not None:
+        return x.take(single, axis=dim)
+    if x.flags.c_contiguous:
+        return x.reshape(-1).take(keys_along(np, index, x.shape, dim))
+    within = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
+    return np.take_along_axis(x[within], index, axis=dim)
+
+
+gather = op(
+    "gather", "x index",
+    _gather,
+    settings={"dim": 0},
+    vjp={"x": lambda g, x_shape, index, dim, ops: ops.gather_backward(g, index, dim=dim, shape=x_shape)},
+    jvp={"x": lambda t, index, dim, ops: ops.gather(t, index, dim=dim)},
+    batch="dims",
+    adjoint_write=lambda g, index, dim: ("scatter_add", (index, g), {"dim": dim}),
+)  # fmt: skip
+
+
+def _gather_backward(
+    np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...], distinct: bool
+) -> Payload:
+    out = zeros_beside(np, x, shape, x.dtype)
+    return put_along(np, out, index, x, dim) if distinct else combine_along(np, "add", out, index, x, dim)
+
+
+# Zeros to which x is added at the indexed places. With `distinct`, no place occurs twice and putting will do.
+gather_backward = op(
+    "gather_backward", "x index",
+    _gather_backward,
+    settings={"dim": 0, "shape": (), "distinct": False},
+    vjp={"x": lambda g, index, dim, ops: ops.gather(g, index, dim=dim)},
+    jvp={"x": lambda t, index, dim, shape, distinct, ops: ops.gather_backward(t, index, dim=dim, shape=shape,
+            distinct=distinct)},
+    batch=lambda x, index, dim, shape, distinct, ops: ops.gather_backward(
+        x, index, dim=dim + 1, shape=(x.shape[0], *shape), distinct=distinct
+    ),
+)  # fmt: skip
+
+
+# An index along a dimension of size `length` without negative numbers: they count from the end.
+wrap_index = op(
+    "wrap_index", "x",
+    lambda np, x, *, length: as_int64(wrapped(np, np.asarray(x), length)),
+    settings={"length": 0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="leading",
+)  # fmt: skip
+
+
+# ----- scatter --------------------------------------------------------------------------------------------------------
+
+
+def _scatter_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    check_range(np, "scatter", index, target.shape[dim], dim, RuntimeError)
+    return put_along(np, target, index, y, dim)
+
+
+# Which elements of an index along `dim` name a place that is named again later.
+overwritten_along = op(
+    "overwritten_along", "x",
+    lambda np, x, *, dim, shape: overwritten(np, keys_along(np, x, shape, dim), math.prod(shape)),
+    settings={"dim": 0, "shape": ()},
+    vjp=NOT_DIFFERENTIABLE,
+    batch=lambda x, dim, shape, ops: ops.overwritten_along(x, dim=dim + 1, shape=(x.shape[0], *shape)),
+)  # fmt: skip
+
+# x with y (of the index's shape, or a number) put at the indexed places. Of several y for one place the last stays, and
+# it alone gets a gradient.
+scatter = op(
+    "scatter", "x index y",
+    lambda np, x, index, y, *, dim: _scatter_kernel(np, np.array(x, order="C"), index, y, dim=dim),
+    settings={"dim": 0},
+    vjp={
+        "x": lambda g, index, dim, ops: ops.scatter_(g, index, 0.0, dim=dim),
+        "y": lambda g, x_shape, index, dim, ops: staying(
+            ops.gather(g, index, dim=dim), ops.overwritten_along(index, dim=dim, shape=x_shape), ops
+        ),
+    },
+    jvp={
+        "x": lambda t, index, dim, ops: ops.scatter(t, index, 0.0, dim=dim),
+        "y": lambda t, x, index, dim, ops: ops.scatter(ops.zeros_like(x), index, t, dim=dim),
+    },
+    batch="dims",
+    write_kernel=_scatter_kernel,
+    consumes=True,
+    kind="join",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+def _scatter_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    check_range(np, "scatter_add", index, target.shape[dim], dim, RuntimeError)
+    return combine_along(np, "add", target, index, y, dim)
+
+
+scatter_add = op(
+    "scatter_add", "x index y",
+    lambda np, x, index, y, *, dim: _scatter_add_kernel(np, np.array(x, order="C"), index, y, dim=dim),
+    settings={"dim": 0},
+    vjp={"x": lambda g: g, "y": lambda g, index, dim, ops: ops.gather(g, index, dim=dim)},
+    jvp={
+        "x": lambda t: t,
+        "y": lambda t, x_shape, index, dim, ops: ops.gather_backward(t, index, dim=dim, shape=x_shape),
+    },
+    batch="dims",
+    write_kernel=_scatter_add_kernel,
+    consumes=True,
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- scatter with a product -----------------------------------------------------------------------------------------
+
+
+def _scatter_prod(np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...]) -> Payload:
+    check_range(np, "scatter_reduce", index, shape[dim], dim, RuntimeError)
+    ones = zeros_beside(np, x, shape, x.dtype)
+    ones[...] = 1
+    return combine_along(np, "multiply", ones, index, x, dim)
+
+
+def _others(x: Payload, index: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """Per element of x the product of all other elements with the same index.
+
+    Dividing the whole product by the element fails at zeros, and so do the quotient's derivatives. Instead
+    equal indices are brought together by sorting, and products of all elements to the left and to the right
+    within a run are built by doubling: after step s, entry i holds the product of the s nearest neighbours on
+    its side that belong to its run. Only products and selections by constant masks occur, so derivatives of
+    every order are exact, zeros or not.
+    """
+    order = ops.argsort(index, dim=dim)
+    values, keys = ops.gather(x, order, dim=dim), ops.gather(index, order, dim=dim)
+    left = _run_product(values, keys, dim, 1, ops)
+    right = _run_product(values, keys, dim, -1, ops)
+    return ops.gather_backward(left * right, order, dim=dim, shape=tuple(x.shape), distinct=True)
+
+
+def _run_product(values: Payload, keys: Any, dim: int, direction: int, ops: Vocabulary) -> Payload:
+    out = _neighbour(values, keys, dim, direction, ops)
+    step = 1
+    while step < values.shape[dim] - 1:
+        out = out * _neighbour(out, keys, dim, direction * step, ops)
+        step *= 2
+    return out
+
+
+def _neighbour(values: Payload, keys: Any, dim: int, distance: int, ops: Vocabulary) -> Payload:
+    """The value `distance` places before, where that belongs to the same run, else 1."""
+    shape = tuple(values.shape)
+    ahead, behind = (
+        slice(max(distance, 0), shape[dim] + min(distance, 0)),
+        slice(max(-distance, 0), shape[dim] - max(distance, 0)),
+    )
+    here, there = (*(slice(None),) * dim, ahead), (*(slice(None),) * dim, behind)
+    same = ops.getitem(keys, index=here) == ops.getitem(keys, index=there)
+    shifted = ops.embed(ops.getitem(values, index=there), shape=shape, index=here)
+    return ops.where(ops.embed(same, shape=shape, index=here), shifted, 1.0)
+
+
+def _scatter_prod_vjp(g: Payload, x: Payload, index: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
+    scaled = g * ops.conj(out) if ops.raw else None
+    if divides_back(out, scaled, ops):
+        return ops.gather(scaled, index, dim=dim) / ops.conj(x)
+    return ops.gather(g, index, dim=dim) * ops.conj(_others(x, index, dim, ops))
+
+
+# Ones, multiplied by x at the indexed places.
+scatter_prod = op(
+    "scatter_prod", "x index",
+    _scatter_prod,
+    settings={"dim": 0, "shape": ()},
+    vjp={"x": _scatter_prod_vjp},
+    jvp={
+        "x": lambda t, x, index, dim, shape, ops: ops.gather_backward(t * _others(x, index, dim, ops), index, dim=dim,
+            shape=shape)
+    },
+    batch=lambda x, index, dim, shape, ops: ops.scatter_prod(x, index, dim=dim + 1, shape=(x.shape[0], *shape)),
+    backward_name="ScatterReduceBackward0",
+)  # fmt: skip
+
+
+# ----- scatter with the largest or smallest ---------------------------------------------------------------------------
+
+
+def _scatter_extreme_kernel(
+    np: Library, target: Payload, index: Payload, y: Payload, *, dim: int, largest: bool, include_self: bool
+) -> Payload:
+    check_range(np, "scatter_reduce", index, target.shape[dim], dim, RuntimeError)
+    if not include_self:
+        # the last y of each place stands there first; taking it once more changes nothing
+        put_along(np, target, index, y, dim)
+    return combine_along(np, "maximum" if largest else "minimum", target, index, y, dim)
+
+
+def _winners(
+    x: Payload, index: Payload, y: Payload, out: Payload, dim: int, include_self: bool, dtype: Any, ops: Vocabulary
+) -> tuple[Any, Any, Any]:
+    """Who has the extreme value: ones and zeros for x and y, and how many there are at each place. They share alike."""
+    of_x = ops.cast(x == out, dtype=dtype)
+    if not include_self:
+        of_x = ops.scatter(of_x, index, 0.0, dim=dim)
+    of_y = ops.cast(y == ops.gather(out, index, dim=dim), dtype=dtype)
+    return of_x, of_y, ops.scatter_add(of_x, index, of_y, dim=dim)
+
+
+def _scatter_extreme_vjp(
+    g: Payload,
+    x: Payload,
+    x_dtype: Any,
+    index: Payload,
+    y: Payload,
+    out: Payload,
+    dim: int,
+    include_self: bool,
+    needs: tuple[bool, ...],
+    ops: Vocabulary,
+) -> tuple[Any, ...]:
+    of_x, of_y, count = _winners(x, index, y, out, dim, include_self, x_dtype, ops)
+    share = g / count
+    return of_x * share if needs[0] else None, of_y * ops.gather(share, index, dim=dim) if needs[1] else None
+
+
+def _scatter_extreme_jvp(
+    x: Payload,
+    x_dtype: Any,
+    index: Payload,
+    y: Payload,
+    out: Payload,
+    x_t: Payload,
+    y_t: Payload,
+    dim: int,
+    include_self: bool,
+    ops: Vocabulary,
+) -> Payload:
+    of_x, of_y, count = _winners(x, index, y, out, dim, include_self, x_dtype, ops)
+    if y_t is None:
+        return of_x * x_t / count
+    if x_t is None:
+        return ops.gather_backward(of_y * y_t, index, dim=dim, shape=tuple(x.shape)) / count
+    return ops.scatter_add(of_x * x_t, index, of_y * y_t, dim=dim) / count
+
+
+scatter_extreme = op(
+    "scatter_extreme", "x index y",
+    lambda np, x, index, y, *, dim, largest, include_self: _scatter_extreme_kernel(
+        np, np.array(x, order="C"), index, y, dim=dim, largest=largest, include_self=include_self
+    ),
+    settings={"dim": 0, "largest": True, "include_self": True},
+    vjp=_scatter_extreme_vjp,
+    jvp=_scatter_extreme_jvp,
+    batch="dims",
+    constant="index",
+    write_kernel=_scatter_extreme_kernel,
+    backward_name="ScatterReduceBackward0",
+    piecewise_linear=True,
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- positions in the whole tensor ----------------------------------------------------------------------------------
+
+
+def _take_batch(x: Payload, index: Payload, batched: tuple[bool, ...], ops: Vocabulary, size: int) -> Payload:
+    if not batched[0]:
+        return ops.take(x, index)
+    rows = ops.reshape(x, shape=(size, math.prod(x.shape[1:])))
+    if not batched[1]:
+        inner = tuple(index.shape)
+        out = ops.permute(ops.index(ops.permute(rows, dims=(1, 0)), index), dims=(len(inner), *range(len(inner))))
+        return out
+    return ops.index(rows, counting(x, size, len(index.shape)), index)
+
+
+take = op(
+    "take", "x index",
+    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrapped(np, index, x.size, later=True)),
+    vjp={
+        "x": lambda g, x_shape, index, ops: ops.reshape(
+            ops.index_add_zeros(g, index, shape=(math.prod(x_shape),)), shape=x_shape
+        )
+    },
+    jvp={"x": lambda t, index, ops: ops.take(t, index)},
+    batch=_take_batch,
+    adjoint_write=lambda g, index: ("put", (index, g), {"accumulate": True}),
+)  # fmt: skip
+
+
+def _put_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, accumulate: bool) -> Payload:
+    whole = target if target.ndim else target.reshape(1)
+    places = np.unravel_index(wrapped(np, index, target.size).reshape(-1), whole.shape)
+    y = np.asarray(y).reshape(-1)
+    if accumulate:
+        add_arrays(np, whole, places, y)
+    else:
+        whole[places] = y if np is numpy else settled(np, places, whole.shape, y)
+    return target
+
+
+def _put_batch(x: Payload, index: Payload, y: Payload, accumulate: bool, ops: Vocabulary, size: int) -> Payload:
+    rows = ops.reshape(x, shape=(size, math.prod(x.shape[1:])))
+    out = ops.index_put(rows, y, counting(x, size, len(index.shape)), index, accumulate=accumulate)
+    return ops.reshape(out, shape=tuple(x.shape))
+
+
+def _put_y(g: Payload, x_shape: tuple[int, ...], index: Payload, accumulate: bool, ops: Vocabulary) -> Payload:
+    out = ops.take(g, index)
+    return out if accumulate else staying(out, ops.overwritten(index, shape=(math.prod(x_shape),)), ops)
+
+
+# x with y (of the index's shape, or a number) put or added at positions that count through the whole tensor.
+put = op(
+    "put", "x index y",
+    lambda np, x, index, y, *, accumulate: _put_kernel(np, np.array(x), index, y, accumulate=accumulate),
+    settings={"accumulate": False},
+    vjp={
+        "x": lambda g, index, accumulate, ops: g if accumulate else ops.put_(g, index, 0.0),
+        "y": _put_y,
+    },
+    jvp={
+        "x": lambda t, index, accumulate, ops: t if accumulate else ops.put(t, index, 0.0),
+        "y": lambda t, x, index, accumulate, ops: ops.put(ops.zeros_like(x), index, t, accumulate=accumulate),
+    },
+    batch=_put_batch,
+    write_kernel=_put_kernel,
+    consumes=True,
+    saved_names={"y": "source"},
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- masks ----------------------------------------------------------------------------------------------------------
+
+
+def _same_for_all(name: str, mask_is_batched: bool) -> None:
+    if mask_is_batched:
+        raise RuntimeError(
+            f"vmap: {name} with a mask that differs from sample to sample would give each a result of its own length. "
+            "Use where() or masked_fill(), which keep the shape, or call it outside vmap. [nd-vmap-value]"
+        )
+
+
+def _by_mask(x: Any, mask: Any) -> Any:
+    """The index for a mask of the last dimensions; NumPy is twice as quick without the Ellipsis."""
+    return mask if x.ndim == mask.ndim else (Ellipsis, mask)
+
+
+def _masked_select_batch(x: Payload, mask: Payload, batched: tuple[bool, ...], ops: Vocabulary) -> Payload:
+    _same_for_all("masked_select", batched[1])
+    return ops.masked_select(x, mask)
+
+
+# The elements of x where the mask, which has the shape of x's last dimensions, is true.
+masked_select = op(
+    "masked_select", "x mask",
+    lambda np, x, mask: np.asarray(x)[_by_mask(x, mask)],
+    vjp={"x": lambda g, mask, ops: ops.masked_select_backward(g, mask)},
+    jvp={"x": lambda t, mask, ops: ops.masked_select(t, mask)},
+    batch=_masked_select_batch,
+    needs_values=True,
+)  # fmt: skip
+
+
+def _masked_select_backward(np: Library, x: Payload, mask: Payload) -> Payload:
+    out = np.zeros((*x.shape[:-1], *mask.shape), x.dtype)
+    out[_by_mask(out, mask)] = x
+    return out
+
+
+def _masked_select_backward_batch(x: Payload, mask: Payload, batched: tuple[bool, ...], ops: Vocabulary) -> Payload:
+    _same_for_all("masked_select_backward", batched[1])
+    return ops.masked_select_backward(x, mask)
+
+
+# Zeros with x at the places where the mask is true: the transpose of masked_select.
+masked_select_backward = op(
+    "masked_select_backward", "x mask",
+    _masked_select_backward,
+    vjp={"x": lambda g, mask, ops: ops.masked_select(g, mask)},
+    jvp={"x": lambda t, mask, ops: ops.masked_select_backward(t, mask)},
+    batch=_masked_select_backward_batch,
+)  # fmt: skip
+
+
+def _mask_positions(np: Library, x: Payload, *, leading: int) -> Payload:
+    x = np.asarray(x)
+    flat = x.reshape(*x.shape[:leading], -1)
+    return np.maximum(np.cumsum(flat, axis=-1, dtype=np.int64) - 1, 0).reshape(x.shape)
+
+
+# For every true element of a mask its number among the true ones, counted anew for each index of `leading` dimensions.
+mask_positions = op(
+    "mask_positions", "x",
+    _mask_positions,
+    settings={"leading": 0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch=lambda x, leading, ops: ops.mask_positions(x, leading=leading + 1),
+)  # fmt: skip

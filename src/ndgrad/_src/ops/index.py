@@ -1,0 +1,335 @@
+"""Indexing. Every kind of index comes down to two ops: `getitem` (ints, slices, None, Ellipsis: a view) and `index`
+(arrays that index the leading dimensions), and their transposes; NumPy's single elements are `element`. The public
+side is ndgrad._src.tensor.functions.index.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays.integers import as_int64
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
+from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+# ----- basic indexing: a view -----------------------------------------------------------------------------------------
+
+
+def _whole(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With an Ellipsis NumPy gives a view even where all dimensions are taken by ints."""
+    return index if Ellipsis in index else (*index, Ellipsis)
+
+
+getitem = op(
+    "getitem", "x",
+    lambda np, x, *, index: x[_whole(index)],
+    settings={"index": ()},
+    vjp={"x": lambda g, x_shape, index, ops: ops.embed(g, shape=x_shape, index=index)},
+    jvp="linear",
+    batch=lambda x, index, ops: ops.getitem(x, index=(slice(None), *index)),
+    view=True,
+    partial_view=True,
+    backward_name="SliceBackward0",
+    known_as="indexing", aten_name="slice",
+)  # fmt: skip
+
+# One element, as NumPy hands it out: a number of its own that later writes to the array do not reach. `index`
+# has an int per dimension.
+element = op(
+    "element", "x",
+    lambda np, x, *, index: x[index] if np is numpy else x[index].copy(),
+    settings={"index": ()},
+    vjp={"x": lambda g, x_shape, index, ops: ops.embed(g, shape=x_shape, index=index)},
+    jvp="linear",
+    batch=lambda x, index, ops: ops.clone(ops.getitem(x, index=(slice(None), *index))),
+    copies_part=getitem,
+    backward_name="SelectBackward0",
+)  # fmt: skip
+
+
+def _embed(np: Library, x: Payload, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
+    out = zeros_beside(np, x, shape, x.dtype)
+    out[_whole(index)] = x
+    return out
+
+
+# Zeros with x at the place that a basic index names: the transpose of getitem.
+embed = op(
+    "embed", "x",
+    _embed,
+    settings={"shape": (), "index": ()},
+    vjp={"x": lambda g, index, ops: ops.getitem(g, index=index)},
+    jvp="linear",
+    batch=lambda x, shape, index, ops: ops.embed(x, shape=(x.shape[0], *shape), index=(slice(None), *index)),
+    backward_name="SliceBackwardBackward0",
+)  # fmt: skip
+
+
+# ----- arrays of indices into the leading dimensions -----------------------------------------------------------------
+
+
+def _index_batch(
+    x: Payload, indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
+    if not batched[0]:
+        return ops.index(x, *_align_indices(indices, batched[1:], ops))
+    if not any(batched[1:]):
+        # the batch steps behind the indexed dimensions and comes back to the front
+        k = len(indices)
+        n = len(x.shape)
+        out = ops.index(ops.permute(x, dims=(*range(1, k + 1), 0, *range(k + 1, n))), *indices)
+        lead = max(len(i.shape) for i in indices)
+        out = ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
+        # in memory too: a sample of the result lies as NumPy's does, and its reshape is a view where NumPy's is
+        array = registry.innermost_array(out) if hasattr(out, "_array") else out
+        strides = array.strides[array.ndim - len(out.shape) :]  # those of an outer vmap stand in front
+        return ops.clone_ordered(out, order=(0, *sorted(range(1, len(out.shape)), key=lambda d: -abs(strides[d]))))
+    aligned = _align_indices(indices, batched[1:], ops)
+    rank = max(len(i.shape) for i in aligned)
+    return ops.index(x, counting(x, size, rank), *aligned)
+
+
+def counting(like: Any, size: int, ndim: int) -> Any:
+    """The numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant beside the tensor `like`."""
+    return registry.lift(library_of(registry.innermost_array(like)).arange(size).reshape((size, *(1,) * (ndim - 1))))
+
+
+def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
+    """Index arrays with the batch in front line up as they did for one sample."""
+    rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
+    out = []
+    for i, b in zip(indices, batched, strict=True):
+        missing = rank + 1 - len(i.shape)
+        if b and missing > 0:
+            i = ops.reshape(i, shape=(i.shape[0], *(1,) * missing, *i.shape[1:]))
+        out.append(i)
+    return out
+
+
+def _in_bounds(np: Library, x: Payload, indices: tuple[Any, ...], later: bool) -> tuple[Any, ...]:
+    """The index arrays if they are in bounds, which other libraries than NumPy do not ask."""
+    if np is numpy:
+        return indices
+    return tuple(wrapped(np, np.asarray(i), x.shape[d], d, later) for d, i in enumerate(indices))
+
+
+index = op(
+    "index", "x indices",
+    lambda np, x, *indices: np.asarray(x)[_in_bounds(np, x, indices, True)],
+    vjp={"x": lambda g, x_shape, indices, ops: ops.index_add_zeros(g, *indices, shape=x_shape)},
+    jvp={"x": lambda t, indices, ops: ops.index(t, *indices)},
+    batch=_index_batch,
+    variadic=True,
+    adjoint_write=lambda g, indices: ("index_put", (g, *indices), {"accumulate": True}),
+    known_as="indexing",
+)  # fmt: skip
+
+
+# One index array into the first dimension, the commonest case of `index`, and quicker for not being variadic.
+rows = op(
+    "rows", "x index",
+    lambda np, x, index: x.take(index if np is numpy else wrapped(np, index, x.shape[0], later=True), axis=0),
+    vjp={"x": lambda g, x_shape, index, ops: ops.index_add_zeros(g, index, shape=x_shape)},
+    jvp={"x": lambda t, index, ops: ops.rows(t, index)},
+    batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
+    adjoint_write=lambda g, index: ("index_put", (g, index), {"accumulate": True}),
+    backward_name="IndexBackward0",
+    saved_names={"index": "indices"}, known_as="indexing", aten_name="index",
+)  # fmt: skip
+
+
+def _index_add_zeros(np: Library, x: Payload, *indices: Any, shape: tuple[int, ...]) -> Payload:
+    return zeros_and_add(np, shape, indices, x)
+
+
+def _index_add_zeros_batch(
+    x: Payload,
+    indices: tuple[Payload, ...],
+    shape: tuple[int, ...],
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
+) -> Payload:
+    g = x
+    if not batched[0]:
+        g = ops.expand(g, shape=(size, *g.shape))
+    if not any(batched[1:]):
+        # zeros of shape (indexed..., batch, rest) are filled, and the batch comes to the front
+        lead = max(len(i.shape) for i in indices)
+        k = len(indices)
+        inner = ops.permute(g, dims=(*range(1, lead + 1), 0, *range(lead + 1, len(g.shape))))
+        out = ops.index_add_zeros(inner, *indices, shape=(*shape[:k], size, *shape[k:]))
+        return ops.permute(out, dims=(k, *range(k), *range(k + 1, len(shape) + 1)))
+    aligned = _align_indices(indices, batched[1:], ops)
+    rank = max(len(i.shape) for i in aligned)
+    return ops.index_add_zeros(g, counting(g, size, rank), *aligned, shape=(size, *shape))
+
+
+# Zeros to which x is added at the indexed places, once per occurrence: the transpose of `index`.
+index_add_zeros = op(
+    "index_add_zeros", "x indices",
+    _index_add_zeros,
+    settings={"shape": ()},
+    vjp={"x": lambda g, indices, ops: ops.index(g, *indices)},
+    jvp={"x": lambda t, indices, shape, ops: ops.index_add_zeros(t, *indices, shape=shape)},
+    batch=_index_add_zeros_batch,
+    variadic=True,
+    backward_name="IndexBackwardBackward0",
+)  # fmt: skip
+
+
+# ----- writing --------------------------------------------------------------------------------------------------------
+
+
+def _copies_overlaps() -> bool:
+    """True if NumPy copies values before it writes them into the array that they lie in. NumPy 2.0 does not."""
+    line = numpy.arange(3)
+    line[[2, 0, 1]] = line
+    return line.tolist() == [1, 2, 0]
+
+
+_NUMPY_COPIES_OVERLAPS = _copies_overlaps()
+
+
+def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
+    out = np.array(x)
+    return _index_put_kernel(np, out, y, *indices, accumulate=accumulate)
+
+
+def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
+    indices = _in_bounds(np, target, indices, False)
+    if accumulate:
+        return add_arrays(np, target, indices, y)
+    if max(np.ndim(i) for i in indices) > 1:
+        # in one line, so that the order of writing is that of the index and not of its memory
+        lead = np.broadcast_shapes(*(i.shape for i in indices))
+        if np.ndim(y) > target.ndim - len(indices):
+            rest = target.shape[len(indices) :]
+            y = np.broadcast_to(y, (*lead, *rest)).reshape(math.prod(lead), *rest)
+        indices = tuple(np.broadcast_to(i, lead).reshape(-1) for i in indices)
+    if np is not numpy:
+        y = settled(np, indices, target.shape, y)
+    elif not _NUMPY_COPIES_OVERLAPS and numpy.may_share_memory(target, y):
+        y = numpy.array(y)
+    target[indices] = y
+    return target
+
+
+def _index_put_batch(
+    x: Payload,
+    y: Payload,
+    indices: tuple[Payload, ...],
+    accumulate: bool,
+    ops: Vocabulary,
+    size: int,
+    batched: tuple[bool, ...],
+) -> Payload:
+    if not batched[0]:
+        x = ops.expand(x, shape=(size, *x.shape))
+    aligned = _align_indices(indices, batched[2:], ops)
+    rank = max(len(i.shape) - b for i, b in zip(indices, batched[2:], strict=True))
+    if batched[1]:
+        missing = rank + len(x.shape) - len(indices) - len(y.shape)
+        y = ops.reshape(y, shape=(size, *(1,) * missing, *y.shape[1:])) if missing > 0 else y
+    return ops.index_put(x, y, counting(x, size, rank + 1), *aligned, accumulate=accumulate)
+
+
+def _overwritten(np: Library, *indices: Any, shape: tuple[int, ...]) -> Payload:
+    lead = np.broadcast_shapes(*(np.shape(i) for i in indices))
+    return overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
+
+
+def _overwritten_batch(
+    indices: tuple[Payload, ...], shape: tuple[int, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
+    aligned = _align_indices(indices, batched, ops)
+    rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
+    return ops.overwritten(counting(aligned[0], size, rank + 1), *aligned, shape=(size, *shape))
+
+
+# Which elements of index arrays into dimensions of sizes `shape` name a place that is named again later.
+overwritten_op = op(
+    "overwritten", "indices",
+    _overwritten,
+    settings={"shape": ()},
+    vjp=NOT_DIFFERENTIABLE,
+    batch=_overwritten_batch,
+    variadic=True,
+)  # fmt: skip
+
+
+def staying(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
+    """The gradients of values that were put somewhere, zero for those that were overwritten in the same op."""
+    if ops.raw and not lost.any():
+        return g
+    return ops.where(ops.reshape(lost, shape=(*lost.shape, *(1,) * (len(g.shape) - len(lost.shape)))), 0.0, g)
+
+
+def _index_put_y(
+    g: Payload, x_shape: tuple[int, ...], indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary
+) -> Payload:
+    out = ops.index(g, *indices)
+    return out if accumulate else staying(out, ops.overwritten(*indices, shape=x_shape[: len(indices)]), ops)
+
+
+# x with y put (or added) at the indexed places. Of several y for one place the last stays, and
+# it alone gets a gradient.
+index_put = op(
+    "index_put", "x y indices",
+    _index_put,
+    settings={"accumulate": False},
+    vjp={
+        "x": lambda g, indices, accumulate, ops: g if accumulate else ops.index_put_(g, 0.0, *indices),
+        "y": _index_put_y,
+    },
+    jvp=lambda x, y, x_t, y_t, indices, accumulate, ops: ops.index_put(
+        ops.zeros_like(x) if x_t is None else x_t, 0.0 if y_t is None else y_t, *indices, accumulate=accumulate
+    ),
+    batch=_index_put_batch,
+    variadic=True,
+    write_kernel=_index_put_kernel,
+    consumes=True,
+    kind="join", piecewise_linear=True,
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+def _masked_fill_kernel(np: Library, target: Payload, mask: Payload, y: Payload) -> Payload:
+    np.copyto(target, y, where=np.broadcast_to(mask, target.shape), casting="same_kind")
+    return target
+
+
+# x where the mask is false, y (0-d) where it is true.
+masked_fill = op(
+    "masked_fill", "x mask y",
+    lambda np, x, mask, y: np.where(mask, np.asarray(y).astype(x.dtype), x),
+    vjp={
+        "x": lambda g, mask, ops: ops.masked_fill(g, mask, 0.0),
+        "y": lambda g, mask, ops: ops.where(mask, g, 0.0),
+    },
+    jvp={
+        "x": lambda t, mask, ops: ops.masked_fill(t, mask, 0.0),
+        "y": lambda t, mask, ops: ops.where(mask, t, 0.0),
+    },
+    batch="elementwise",
+    elementwise=True,
+    write_kernel=_masked_fill_kernel,
+    kind="choice", promotes="",
+    may_be_discrete=True,
+)  # fmt: skip
+
+# The places of the true elements, one row each.
+nonzero = op(
+    "nonzero", "x",
+    lambda np, x: as_int64(np.argwhere(x)),
+    vjp=NOT_DIFFERENTIABLE,
+    batch=DATA_DEPENDENT,
+)  # fmt: skip

@@ -1,0 +1,343 @@
+"""Losses that are worth an op of their own: for memory (cross entropy), or for their derivative at the edges.
+
+`softmax_cross_entropy` saves its input and its (small) output: the softmax is exp(x - out - x[target]), so no array of
+the input's size is kept beside the input itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.arrays.blocked_sums import reduce_sum
+from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.arrays.precision import widened
+from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.short_rows import is_lines, line_sum
+from ndgrad._src.ops.errors import refuse_complex
+from ndgrad._src.ops.extremum import largest
+from ndgrad._src.ops.table import elementwise, op
+from ndgrad._src.ops.vocabulary import raw_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+
+def _with_one(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    return ops.reshape(x, shape=(*x.shape[:dim], 1, *x.shape[dim:]))
+
+
+# ----- cross entropy -------------------------------------------------------------------------------------------------
+
+#: Scores of so few classes are transposed first: a few long columns are reduced more quickly than many short rows.
+_FEW_CLASSES = 32
+#: Of logarithms up to this the exponential loses a digit at most.
+_MODERATE = 16.0
+
+
+def _at(np: Library, target: Payload, ndim: int, dim: int) -> tuple[Any, ...]:
+    """An index of the element that each line's target names."""
+    if ndim == 2:
+        rows = np.arange(target.size)
+        return (rows, target) if dim else (target, rows)
+    grid = [np.arange(n).reshape(-1, *(1,) * (ndim - 2 - i)) for i, n in enumerate(target.shape)]
+    return (*grid[:dim], target, *grid[dim:])
+
+
+def _kernels(x: Payload, target: Payload, dim: int) -> Any:
+    """The native kernels, if they can be used."""
+    if not native_kernels.is_large(x) or x.ndim != 2 or target.dtype != numpy.int64 or not target.flags.c_contiguous:
+        return None
+    kernels = native_kernels.row_kernels_along(dim, x)
+    if kernels is None or is_on_device(x):  # kernels there look by themselves; asking would be waiting
+        return kernels
+    # native code would read what is not there
+    return None if target.min() < 0 or target.max() >= x.shape[1] else kernels
+
+
+def _cross_entropy(np: Library, x: Payload, target: Payload, *, dim: int) -> Payload:
+    refuse_complex("cross_entropy", x)
+    kernels = _kernels(x, target, dim)
+    if kernels is not None:
+        return kernels.cross_entropy(x, target)
+    if dim == 1 and x.ndim == 2 and x.shape[1] <= _FEW_CLASSES:
+        x, dim = x.T.copy(), 0
+    shifted = x - largest(np, x, (dim,), True)
+    at = shifted[_at(np, target, x.ndim, dim)]
+    np.exp(shifted, out=shifted)
+    total = (
+        line_sum(np, shifted, False)
+        if is_lines(np, x, (dim,)) and x.dtype.char in "fd"
+        else reduce_sum(np, shifted, (dim,))
+    )
+    return np.log(total) - at
+
+
+def _cross_entropy_vjp(g: Payload, x: Payload, target: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """(softmax - one hot) g, with the softmax from the output at hand, where that has the digits for it."""
+    if not ops.raw:
+        g = _with_one(g, dim, ops)
+        there = ops.gather_backward(g, _with_one(target, dim, ops), dim=dim, shape=tuple(x.shape), distinct=True)
+        return ops.softmax(x, dim=dim) * g - there
+    np = ops.np
+    kernels = _kernels(x, target, dim)
+    if kernels is not None:
+        return kernels.cross_entropy_gradient(x, target, native_kernels.dense(g, x.dtype))
+    at = _at(np, target, x.ndim, dim)
+    lines = (*(slice(None),) * dim, None)
+    log_total = out + x[at]
+    if np is numpy and np.abs(log_total).max(initial=0.0) <= _MODERATE:
+        grad = x - log_total[lines]
+        np.exp(grad, out=grad)
+    else:
+        grad = ops.softmax(x, dim=dim)
+    grad *= g[lines]
+    grad[at] -= g
+    return grad
+
+
+def _cross_entropy_jvp(t: Payload, x: Payload, target: Payload, dim: int, ops: Vocabulary) -> Payload:
+    along = ops.sum(ops.softmax(x, dim=dim) * t, dim=(dim,), keepdim=False)
+    return along - ops.reshape(ops.gather(t, _with_one(target, dim, ops), dim=dim), shape=tuple(target.shape))
+
+
+# logsumexp(x) - x[target] along `dim`; `target` has x's shape without it, and holds valid classes.
+softmax_cross_entropy = op(
+    "softmax_cross_entropy", "x target",
+    _cross_entropy,
+    settings={"dim": 0},
+    vjp={"x": _cross_entropy_vjp},
+    jvp={"x": _cross_entropy_jvp},
+    batch="dims",
+    backward_name="NllLossBackward0",
+)  # fmt: skip
+
+
+# ----- the whole loss of a classifier --------------------------------------------------------------------------------
+
+
+def wrong_class(name: str, classes: int, ignore_index: int) -> Callable[[int], Exception]:
+    """What is raised for a target that is no class, as a function of it."""
+
+    def error(found: int) -> Exception:
+        return IndexError(
+            f"{name}: Target {found} is out of bounds for {classes} classes. Targets run from 0 to {classes - 1}; "
+            f"ignore_index is {ignore_index}. [nd-target]"
+        )
+
+    return error
+
+
+def _as_numbers(counts: Payload, x: Payload, ops: Vocabulary) -> Payload:
+    return ops.cast(counts, dtype=getattr(x.dtype, "numpy", x.dtype))
+
+
+def _shares(
+    x: Payload, target: Payload, weight: Payload, ignore_index: int, ops: Vocabulary
+) -> tuple[Payload, Payload, Payload]:
+    """Of each row: which class it is, 0 where it does not count; whether it counts; and the weight of its class."""
+    counts = target != ignore_index
+    there = ops.where(counts, target, 0)
+    if weight is None:
+        return there, counts, _as_numbers(counts, x, ops)
+    return there, counts, ops.keep(ops.gather(weight, there, dim=len(weight.shape) - 1), counts)
+
+
+def _pick(x: Payload, there: Payload, ops: Vocabulary) -> Payload:
+    last = len(x.shape) - 1
+    return ops.reshape(ops.gather(x, _with_one(there, last, ops), dim=last), shape=tuple(there.shape))
+
+
+def _reduced(rows: Payload, total: Payload, reduction: str, ops: Vocabulary) -> Payload:
+    if reduction == "none":
+        return rows
+    found = ops.sum(rows, dim=(len(rows.shape) - 1,), keepdim=False)
+    return found / total if reduction == "mean" else found
+
+
+def _class_formula(
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    ops: Vocabulary,
+) -> tuple[Payload, Payload]:
+    """The loss and the weights of all rows that count, along the last dimensions, whatever stands before them."""
+    last = len(x.shape) - 1
+    there, counts, share = _shares(x, target, weight, ignore_index, ops)
+    log_p = ops.log_softmax(x, dim=last)
+    rows = ops.keep(_pick(log_p, there, ops) * share, counts) * (label_smoothing - 1.0)
+    if label_smoothing:
+        every = log_p if weight is None else log_p * _with_one(weight, last - 1, ops)
+        spread = ops.keep(ops.sum(every, dim=(last,), keepdim=False), counts)
+        rows = rows - spread * (label_smoothing / x.shape[last])
+    total = ops.sum(share, dim=(last - 1,), keepdim=False)
+    return _reduced(rows, total, reduction, ops), total
+
+
+def _class_loss(
+    np: Library,
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    *,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+) -> tuple[Payload, Payload]:
+    refuse_complex("cross_entropy", x)
+    kernels = native_kernels.class_loss_kernels(x, target, weight)
+    error = wrong_class("cross_entropy", x.shape[1], ignore_index)
+    if kernels is not None:
+        found: tuple[Payload, Payload] = kernels.class_loss(
+            x, target, weight, ignore_index, label_smoothing, reduction, error
+        )
+        return found
+    wrong = ((target < 0) | (target >= x.shape[1])) & (target != ignore_index)
+    if np is numpy and wrong.any():
+        raise error(int(target[wrong][0]))
+    loss, total = _class_formula(
+        widened(x), target, widened(weight), ignore_index, label_smoothing, reduction, raw_ops(np)
+    )
+    return loss.astype(x.dtype, copy=False), total
+
+
+def _class_loss_vjp(
+    g0: Payload,
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    out1: Payload,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    ops: Vocabulary,
+) -> Payload:
+    """w[t] (softmax - one hot), and a share of that of all classes for smoothed labels."""
+    kernels = native_kernels.class_loss_kernels(x, target, weight) if ops.raw else None
+    if kernels is not None:
+        g0 = native_kernels.dense(g0, x.dtype)
+        return kernels.class_loss_gradient(g0, x, target, weight, out1, ignore_index, label_smoothing, reduction)
+    if ops.raw:
+        g0, x, weight = widened(g0), widened(x), widened(weight)
+    there, counts, share = _shares(x, target, weight, ignore_index, ops)
+    g = g0 / out1 if reduction == "mean" else g0
+    one = _with_one(ops.keep(g * share, counts) * (1.0 - label_smoothing), 1, ops)
+    scale, spread = one, None
+    if label_smoothing:
+        each = _with_one(g * _as_numbers(counts, x, ops), 1, ops) * (label_smoothing / x.shape[1])
+        scale = one + each * (x.shape[1] if weight is None else ops.sum(weight, dim=(0,), keepdim=False))
+        spread = each if weight is None else each * weight
+    at = ops.gather_backward(one, _with_one(there, 1, ops), dim=1, shape=tuple(x.shape), distinct=True)
+    grad = ops.softmax(x, dim=1) * scale - at
+    return grad if spread is None else grad - spread
+
+
+def _class_loss_jvp(
+    t: Payload,
+    x: Payload,
+    target: Payload,
+    weight: Payload,
+    out1: Payload,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+    ops: Vocabulary,
+) -> tuple[Payload, None]:
+    there, counts, share = _shares(x, target, weight, ignore_index, ops)
+    along = ops.sum(ops.softmax(x, dim=1) * t, dim=(1,), keepdim=False)
+    rows = ops.keep((along - _pick(t, there, ops)) * share, counts) * (1.0 - label_smoothing)
+    if label_smoothing:
+        every = x.shape[1] if weight is None else ops.sum(weight, dim=(0,), keepdim=False)
+        spread = along * every - ops.sum(t if weight is None else t * weight, dim=(1,), keepdim=False)
+        rows = rows + ops.keep(spread, counts) * (label_smoothing / x.shape[1])
+    return _reduced(rows, out1, reduction, ops), None
+
+
+# Cross entropy of scores (rows, classes) with the number of a class for each row, and the weights of the rows that
+# count, by which the mean is divided. One kernel each way on a GPU.
+class_loss = op(
+    "class_loss", "x target weight",
+    _class_loss,
+    settings={"ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean"},
+    vjp={"x": _class_loss_vjp},
+    jvp={"x": _class_loss_jvp},
+    batch=_class_formula,
+    outputs=2,
+    discrete_outputs=(1,),
+    optional="weight",
+    backward_name="NllLossBackward0",
+    halves=True,
+    halves_on_device=True,
+)  # fmt: skip
+
+
+# ----- elementwise terms ---------------------------------------------------------------------------------------------
+
+
+@native_kernels.with_kernel("binary_cross_entropy")
+def _binary_cross_entropy(np: Library, x: Payload, y: Payload) -> Payload:
+    x, y = beside_arrays(np, x, y)
+    with numpy.errstate(divide="ignore"):
+        log_x, log_rest = np.log(x), np.log1p(-x)
+    # logarithms are cut off at -100, so that a certain and wrong answer costs much, not infinitely much
+    return (y - 1) * np.maximum(log_rest, -100) - y * np.maximum(log_x, -100)
+
+
+binary_cross_entropy = elementwise(
+    "binary_cross_entropy", _binary_cross_entropy,
+    args="x y",
+    x=lambda t, x, y, ops: t * (x - y) / ops.clamp_min(x - x * x, 1e-12),
+    y=lambda t, x, ops: t * (ops.log1p(-x) - ops.log(x)),
+    inplace=False,
+    saved_names={"y": "target"},
+)  # fmt: skip
+
+
+@native_kernels.with_kernel("binary_cross_entropy_with_logits")
+def _with_logits(np: Library, x: Payload, y: Payload) -> Payload:
+    refuse_complex("binary_cross_entropy_with_logits", x)
+    x, y = beside_arrays(np, x, y)
+    # not max(x, 0) - x y, which is NaN at infinity
+    return np.maximum(x, 0.0) * (1.0 - y) - np.minimum(x, 0.0) * y + np.log1p(np.exp(-np.abs(x)))
+
+
+# The same of sigmoid(x), without leaving the logarithmic scale.
+binary_cross_entropy_with_logits = elementwise(
+    "binary_cross_entropy_with_logits", _with_logits,
+    args="x y",
+    x=lambda t, x, y, ops: t * (ops.sigmoid(x) - y),
+    y=lambda t, x: -(t * x),
+    inplace=False,
+    saved_names={"y": "target"},
+)  # fmt: skip
+
+
+@native_kernels.with_kernel("smooth_l1")
+def _smooth_l1(np: Library, x: Payload, y: Payload, *, beta: float) -> Payload:
+    difference = x - y
+    refuse_complex("smooth_l1", difference)
+    size = np.abs(difference)
+    return np.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
+
+
+# The absolute difference, rounded off quadratically within beta of zero. d / beta clipped is its derivative.
+smooth_l1 = elementwise(
+    "smooth_l1", _smooth_l1,
+    args="x y",
+    settings={"beta": 1.0},
+    x=lambda t, x, y, beta, ops: t * _slope(x - y, beta, ops),
+    y=lambda t, x, y, beta, ops: t * _slope(y - x, beta, ops),
+    inplace=False,
+    backward_name="SmoothL1LossBackward0",
+    saved_names={"y": "target"},
+)  # fmt: skip
+
+
+def _slope(difference: Any, beta: float, ops: Vocabulary) -> Payload:
+    return ops.clamp(difference * (1.0 / beta), -1.0, 1.0)

@@ -1,0 +1,237 @@
+"""What the rules of linear algebra have in common: adjoints, parts of matrices, and division by what may vanish.
+
+The constraint that shaped this file: derivatives of eigenvectors and singular vectors divide by differences of
+eigenvalues, and those may be zero. A rule must then give the right answer or say that there is none, on arrays,
+under vmap and at every order. So the division is an op of its own, and its forward, which always sees plain
+arrays, does the refusing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, elementwise, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+
+class LinAlgError(numpy.linalg.LinAlgError, RuntimeError):
+    """A matrix does not allow the computation: it is singular, not positive definite, or has no derivative there.
+
+    >>> import ndgrad
+    >>> try:
+    ...     ndgrad.linalg.inv(ndgrad.zeros(2, 2))
+    ... except ndgrad.linalg.LinAlgError:
+    ...     print("singular")
+    singular
+    """
+
+
+def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: Any, **settings: Any) -> Any:
+    """Run a function of the array library's linear algebra; its failures become errors that say what to do."""
+    try:
+        if library_of(arrays[0]) is numpy:
+            return function(*arrays, **settings)
+        with importlib.import_module("cupyx").errstate(linalg="raise"):  # which else leaves out to look
+            return function(*arrays, **settings)
+    except numpy.linalg.LinAlgError as error:
+        shapes = " and ".join(str(tuple(a.shape)) for a in arrays)
+        raise LinAlgError(f"{problem} (shape {shapes}; {error}). {remedy} [nd-singular]") from None
+    except TypeError as error:
+        kinds = " and ".join(str(a.dtype) for a in arrays)
+        raise RuntimeError(
+            f"{problem.split(':')[0]}: {kinds} is not a type this works on ({error}). Convert to float32 or float64. "
+            "[nd-dtype]"
+        ) from None
+
+
+# ----- transposes -----------------------------------------------------------------------------------------------------
+
+
+def transpose(x: Payload, ops: Vocabulary) -> Payload:
+    """The last two dimensions exchanged."""
+    if ops.raw:
+        return x.swapaxes(-1, -2)
+    n = len(x.shape)
+    return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+def adjoint(x: Payload, ops: Vocabulary) -> Payload:
+    """The conjugate transpose of the last two dimensions."""
+    if ops.raw:
+        x = x.swapaxes(-1, -2)
+        return x.conj() if x.dtype.kind == "c" else x
+    return ops.conj(transpose(x, ops))
+
+
+def column(x: Payload, ops: Vocabulary) -> Payload:
+    """(..., n) as (..., n, 1)."""
+    return ops.reshape(x, shape=(*x.shape, 1))
+
+
+def row(x: Payload, ops: Vocabulary) -> Payload:
+    """(..., n) as (..., 1, n)."""
+    return ops.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
+
+
+def hermitian(x: Payload, ops: Vocabulary) -> Payload:
+    """The Hermitian part of a matrix."""
+    return (x + adjoint(x, ops)) * 0.5
+
+
+def align(x: Payload, batched: bool, rank: int, ops: Vocabulary) -> Payload:
+    """Put dimensions of size one behind the batch, so that `rank` dimensions broadcast as they did for one sample."""
+    missing = rank + 1 - len(x.shape)
+    if not batched or missing <= 0:
+        return x
+    return ops.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
+
+
+# ----- diagonals ------------------------------------------------------------------------------------------------------
+
+
+def diagonal_of(x: Payload, ops: Vocabulary) -> Payload:
+    """The diagonals of the matrices in the last two dimensions."""
+    n = len(x.shape)
+    return ops.diagonal(x, offset=0, dim0=n - 2, dim1=n - 1)
+
+
+def on_diagonal(x: Payload, rows: int, columns: int, ops: Vocabulary) -> Payload:
+    """Matrices that are zero but for the diagonals x."""
+    n = len(x.shape)
+    return ops.diagonal_backward(x, shape=(*x.shape[:-1], rows, columns), offset=0, dim0=n - 1, dim1=n)
+
+
+def _scale_diagonal(np: Library, x: Payload, *, factor: float) -> Payload:
+    out = np.array(x)
+    i = np.arange(min(x.shape[-2:]))
+    out[..., i, i] = x[..., i, i] * factor if factor else 0
+    return out
+
+
+# The matrix with its diagonal multiplied by a number; 0 removes it, whatever it is. It is its own transpose.
+scale_diagonal = op(
+    "scale_diagonal", "x",
+    _scale_diagonal,
+    settings={"factor": 0.0},
+    vjp={"x": lambda g, factor, ops: ops.scale_diagonal(g, factor=factor)},
+    jvp="linear",
+    batch="leading",
+)  # fmt: skip
+
+trace = op(
+    "trace", "x",
+    lambda np, x: np.trace(x, axis1=-2, axis2=-1),
+    vjp={"x": lambda g, x_shape, ops: _spread_trace(g, x_shape, ops)},
+    jvp="linear",
+    batch="leading",
+)  # fmt: skip
+
+
+def _spread_trace(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
+    rows, columns = x_shape[-2:]
+    spread = ops.expand(ops.reshape(g, shape=(*g.shape, 1)), shape=(*g.shape, min(rows, columns)))
+    return on_diagonal(spread, rows, columns, ops)
+
+
+# ----- division by gaps -----------------------------------------------------------------------------------------------
+
+
+def largest(np: Library, x: Payload) -> Payload:
+    """The largest along the last dimension, which stays with size one; 0 of none."""
+    return x.max(axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
+
+
+def _gaps(np: Library, x: Payload, *, squared: bool) -> Payload:
+    later, earlier = x[..., None, :], x[..., :, None]
+    gap = later - earlier
+    unresolved = np.abs(gap) <= finfo(x.dtype).eps * largest(np, np.abs(x))[..., None]
+    out = np.where(unresolved, np.zeros((), x.dtype), gap * (later + earlier) if squared else gap)
+    i = np.arange(x.shape[-1])
+    out[..., i, i] = 1
+    return out
+
+
+# Note [Equal eigenvalues]
+# gaps[i, j] = x[j] - x[i] (of the squares with `squared`), exactly zero where the two are equal to working precision:
+# there LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the
+# answer. On the diagonal stand ones: rules divide what is off the diagonal, and the zeros that remain on it stay zeros.
+#
+# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general.
+# Where it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know: the numerator is a difference that
+# vanishes. So reverse rules divide the two terms of that difference one by one, and `resolved_quotient` raises unless
+# both are zero, as they are for a function of the eigenvalues alone. Forward mode, which computes tangents of
+# eigenvectors whether they are wanted or not, gets NaN there. At second order the same holds wherever the eigenvectors
+# come in.
+gaps = op(
+    "spectral_gaps", "x",
+    _gaps,
+    settings={"squared": False},
+    vjp={"x": lambda g, x, squared, ops: _gaps_vjp(g, x, squared, ops)},
+    jvp={"x": lambda t, x, squared, ops: _gaps_jvp(t, x, squared, ops)},
+    batch="leading",
+)  # fmt: skip
+
+
+def _gaps_vjp(g: Payload, x: Payload, squared: bool, ops: Vocabulary) -> Payload:
+    n = len(g.shape)
+    total = ops.sum(g, dim=(n - 2,), keepdim=False) - ops.sum(g, dim=(n - 1,), keepdim=False)
+    return total * ops.conj(x) * 2.0 if squared else total
+
+
+def _gaps_jvp(t: Payload, x: Payload, squared: bool, ops: Vocabulary) -> Payload:
+    if squared:
+        t = t * x * 2.0
+    return row(t, ops) - column(t, ops)
+
+
+def _quotient(np: Library, x: Payload, y: Payload, *, floor: bool, problem: str) -> Payload:
+    y = np.asarray(y)
+    if floor:
+        size = np.abs(y)
+        zero = size <= finfo(y.dtype).eps * largest(np, size)
+    else:
+        zero = y == 0
+    if zero.any():
+        wanted = x != 0
+        refused = wanted & zero
+        out = np.where(wanted, x, 0) / np.where(zero, np.ones((), y.dtype), y)
+        if not refused.any():
+            return out
+        if problem:
+            raise LinAlgError(problem)
+        return np.where(refused, np.full((), np.nan, out.dtype), out)
+    return x / y
+
+
+# x / y, and 0 where x is 0 whatever y is. Any other division by zero raises `problem`, or gives NaN if none is named.
+# With `floor`, a y that is negligible beside the largest along the last dimension counts as zero.
+quotient = elementwise(
+    "resolved_quotient", _quotient,
+    args="x y",
+    settings={"floor": False, "problem": ""},
+    x=lambda t, y, floor, problem, ops: ops.resolved_quotient(t, y, floor=floor, problem=problem),
+    y=lambda t, y, out, floor, problem, ops: -ops.resolved_quotient(t * out, y, floor=floor, problem=problem),
+    inplace=False,
+)  # fmt: skip
+
+
+def _refuse_phase(np: Library, x: Payload, y: Payload, *, problem: str) -> Payload:
+    turn = np.abs(x.imag)
+    if ((turn * turn > 1e-6 * y[..., None]) & (turn > 100 * finfo(x.dtype).eps)).any():
+        raise LinAlgError(problem)
+    return turn
+
+
+# A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose
+# imaginary part is the derivative along the phases, and y the squared norm of V^H gV that it is measured by.
+refuse_phase = op(
+    "refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading"
+)

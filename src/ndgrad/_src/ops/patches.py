@@ -1,0 +1,107 @@
+"""The patches of an image as columns, and columns added up into an image: `unfold` and `fold`,
+transposes of each other.
+
+x (N, C, *S) has columns (N, C * taps, positions). Settings are tuples with one entry per spatial axis.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ndgrad._src.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+Shape = tuple[int, ...]
+SETTINGS = {"kernel": (), "dilation": (), "padding": (), "stride": ()}
+
+
+def positions(sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Shape:
+    """How many patches fit along each axis."""
+    return tuple(
+        (s + 2 * p - d * (k - 1) - 1) // t + 1
+        for s, k, d, p, t in zip(sizes, kernel, dilation, padding, stride, strict=True)
+    )
+
+
+def reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
+    """For each tap, the places it reads in the padded image."""
+    for tap in product(*map(range, kernel)):
+        yield (
+            tap,
+            tuple(
+                slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, t, o in zip(tap, dilation, stride, out, strict=True)
+            ),
+        )
+
+
+def _im2col(np: Library, x: Payload, *, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Payload:
+    n, channels, *sizes = x.shape
+    out = positions(tuple(sizes), kernel, dilation, padding, stride)
+    if getattr(x, "is_meta", False):
+        return type(x)((n, channels * prod(kernel), prod(out)), x.dtype)
+    if any(padding):
+        x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    columns = np.empty((n, channels, *kernel, *out), x.dtype)
+    everything = slice(None)
+    for tap, inputs in reads(kernel, dilation, stride, out):
+        columns[(everything, everything, *tap)] = x[(..., *inputs)]
+    return columns.reshape(n, channels * prod(kernel), prod(out))
+
+
+def _col2im(
+    np: Library, x: Payload, *, sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape
+) -> Payload:
+    n, rows = x.shape[:2]
+    channels = rows // prod(kernel)
+    if getattr(x, "is_meta", False):
+        return type(x)((n, channels, *sizes), x.dtype)
+    out = positions(sizes, kernel, dilation, padding, stride)
+    columns = x.reshape(n, channels, *kernel, *out)
+    image = np.zeros((n, channels, *(s + 2 * p for s, p in zip(sizes, padding, strict=True))), x.dtype)
+    everything = slice(None)
+    for tap, inputs in reads(kernel, dilation, stride, out):
+        image[(..., *inputs)] += columns[(everything, everything, *tap)]
+    if not any(padding):
+        return image
+    return np.ascontiguousarray(image[(..., *(slice(p, p + s) for p, s in zip(padding, sizes, strict=True)))])
+
+
+def _batch(x: Payload, ops: Vocabulary, apply: Any, **settings: Any) -> Payload:
+    """A batch is more samples."""
+    out = apply(ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), **settings)
+    return ops.reshape(out, shape=(x.shape[0], x.shape[1], *out.shape[1:]))
+
+
+im2col = op(
+    "im2col", "x",
+    _im2col,
+    settings=SETTINGS,
+    vjp={
+        "x": lambda g, x_shape, kernel, dilation, padding, stride, ops: ops.col2im(
+            g, sizes=x_shape[2:], kernel=kernel, dilation=dilation, padding=padding, stride=stride
+        )
+    },
+    jvp="linear",
+    batch=lambda x, kernel, dilation, padding, stride, ops: _batch(
+        x, ops, ops.im2col, kernel=kernel, dilation=dilation, padding=padding, stride=stride
+    ),
+)  # fmt: skip
+
+col2im = op(
+    "col2im", "x",
+    _col2im,
+    settings={"sizes": (), **SETTINGS},
+    vjp={
+        "x": lambda g, kernel, dilation, padding, stride, ops: ops.im2col(
+            g, kernel=kernel, dilation=dilation, padding=padding, stride=stride
+        )
+    },
+    jvp="linear",
+    batch=lambda x, sizes, kernel, dilation, padding, stride, ops: _batch(
+        x, ops, ops.col2im, sizes=sizes, kernel=kernel, dilation=dilation, padding=padding, stride=stride
+    ),
+)  # fmt: skip

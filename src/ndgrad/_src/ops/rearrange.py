@@ -1,0 +1,111 @@
+"""Elements in another order or another number: flipped, rolled, turned, repeated.
+
+NumPy could make some of these as views. They are copies here, as in torch: whoever writes into a flipped array does not
+expect the original to change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ndgrad._src.arrays.integers import as_places
+from ndgrad._src.ops.shape import pad_rank
+from ndgrad._src.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+# ----- another order --------------------------------------------------------------------------------------------------
+
+flip = op(
+    "flip", "x",
+    lambda np, x, *, dims: np.flip(x, dims).copy(),
+    settings={"dims": ()},
+    vjp={"x": lambda g, dims, ops: ops.flip(g, dims=dims)},
+    jvp="linear",
+    batch="dims",
+    halves=True,
+)  # fmt: skip
+
+rot90 = op(
+    "rot90", "x",
+    lambda np, x, *, k, dims: np.rot90(x, k, dims).copy(),
+    settings={"k": 1, "dims": (0, 1)},
+    vjp={"x": lambda g, k, dims, ops: ops.rot90(g, k=-k, dims=dims)},
+    jvp="linear",
+    batch="dims",
+    halves=True,
+)  # fmt: skip
+
+
+def _roll_batch(x: Payload, shifts: tuple[int, ...], dims: tuple[int, ...] | None, ops: Vocabulary) -> Payload:
+    if dims is not None:
+        return ops.roll(x, shifts=shifts, dims=tuple(d + 1 for d in dims))
+    rows = ops.reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))
+    return ops.reshape(ops.roll(rows, shifts=shifts, dims=(1,)), shape=tuple(x.shape))
+
+
+roll = op(
+    "roll", "x",
+    lambda np, x, *, shifts, dims: np.roll(x, shifts, dims),
+    settings={"shifts": (), "dims": None},  # without dims, one shift of the flattened array
+    vjp={"x": lambda g, shifts, dims, ops: ops.roll(g, shifts=tuple(-s for s in shifts), dims=dims)},
+    jvp="linear",
+    batch=_roll_batch,
+    halves=True,
+)  # fmt: skip
+
+# ----- another number -------------------------------------------------------------------------------------------------
+
+
+def _repeat_vjp(g: Payload, x_shape: tuple[int, ...], repeats: tuple[int, ...], ops: Vocabulary) -> Payload:
+    """Each dimension of g is `repeats` copies end to end: split it in two, and sum over the copies."""
+    sizes = (1,) * (len(repeats) - len(x_shape)) + tuple(x_shape)
+    apart = tuple(n for pair in zip(repeats, sizes, strict=True) for n in pair)
+    total = ops.sum(ops.reshape(g, shape=apart), dim=tuple(range(0, len(apart), 2)), keepdim=False)
+    return ops.reshape(total, shape=x_shape)
+
+
+repeat = op(
+    "repeat", "x",
+    lambda np, x, *, repeats: np.tile(x, repeats),
+    settings={"repeats": ()},  # at least one per dimension
+    vjp={"x": _repeat_vjp},
+    jvp="linear",
+    batch=lambda x, repeats, ops: ops.repeat(pad_rank(x, len(repeats) + 1, ops), repeats=(1, *repeats)),
+    halves=True,
+)  # fmt: skip
+
+# Every slice along `dim` as often as `repeats` says, one number per slice.
+repeat_interleave = op(
+    "repeat_interleave", "x",
+    lambda np, x, *, repeats, dim: np.repeat(x, repeats, axis=dim),
+    settings={"repeats": (), "dim": 0},
+    vjp={"x": lambda g, repeats, dim, ops: ops.sum_interleaved(g, repeats=repeats, dim=dim)},
+    jvp="linear",
+    batch="dims",
+    backward_name="IndexSelectBackward0",
+    halves=True,
+)  # fmt: skip
+
+
+def _sum_interleaved(np: Library, x: Payload, *, repeats: tuple[int, ...], dim: int) -> Payload:
+    """reduceat sums from each start to the next one, so slices that were repeated zero times must not have a start."""
+    counts = np.asarray(repeats, dtype=np.int64)
+    present = counts > 0
+    out = np.zeros((*x.shape[:dim], len(repeats), *x.shape[dim + 1 :]), x.dtype)
+    starts = (np.cumsum(counts) - counts)[present]
+    if len(starts):
+        out[(*(slice(None),) * dim, present)] = np.add.reduceat(x, as_places(starts), axis=dim)
+    return out
+
+
+sum_interleaved = op(
+    "sum_interleaved", "x",
+    _sum_interleaved,
+    settings={"repeats": (), "dim": 0},
+    vjp={"x": lambda g, repeats, dim, ops: ops.repeat_interleave(g, repeats=repeats, dim=dim)},
+    jvp="linear",
+    batch="dims",
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""Functions that are constant between jumps, or have slope one there: rounding, signs, steps.
+
+Their derivative is 0 or 1 wherever it exists, and that is what the jumps get too. They stay differentiable ops (the
+gradient is an array of zeros, not a missing one), as in torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgrad._src.arrays.precision import FLOATING, INEXACT, finfo, is_half, rounded, widened
+from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
+
+# ----- to whole numbers -----------------------------------------------------------------------------------------------
+
+
+def _round(np: Library, x: Payload, *, decimals: int) -> Payload:
+    if decimals == 0 and x.dtype.kind in FLOATING:
+        return np.rint(x)
+    # which else is in C order
+    return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in INEXACT and x.ndim > 1 else None)
+
+
+round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t),
+    kind="step", piecewise_linear=True)
+
+# Integers stay as they are, which NumPy 2.0 does not know yet.
+floor = elementwise(
+    "floor",
+    lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.floor(x),
+    x=lambda t, ops: ops.zeros_like(t),
+    kind="step",
+    piecewise_linear=True,
+)
+
+ceil = elementwise(
+    "ceil",
+    lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.ceil(x),
+    x=lambda t, ops: ops.zeros_like(t),
+    kind="step",
+    piecewise_linear=True,
+)
+
+trunc = elementwise(
+    "trunc",
+    lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.trunc(x),
+    x=lambda t, ops: ops.zeros_like(t),
+    kind="step",
+    piecewise_linear=True,
+)
+
+frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t, piecewise_linear=True)
+
+# ----- signs and steps ------------------------------------------------------------------------------------------------
+
+sign = elementwise("sign", "sign", x=lambda t, ops: ops.zeros_like(t), kind="step", piecewise_linear=True)
+
+# The slope is the product of the two signs; at x = 0, where the function jumps or has a kink, 0.
+copysign = elementwise(
+    "copysign", "copysign", args="x y",
+    x=lambda t, x, out, ops: t * (ops.sgn(x) * ops.sgn(out)),
+    y=lambda t, ops: ops.zeros_like(t),
+    piecewise_linear=True,
+)  # fmt: skip
+
+
+def _heaviside(np: Library, x: Payload, values: Payload) -> Payload:
+    x, values = beside_arrays(np, x, values)
+    return np.where(x == 0, values, (x > 0).astype(x.dtype))
+
+
+heaviside = elementwise(
+    "heaviside", _heaviside, args="x values",
+    x=lambda t, ops: ops.zeros_like(t),
+    values=lambda t, x, ops: ops.keep(t, x == 0),
+    kind="step", piecewise_linear=True,
+)  # fmt: skip
+
+# ----- neighbours and repairs -----------------------------------------------------------------------------------------
+
+nextafter = elementwise(
+    "nextafter", "nextafter", args="x y",
+    x=lambda t, x, y, ops: ops.keep(t, x != y),
+    y=lambda t, ops: ops.zeros_like(t),
+    piecewise_linear=True,
+)  # fmt: skip
+
+
+def _nan_to_num(np: Library, x: Payload, *, nan: float, posinf: float | None, neginf: float | None) -> Payload:
+    if is_half(x.dtype):  # whose largest numbers are meant, not those of what it is computed in
+        largest = float(finfo(x.dtype).max)
+        posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf
+        return rounded(np.nan_to_num(widened(x), nan=nan, posinf=posinf, neginf=neginf), x.dtype)
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+# What was replaced no longer depends on x.
+nan_to_num = elementwise(
+    "nan_to_num", _nan_to_num, settings={"nan": 0.0, "posinf": None, "neginf": None},
+    x=lambda t, x, ops: ops.keep(t, ops.isfinite(x)),
+    halves=True,
+    piecewise_linear=True,
+)  # fmt: skip
+
+# ----- exponents ------------------------------------------------------------------------------------------------------
+
+# The e for which x / 2^e is at least a half and less than one in size; 0 for what is none.
+binary_exponent = elementwise("binary_exponent", lambda np, x: np.frexp(x)[1], inplace=False)

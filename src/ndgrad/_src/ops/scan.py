@@ -1,0 +1,306 @@
+"""Running sums, products and extrema along one dimension.
+
+What shaped this file is that derivatives of running products must be right where factors are zero, to every order. They
+are all instances of one op, the linear recurrence h[k] = a[k] h[k-1] + b[k], whose own derivatives are linear
+recurrences again: nothing is ever divided by. `dim` is one non-negative int.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.arrays.integers import choose_sum_dtype
+from ndgrad._src.arrays.precision import is_floating
+from ndgrad._src.ops.arithmetic import is_complex
+from ndgrad._src.ops.reduce import divides_back
+from ndgrad._src.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+
+def _from(start: int, stop: int | None, dim: int) -> tuple[Any, ...]:
+    """The index of a stretch along `dim`."""
+    return (*(slice(None),) * dim, slice(start, stop))
+
+
+def _backwards(x: Any, dim: int) -> Any:
+    """A view of x with `dim` reversed."""
+    return x[(*(slice(None),) * dim, slice(None, None, -1))]
+
+
+def _double(np: Library, parts: list[Any], dim: int, combine: Callable[[list[Any], list[Any]], list[Any]]) -> list[Any]:
+    """The running combination of an associative operation, in log2(n) steps over whole arrays.
+
+    After the step of width w, element k holds the combination of elements k-2w+1 ... k. `parts` are overwritten;
+    `combine` gets the stretches of the elements before and of the elements themselves.
+    """
+    n, width = parts[0].shape[dim], 1
+    while width < n:
+        earlier, later = [p[_from(0, -width, dim)] for p in parts], [p[_from(width, None, dim)] for p in parts]
+        for p, value in zip(later, combine(earlier, later), strict=True):
+            p[...] = value
+        width *= 2
+    return parts
+
+
+# ----- shift: the neighbour's value -----------------------------------------------------------------------------------
+
+
+def _shift(np: Library, x: Payload, *, dim: int, reverse: bool = False, fill: float = 0.0) -> Payload:
+    out = np.empty(x.shape, x.dtype)
+    one, rest = (_from(-1, None, dim), _from(0, -1, dim)) if reverse else (_from(0, 1, dim), _from(1, None, dim))
+    out[one] = fill
+    out[rest] = x[_from(1, None, dim)] if reverse else x[_from(0, -1, dim)]
+    return out
+
+
+# Each element becomes the one before it along `dim` (after it, with `reverse`); the first becomes `fill`.
+shift = op(
+    "shift", "x",
+    _shift,
+    settings={"dim": 0, "reverse": False, "fill": 0.0},
+    vjp={"x": lambda g, dim, reverse, ops: ops.shift(g, dim=dim, reverse=not reverse)},
+    jvp={"x": lambda t, dim, reverse, ops: ops.shift(t, dim=dim, reverse=reverse)},
+    batch="dims",
+)  # fmt: skip
+
+
+# ----- the linear recurrence ------------------------------------------------------------------------------------------
+
+
+def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
+    """h -> a h + b after h -> a' h + b' is h -> (a a') h + (a b' + b)."""
+    (a, b), (c, d) = earlier, later
+    return [c * a, c * b + d]
+
+
+def _by_steps(np: Library, a: Payload, b: Payload, dim: int, dtype: Any) -> Payload:
+    """The recurrence as it is written, one step at a time.
+
+    Doubling multiplies stretches of a before it knows what they meet: one that overflows, or holds an infinity, makes
+    NaN of a zero that the recurrence itself never multiplies by it.
+    """
+    h = np.array(b, dtype)
+    steps, factors = np.moveaxis(h, dim, 0), np.moveaxis(a, dim, 0)
+    for k in range(1, len(steps)):
+        steps[k] += factors[k] * steps[k - 1]
+    return h
+
+
+def _linear_recurrence(np: Library, a: Payload, b: Payload, *, dim: int, reverse: bool = False) -> Payload:
+    kernels = native_kernels.kernels_for_scan(dim, b, a) if a.shape == b.shape else None
+    if kernels is not None:
+        return kernels.scan("linear", reverse, dim, b, a)
+    dtype = np.result_type(a, b)
+    if reverse:
+        a, b = _backwards(a, dim), _backwards(b, dim)
+    with numpy.errstate(over="ignore", invalid="ignore"):  # products of a may overflow where h does not
+        _, h = _double(np, [np.array(a, dtype), np.array(b, dtype)], dim, _recurrence_pair)
+    if not np.isfinite(h).all():
+        h = _by_steps(np, a, b, dim, dtype)
+    return _backwards(h, dim) if reverse else h
+
+
+def _linear_recurrence_vjp(
+    g: Payload, a: Payload, out: Payload, dim: int, reverse: bool, needs: tuple[bool, bool], ops: Vocabulary
+) -> tuple[Any, Any]:
+    """b[k] reaches h[k], and through a[k+1] h[k+1], and so on: the recurrence runs the other
+    way. a[k] scales h[k-1]."""
+    gb = ops.linear_recurrence(ops.shift(ops.conj(a), dim=dim, reverse=not reverse), g, dim=dim, reverse=not reverse)
+    ga = gb * ops.conj(ops.shift(out, dim=dim, reverse=reverse)) if needs[0] else None
+    return ga, gb
+
+
+def _linear_recurrence_jvp(
+    a: Payload, a_t: Payload, b_t: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary
+) -> Payload:
+    source = None if a_t is None else a_t * ops.shift(out, dim=dim, reverse=reverse)
+    if b_t is not None:
+        source = b_t if source is None else source + b_t
+    return ops.linear_recurrence(a, source, dim=dim, reverse=reverse)
+
+
+# h[k] = a[k] h[k-1] + b[k] with h[-1] = 0, from the other end with `reverse`. Both arrays have the same shape.
+linear_recurrence = op(
+    "linear_recurrence", "a b",
+    _linear_recurrence,
+    settings={"dim": 0, "reverse": False},
+    vjp=_linear_recurrence_vjp,
+    jvp=_linear_recurrence_jvp,
+    batch="dims",
+)  # fmt: skip
+
+
+# ----- cumsum and cumprod ---------------------------------------------------------------------------------------------
+
+
+#: What running sums and products are computed in: an error made on the way stays to the end,
+#: unlike that of a pairwise sum.
+_ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex128)}
+
+
+def _accumulate(np: Library, ufunc: Any, x: Payload, dim: int, reverse: bool, dtype: Any) -> Payload:
+    dtype = choose_sum_dtype(x.dtype) if dtype is None else dtype
+    wanted = x.dtype if dtype is None else numpy.dtype(dtype)
+    kernels = native_kernels.kernels_for_scan(dim, x) if wanted == x.dtype else None
+    if kernels is not None:
+        return kernels.scan("sum" if ufunc is np.add else "product", reverse, dim, x)
+    wide = _ACCUMULATING.get(wanted.char, dtype)
+    out = ufunc.accumulate(_backwards(x, dim) if reverse else x, axis=dim, dtype=wide)
+    out = out if wide is dtype else out.astype(wanted)
+    return _backwards(out, dim) if reverse else out
+
+
+def _cumsum(np: Library, x: Payload, *, dim: int, reverse: bool = False, dtype: Any = None) -> Payload:
+    return _accumulate(np, np.add, x, dim, reverse, dtype)
+
+
+cumsum = op(
+    "cumsum", "x",
+    _cumsum,
+    settings={"dim": 0, "reverse": False, "dtype": None},
+    vjp={"x": lambda g, dim, reverse, ops: ops.cumsum(g, dim=dim, reverse=not reverse)},
+    jvp="linear",
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+def _cumprod(np: Library, x: Payload, *, dim: int, reverse: bool = False, dtype: Any = None) -> Payload:
+    return _accumulate(np, np.multiply, x, dim, reverse, dtype)
+
+
+def _cumprod_x(g: Payload, x: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary) -> Payload:
+    """d out[n] / d x[k] = (product before k) (product of x[k+1] ... x[n]), for n >= k.
+
+    The sum over n of g[n] times the second factor is s[k] = g[k] + x[k+1] s[k+1].
+    """
+    scaled = ops.cumsum(ops.conj(g) * out, dim=dim, reverse=not reverse) if ops.raw else None
+    if divides_back(out, scaled, ops):
+        return ops.conj(scaled / x)
+    before = ops.shift(out, dim=dim, reverse=reverse, fill=1.0)
+    following = ops.shift(x, dim=dim, reverse=not reverse)
+    return ops.conj(before) * ops.linear_recurrence(ops.conj(following), g, dim=dim, reverse=not reverse)
+
+
+def _cumprod_t(t: Payload, x: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary) -> Payload:
+    """The product rule, one factor at a time: dy[n] = x[n] dy[n-1] + y[n-1] t[n]."""
+    return ops.linear_recurrence(x, t * ops.shift(out, dim=dim, reverse=reverse, fill=1.0), dim=dim, reverse=reverse)
+
+
+cumprod = op(
+    "cumprod", "x",
+    _cumprod,
+    settings={"dim": 0, "reverse": False, "dtype": None},
+    vjp={"x": _cumprod_x},
+    jvp={"x": _cumprod_t},
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- logcumsumexp ---------------------------------------------------------------------------------------------------
+
+
+def _log_add_exp(np: Library, x: Payload, y: Payload) -> Payload:
+    """log(e^x + e^y) for complex numbers too, scaled by the larger; -inf stands for log 0."""
+    top = np.maximum(x.real, y.real)
+    top = np.where(np.isfinite(top), top, np.zeros((), top.dtype))
+    return top + np.log(np.exp(x - top) + np.exp(y - top))
+
+
+def _logcumsumexp(np: Library, x: Payload, *, dim: int) -> Payload:
+    if np is numpy and x.dtype.kind != "c":
+        return np.logaddexp.accumulate(x, axis=dim)
+    return _double(np, [x.copy()], dim, lambda earlier, later: [_log_add_exp(np, earlier[0], later[0])])[0]
+
+
+def _scaled_sums(x: Payload, dim: int, ops: Vocabulary) -> tuple[Any, Any, Any]:
+    """e^(x[k] - m[k]), the factors e^(m[k-1] - m[k]) and the running sums of e^(x[j] - m[k]), with m
+    the running maximum of x.
+
+    With them d out[n] / d x[k] = e^(x[k] - m[k]) e^(m[k] - m[k+1]) ... e^(m[n-1] - m[n]) / sums[n]. All exponents are
+    at most 0 for real numbers, so nothing overflows. From `out` the same could be had by e^(x[k] - out[n]), but of
+    large numbers that has lost the logarithm of the sums. m only scales, so it counts as a constant.
+    """
+    top = ops.detach(ops.cummax(ops.real(x) if is_complex(x) else x, dim=dim)[0])
+    top = ops.where(abs(top) < math.inf, top, 0.0)
+    step = ops.exp(ops.shift(top, dim=dim, fill=-math.inf) - top)
+    parts = ops.exp(x - top)
+    return parts, step, ops.linear_recurrence(step, parts, dim=dim)
+
+
+def _logcumsumexp_x(g: Payload, x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    parts, step, sums = _scaled_sums(x, dim, ops)
+    following = ops.shift(step, dim=dim, reverse=True)
+    return ops.conj(parts) * ops.linear_recurrence(following, g / ops.conj(sums), dim=dim, reverse=True)
+
+
+def _logcumsumexp_t(t: Payload, x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    parts, step, sums = _scaled_sums(x, dim, ops)
+    return ops.linear_recurrence(step, t * parts, dim=dim) / sums
+
+
+logcumsumexp = op(
+    "logcumsumexp", "x",
+    _logcumsumexp,
+    settings={"dim": 0},
+    vjp={"x": _logcumsumexp_x},
+    jvp={"x": _logcumsumexp_t},
+    batch="dims",
+)  # fmt: skip
+
+
+# ----- cummax and cummin ----------------------------------------------------------------------------------------------
+
+
+def running(np: Library, choose: Any, x: Payload, dim: int) -> Payload:
+    """The running maximum or minimum; CuPy's have no `accumulate`."""
+    if np is numpy:
+        return choose.accumulate(x, axis=dim)
+    return _double(np, [x.copy()], dim, lambda earlier, later: [choose(earlier[0], later[0])])[0]
+
+
+def _running_extremum(np: Library, x: Payload, dim: int, largest: bool) -> tuple[Any, Any]:
+    """The running extremum and where it stood last; from the first NaN on, NaN, standing at the last NaN so far."""
+    values = running(np, np.maximum if largest else np.minimum, x, dim)
+    here = x == values
+    if is_floating(x.dtype):
+        here |= x != x
+    places = np.arange(x.shape[dim], dtype=np.int64).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
+    return values, running(np, np.maximum, np.where(here, places, 0), dim)
+
+
+def _place_extremum(g0: Payload, out1: Payload, x_shape: tuple[int, ...], dim: int, ops: Vocabulary) -> tuple[Any]:
+    return (ops.place_along(g0, out1, dim=dim, size=x_shape[dim]),)
+
+
+cummax = op(
+    "cummax", "x",
+    lambda np, x, *, dim: _running_extremum(np, x, dim, True),
+    settings={"dim": 0},
+    vjp=_place_extremum,
+    jvp=lambda x_t, out1, dim, ops: (ops.pick_along(x_t, out1, dim=dim), None),
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+    saved_names={"out1": "indices"}, kind="extreme",
+)  # fmt: skip
+
+cummin = op(
+    "cummin", "x",
+    lambda np, x, *, dim: _running_extremum(np, x, dim, False),
+    settings={"dim": 0},
+    vjp=_place_extremum,
+    jvp=lambda x_t, out1, dim, ops: (ops.pick_along(x_t, out1, dim=dim), None),
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+    saved_names={"out1": "indices"}, kind="extreme",
+)  # fmt: skip

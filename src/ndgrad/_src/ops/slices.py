@@ -1,0 +1,362 @@
+"""Whole slices along one dimension, named by a 1-d index (index_select and its kin, embedding) or by a basic index.
+
+A slice is contiguous memory when the dimension comes first, so these are much quicker than the element-wise ops of
+`gather`, and everything is done in that order: the dimension is moved to the front, and back. Under vmap with an index
+per sample the batch becomes one more indexed dimension (`index` and `index_put`), which keeps whole slices together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from ndgrad._src.arrays.device_kernels import rows_later
+from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.scatter import add_slices, check_range, no_such_index, settled, wrapped, zeros_and_add
+from ndgrad._src.ops.index import counting, staying
+from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+
+def _to_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """`x`, batch first, with dimension `dim` right behind the batch."""
+    return x if dim == 1 else ops.permute(x, dims=(0, dim, *(d for d in range(1, len(x.shape)) if d != dim)))
+
+
+def _from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """The inverse of `_to_front`."""
+    order = [0, *range(2, len(x.shape))]
+    order.insert(dim, 1)
+    return x if dim == 1 else ops.permute(x, dims=tuple(order))
+
+
+# ----- index_select, and its transpose --------------------------------------------------------------------------------
+
+
+def _index_select(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
+    check_range(np, "index_select", index, x.shape[dim], dim, later=True)
+    return x.take(index, axis=dim)
+
+
+def _index_select_batch(
+    x: Payload, index: Payload, dim: int, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
+    if not batched[1]:
+        return ops.index_select(x, index, dim=dim + 1)
+    if not batched[0]:
+        out = ops.index_select(x, ops.reshape(index, shape=(size * index.shape[1],)), dim=dim)
+        out = ops.reshape(out, shape=(*x.shape[:dim], size, index.shape[1], *x.shape[dim + 1 :]))
+        return ops.permute(out, dims=(dim, *range(dim), *range(dim + 1, len(out.shape)))) if dim else out
+    return _from_front(ops.index(_to_front(x, dim + 1, ops), counting(x, size, 2), index), dim + 1, ops)
+
+
+index_select = op(
+    "index_select", "x index",
+    _index_select,
+    settings={"dim": 0},
+    vjp={"x": lambda g, x_shape, index, dim, ops: ops.index_select_backward(g, index, dim=dim, length=x_shape[dim])},
+    jvp={"x": lambda t, index, dim, ops: ops.index_select(t, index, dim=dim)},
+    batch=_index_select_batch,
+    adjoint_write=lambda g, index, dim: ("index_add", (index, g), {"dim": dim}),
+)  # fmt: skip
+
+
+def _index_select_backward(np: Library, x: Payload, index: Payload, *, dim: int, length: int) -> Payload:
+    if dim == 0:
+        return zeros_and_add(np, (length, *x.shape[1:]), (index,), x)
+    moved = np.moveaxis(x, dim, 0)
+    return np.moveaxis(zeros_and_add(np, (length, *moved.shape[1:]), (index,), moved), 0, dim)
+
+
+def _index_select_backward_batch(
+    x: Payload, index: Payload, dim: int, length: int, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
+    if not batched[1]:
+        return ops.index_select_backward(x, index, dim=dim + 1, length=length)
+    if not batched[0]:
+        x = ops.expand(x, shape=(size, *x.shape))
+    rows = _to_front(x, dim + 1, ops)
+    out = ops.index_add_zeros(rows, counting(x, size, 2), index, shape=(size, length, *rows.shape[2:]))
+    return _from_front(out, dim + 1, ops)
+
+
+# Zeros to whose slices those of x are added.
+index_select_backward = op(
+    "index_select_backward", "x index",
+    _index_select_backward,
+    settings={"dim": 0, "length": 0},
+    vjp={"x": lambda g, index, dim, ops: ops.index_select(g, index, dim=dim)},
+    jvp={"x": lambda t, index, dim, length, ops: ops.index_select_backward(t, index, dim=dim, length=length)},
+    batch=_index_select_backward_batch,
+)  # fmt: skip
+
+
+# ----- writing slices -------------------------------------------------------------------------------------------------
+
+
+def _put_slices_batch(
+    x: Payload,
+    index: Payload,
+    y: Payload,
+    dim: int,
+    accumulate: bool,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
+) -> Payload:
+    """index_add and index_copy with an index per sample: the samples are one more indexed dimension."""
+    if not batched[0]:
+        x = ops.expand(x, shape=(size, *x.shape))
+    if not batched[2]:
+        y = ops.expand(y, shape=(size, *y.shape))
+    if not batched[1]:
+        return (ops.index_add if accumulate else ops.index_copy)(x, index, y, dim=dim + 1)
+    rows, values = _to_front(x, dim + 1, ops), _to_front(y, dim + 1, ops)
+    return _from_front(ops.index_put(rows, values, counting(x, size, 2), index, accumulate=accumulate), dim + 1, ops)
+
+
+def _index_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    check_range(np, "index_add", index, target.shape[dim], dim)
+    return add_slices(np, target, index, y, dim)
+
+
+index_add = op(
+    "index_add", "x index y",
+    lambda np, x, index, y, *, dim: _index_add_kernel(np, np.array(x), index, y, dim=dim),
+    settings={"dim": 0},
+    vjp={"x": lambda g: g, "y": lambda g, index, dim, ops: ops.index_select(g, index, dim=dim)},
+    jvp={
+        "x": lambda t: t,
+        "y": lambda t, x_shape, index, dim, ops: ops.index_select_backward(t, index, dim=dim, length=x_shape[dim]),
+    },
+    batch=lambda x, index, y, dim, batched, ops, size: _put_slices_batch(x, index, y, dim, True, batched, ops, size),
+    write_kernel=_index_add_kernel,
+    consumes=True,
+    saved_names={"y": "source"},
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+def _index_copy_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    check_range(np, "index_copy", index, target.shape[dim], dim)
+    if np is not numpy and index.ndim:
+        y = np.moveaxis(
+            settled(np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)),
+            0,
+            dim,
+        )
+    target[(slice(None),) * dim + (index,)] = y
+    return target
+
+
+def _index_copy_y(g: Payload, x_shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
+    lost = ops.overwritten(index, shape=(x_shape[dim],))
+    lost = ops.reshape(lost, shape=(*(1,) * dim, *lost.shape, *(1,) * (len(x_shape) - dim - 1)))
+    return staying(ops.index_select(g, index, dim=dim), lost, ops)
+
+
+# Of several slices for one place the last stays, and it alone gets a gradient.
+index_copy = op(
+    "index_copy", "x index y",
+    lambda np, x, index, y, *, dim: _index_copy_kernel(np, np.array(x), index, y, dim=dim),
+    settings={"dim": 0},
+    vjp={
+        "x": lambda g, index, dim, ops: ops.index_fill_(g, index, 0.0, dim=dim),
+        "y": _index_copy_y,
+    },
+    jvp={
+        "x": lambda t, index, dim, ops: ops.index_fill(t, index, 0.0, dim=dim),
+        "y": lambda t, x, index, dim, ops: ops.index_copy(ops.zeros_like(x), index, t, dim=dim),
+    },
+    batch=lambda x, index, y, dim, batched, ops, size: _put_slices_batch(x, index, y, dim, False, batched, ops, size),
+    write_kernel=_index_copy_kernel,
+    consumes=True,
+    saved_names={"y": "source"}, kind="join", piecewise_linear=True,
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+def _index_mask(np: Library, x: Payload, *, dim: int, ndim: int, length: int) -> Payload:
+    lead = x.shape[:-1]
+    out = zeros_beside(np, x, (*lead, length), bool)
+    np.put_along_axis(out, wrapped(np, x, length, dim), True, axis=-1)
+    return out.reshape((*lead, *(1,) * dim, length, *(1,) * (ndim - dim - 1)))
+
+
+# True for the slices along `dim` of a tensor of rank `ndim` that an index (its last dimension) names.
+index_mask = op(
+    "index_mask", "x",
+    _index_mask,
+    settings={"dim": 0, "ndim": 1, "length": 0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="leading",
+)  # fmt: skip
+
+
+def _index_fill_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    target[(slice(None),) * dim + (wrapped(np, index, target.shape[dim], dim),)] = y
+    return target
+
+
+def _filled(g: Payload, shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """g where the fill value stands; a slice that is named twice is filled once."""
+    return ops.where(ops.index_mask(index, dim=dim, ndim=len(shape), length=shape[dim]), g, 0.0)
+
+
+def _index_fill_batch(
+    x: Payload, index: Payload, y: Payload, dim: int, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
+    if not batched[0]:
+        x = ops.expand(x, shape=(size, *x.shape))
+    ndim = len(x.shape) - 1
+    if batched[2]:
+        y = ops.reshape(y, shape=(size, *(1,) * ndim))
+    return ops.masked_fill(x, ops.index_mask(index, dim=dim, ndim=ndim, length=x.shape[dim + 1]), y)
+
+
+# x with y (0-d, or a number) in the indexed slices.
+index_fill = op(
+    "index_fill", "x index y",
+    lambda np, x, index, y, *, dim: _index_fill_kernel(np, np.array(x), index, y, dim=dim),
+    settings={"dim": 0},
+    vjp={
+        "x": lambda g, index, dim, ops: ops.index_fill(g, index, 0.0, dim=dim),
+        "y": lambda g, x_shape, index, dim, ops: _filled(g, x_shape, index, dim, ops),
+    },
+    jvp={
+        "x": lambda t, index, dim, ops: ops.index_fill(t, index, 0.0, dim=dim),
+        "y": lambda t, x_shape, index, dim, ops: _filled(t, x_shape, index, dim, ops),
+    },
+    batch=_index_fill_batch,
+    write_kernel=_index_fill_kernel,
+)  # fmt: skip
+
+
+# ----- a part named by a basic index ----------------------------------------------------------------------------------
+
+
+def _slice_scatter(np: Library, x: Payload, y: Payload, *, index: tuple[Any, ...]) -> Payload:
+    out = np.array(x)
+    out[index] = y
+    return out
+
+
+# x with y (of the part's shape, or a number) in the place of x[index], where index is basic.
+slice_scatter = op(
+    "slice_scatter", "x y",
+    _slice_scatter,
+    settings={"index": ()},
+    vjp={
+        "x": lambda g, index, ops: ops.slice_scatter(g, 0.0, index=index),
+        "y": lambda g, index, ops: ops.getitem(g, index=index),
+    },
+    jvp={
+        "x": lambda t, index, ops: ops.slice_scatter(t, 0.0, index=index),
+        "y": lambda t, x_shape, index, ops: ops.embed(t, shape=x_shape, index=index),
+    },
+    batch=lambda x, y, index, ops: ops.slice_scatter(x, y, index=(slice(None), *index)),
+    kind="join",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- embedding ------------------------------------------------------------------------------------------------------
+
+
+def _embedding(
+    np: Library, x: Payload, index: Payload, *, padding_idx: int | None, scale_grad_by_freq: bool
+) -> Payload:
+    if np is not numpy:
+        found = rows_later(x, index, no_such_index("embedding", x.shape[0], 0))
+        if found is not None:
+            return found
+    check_range(np, "embedding", index, x.shape[0], 0, later=True)
+    return x.take(index, axis=0)
+
+
+def _embedding_vjp(
+    g: Payload,
+    x_shape: Any,
+    x_dtype: Any,
+    index: Payload,
+    padding_idx: int | None,
+    scale_grad_by_freq: bool,
+    ops: Vocabulary,
+) -> Payload:
+    out = ops.index_add_zeros(g, index, shape=x_shape)
+    if scale_grad_by_freq:
+        count = ops.cast(ops.index_counts(index, length=x_shape[0]), dtype=x_dtype)
+        out = out / ops.reshape(count, shape=(x_shape[0], *(1,) * (len(x_shape) - 1)))
+    return out if padding_idx is None else ops.slice_scatter(out, 0.0, index=(padding_idx,))
+
+
+def _embedding_batch(
+    x: Payload,
+    index: Payload,
+    padding_idx: int | None,
+    scale_grad_by_freq: bool,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
+) -> Payload:
+    options = {"padding_idx": padding_idx, "scale_grad_by_freq": scale_grad_by_freq}
+    if not batched[1]:
+        rows = ops.permute(x, dims=(1, 0, *range(2, len(x.shape))))
+        out = ops.embedding(rows, index, **options)
+        lead = len(index.shape)
+        return ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
+    if not batched[0] and not scale_grad_by_freq:
+        return ops.embedding(x, index, **options)
+    # Each sample has its own rows and counts. What scales gradients of rows can as well scale those of the rows' uses:
+    # the value is taken from a constant, and the gradient goes through the difference, which is zero.
+    if not batched[0]:
+        x = ops.expand(x, shape=(size, *x.shape))
+    out = ops.index(x, counting(x, size, len(index.shape)), index)
+    scale = None
+    if scale_grad_by_freq:
+        rank = len(index.shape)
+        counts = ops.index(ops.index_counts(index, length=x.shape[1], leading=1), counting(x, size, rank), index)
+        scale = 1.0 / ops.reshape(counts, shape=(*counts.shape, *(1,) * (len(out.shape) - rank)))
+    constant = ops.detach(out)
+    if scale is not None:
+        out = constant + (out - constant) * scale
+    if padding_idx is not None:
+        padded = ops.reshape(index == padding_idx, shape=(*index.shape, *(1,) * (len(out.shape) - len(index.shape))))
+        out = ops.where(padded, constant, out)
+    return out
+
+
+# Rows of x. The row `padding_idx` gets no gradient; with `scale_grad_by_freq` a row's gradient
+# is the mean over its uses.
+embedding = op(
+    "embedding", "x index",
+    _embedding,
+    settings={"padding_idx": None, "scale_grad_by_freq": False},
+    vjp={"x": _embedding_vjp},
+    jvp={"x": lambda t, index, ops: ops.embedding(t, index)},
+    batch=_embedding_batch,
+    saved_names={"index": "indices"},
+    halves=True,
+)  # fmt: skip
+
+
+def _index_counts(np: Library, x: Payload, *, length: int, leading: int) -> Payload:
+    lead = x.shape[:leading]
+    out = zeros_beside(np, x, (*lead, length), np.int64)
+    flat = x.reshape(*lead, -1)
+    places = [np.arange(n).reshape((n, *(1,) * (leading - d))) for d, n in enumerate(lead)]
+    np.add.at(out, (*places, flat), 1)
+    return np.maximum(out, 1)
+
+
+# How often each of the numbers below `length` occurs, at least 1 (it is divided by).
+index_counts = op(
+    "index_counts", "x",
+    _index_counts,
+    settings={"length": 0, "leading": 0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch=lambda x, length, leading, ops: ops.index_counts(x, length=length, leading=leading + 1),
+)  # fmt: skip

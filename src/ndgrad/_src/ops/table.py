@@ -1,0 +1,573 @@
+"""The op table: what an op is, and the words in which its rules are written.
+
+One adjacent block per op says all there is to know about it:
+
+    exp = elementwise("exp", "exp", x=lambda t, out: t * out)
+
+    matmul = op("matmul", "x y", forward=..., vjp=dict(x=..., y=...), jvp="multilinear", batch=...)
+
+**Arguments.** Array arguments are positional and come first (with `variadic`, the last name stands for any number
+of them); settings are keyword-only and already normalised (a `dim` is
+a non-negative int or tuple, a dtype a NumPy dtype): the public functions do that, so rules need not.
+
+**Forward** takes raw arrays and settings. A string names a function of the array library ("exp" is `numpy.exp` or
+`cupy.exp`); a function that names `np` as its first parameter is given the array library.
+
+**Rules** name what they need, and what they name is what is saved for them:
+  * an array argument or `out` (`out0`, `out1`, ... where there are several outputs),
+  * `x_shape`, `x_dtype`, `x_ndim` for an array argument `x`, when its values are not needed,
+  * any setting,
+  * `ops`, the vocabulary: the table's own ops, running on whatever the rule runs on (raw arrays in an ordinary
+    backward, tensors under create_graph or inside a transform). Operators and indexing work on both.
+
+**Reverse** (`vjp`): a dict, argument name -> rule of `g`, the gradient of the output (`g0`, `g1`, ... where there are
+several; `gs`, all of them, where the settings decide how many: `outputs=VARIABLE`). Or one function for all arguments
+together that also names `needs` (a tuple of bools) and returns a tuple.
+The engine reduces a gradient to the shape and dtype of its input (sum over broadcast dimensions, real part for a real
+input), so rules do not.
+
+**Elementwise** rules are the partial derivative times `t`, without conjugates. They serve both modes: forward mode as
+they stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself. What the rules of
+several arguments have in common can be given as `shared`, a function of the same names; rules that name `shared` get
+its value, which an ordinary backward computes once.
+
+**Forward mode** (`jvp`): "elementwise"; "linear" (jointly linear: apply the op to the tangents); "multilinear" (linear
+in each argument: one term per tangent); or a dict, argument name -> rule of `t`, whose terms are added.
+
+**Batching** (`batch`): "elementwise" (ranks aligned, then the op itself), "leading" (the op already treats leading
+dimensions as a batch), "dims" (the setting `dim`/`dims` moves up by one), or a function of the arguments with a batch
+dimension in front of each (unbatched ones expanded, which is free) that names what it needs, `ops` and `batched` (which
+arguments were batched; naming it leaves the unbatched ones unexpanded) and returns the result with the batch in front.
+
+**Parts.** An op that reads a part of `x` says how the gradient of that part is added to the gradient of `x` in place,
+so that n reads of one array cost what they read: `partial_view` (its own view of the gradient is the part),
+`copies_part`, or `adjoint_write`, a function of `g` and of what the reverse rule names, which returns the in-place op:
+(name, arguments, settings). An op that writes a part `consumes` its gradient: a rule that says `ops.index_put_(g, 0.0,
+...)` for `x` may change `g` itself, if the engine owns it, and rules run from the last argument to the first, so that
+this one comes last. See ndgrad._src.core.part_gradients.
+
+**Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules
+likewise (Note [Half precision] in ndgrad._src.arrays.precision). `halves=True` says that a forward function takes halves as
+they are. Views and single ufuncs do. `halves_on_device=True` says that on a GPU the forward function and the rules do:
+kernels there (of cuBLAS, or our own) add up in single precision by themselves.
+
+**Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if
+it has looked at values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse,
+as `DATA_DEPENDENT` does.
+
+**What else is known of an op** (`Facts`) stands in its block too: torch's names for what it saves, its kind, its
+name in a profile. Rules that only one room needs (Taylor series, index sets, counts of operations) are kept
+there, in a `RulesOfOps`.
+
+`NOT_DIFFERENTIABLE` and `DATA_DEPENDENT` are values in the table, never absences.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
+
+import numpy
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.arrays import library as arrays
+from ndgrad._src.arrays.device_kernels import device_forward
+
+
+class _Word:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+#: The op has no derivative: its output is discrete or does not depend smoothly on its inputs.
+NOT_DIFFERENTIABLE = _Word("NOT_DIFFERENTIABLE")
+#: The shape of the result depends on values, so there is no batching rule; vmap raises.
+DATA_DEPENDENT = _Word("DATA_DEPENDENT")
+#: A random op: batching follows vmap's `randomness`.
+RANDOM = _Word("RANDOM")
+#: The number of outputs of an op whose settings and shapes decide how many there are (split, unbind).
+VARIABLE = 0
+
+#: Name -> op, in order of definition.
+table: dict[str, Op] = {}
+
+#: What stands for functions that take no complex numbers in CuPy.
+_OF_ANY_DTYPE: dict[str, Callable[..., Any]] = {
+    "logical_not": lambda x: x == 0,
+    "logical_xor": lambda x, y: (x != 0) ^ (y != 0),
+}
+
+#: Arguments of elementwise ops that keep their dtype: masks, and orders, which may be whole numbers.
+_APART = frozenset(["condition", "mask", "k", "v"])
+
+#: Elementwise ops whose results are bools, and exact for integers beside floats.
+_COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "isclose", "logical_and", "logical_or", "logical_xor"])
+
+#: Python's operators, which take other libraries' arrays too, as NumPy's ufuncs.
+_UFUNCS: dict[Callable[..., Any], str] = {
+    operator.add: "add",
+    operator.sub: "subtract",
+    operator.mul: "multiply",
+    operator.truediv: "true_divide",
+    operator.neg: "negative",
+}
+
+_TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    if isinstance(function, functools.partial):
+        function = function.func
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+class Facts(TypedDict, total=False):
+    """What is known of an op beside its rules."""
+
+    #: torch's names for what it saves, where they are not self, other and result: {"a": "mat1"}
+    #: is shown as `_saved_mat1`.
+    saved_names: Mapping[str, str]
+    #: One of KINDS: why its derivative is zero where it is, which `explain` says.
+    kind: str
+    #: It is made of pieces on each of which it is linear, so that a Taylor series goes through one of them.
+    piecewise_linear: bool
+    #: The name that users know, where it is not the op's (without `_all`).
+    known_as: str
+    #: The name in a profile, where it is not the op's (without `_all`).
+    aten_name: str
+    #: What to say of a bool argument that NumPy refuses.
+    refuses_bool: str
+    #: The arguments that are brought to one dtype on torch's face ("x y"); of an elementwise op, all of them.
+    promotes: str
+    #: The arguments whose dtypes must agree there.
+    one_dtype: str
+
+
+class Traits(Facts, total=False):
+    """What an op is, beside its functions and `Facts`. What is not given is False, None or empty; `outputs` is 1."""
+
+    #: How many results it has; VARIABLE if its settings and shapes decide.
+    outputs: int
+    #: Which of them have no derivative.
+    discrete_outputs: Sequence[int]
+    #: Its last argument stands for any number of arrays.
+    variadic: bool
+    #: Its result is a view of its first argument.
+    view: bool
+    #: Each element of the result is one element of the base, and only some are.
+    partial_view: bool
+    #: The elements of the result are those of the base, each once.
+    whole_view: bool
+    #: The view op with the same settings, whose result this op copies.
+    copies_part: Op | None
+    adjoint_write: Callable[..., Any] | None
+    consumes: bool
+    #: The result is the same memory, but no differentiable view (detach).
+    shares_storage: bool
+    #: (np, target, *others, **settings): the in-place form, changing only what it must.
+    write_kernel: Callable[..., Any] | None
+    elementwise: bool
+    inplace: bool
+    #: The name of its node, where it is not the op's own in torch's manner (MulBackward0).
+    backward_name: str | None
+    may_be_discrete: bool
+    #: Without values the result has no shape, or no sense.
+    needs_values: bool
+    shared: Callable[..., Any] | None
+    #: Its forward function takes float16 and bfloat16 as they are.
+    halves: bool | None
+    halves_on_device: bool
+    #: The array arguments of a joint rule that take no gradient (index arrays, masks).
+    constant: str
+    #: The array arguments that may be None.
+    optional: str
+
+
+#: The kinds of ops, and why the derivative of each is zero where it is.
+KINDS = {
+    "choice": "the branch that depends on x is chosen nowhere",
+    "clamp": "its argument lies beyond the bound everywhere, so the result does not depend on it",
+    "extreme": "other values are the extreme ones",
+    "join": "only other parts of its result matter to y",
+    "overwrite": "it overwrites the value, so what was there does not matter",
+    "product": "the other factor is zero",
+    "rectifier": "its argument is nowhere positive",
+    "saturating": "it is saturated: its argument is so large that the derivative underflows",
+    "step": "it is constant between its jumps, so its derivative is zero everywhere",
+}
+
+_Rule = TypeVar("_Rule", bound=Callable[..., Any])
+
+
+class RulesOfOps(Generic[_Rule]):
+    """Rules of one subject, by op, where that subject alone needs them. A decorator adds one for the ops that it names:
+
+        @recurrence("sinh", "cosh")
+        def _sinh_cosh(...): ...
+
+    Families of ops are loaded when first used, so ops are named here, and a test holds that each name is an op's.
+    """
+
+    every: ClassVar[list[RulesOfOps[Any]]] = []
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.by_name: dict[str, _Rule] = {}
+        RulesOfOps.every.append(self)
+
+    def __call__(self, *names: str) -> Callable[[_Rule], _Rule]:
+        def add(function: _Rule) -> _Rule:
+            twice = [name for name in names if name in self.by_name]
+            if twice:
+                raise ValueError(
+                    f"{self.subject}: {', '.join(twice)} has a rule already. Change that one. [nd-op-block]"
+                )
+            self.by_name.update(dict.fromkeys(names, function))
+            return function
+
+        return add
+
+    def get(self, name: str) -> _Rule | None:
+        return self.by_name.get(name)
+
+
+class Op:
+    """A primitive: forward and rules. Calling it runs it on tensors and records it."""
+
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[str],
+        settings: Mapping[str, Any],
+        forward: str | Callable[..., Any],
+        *,
+        vjp: Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
+        jvp: str | Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
+        batch: str | Callable[..., Any] | _Word,
+        **traits: Unpack[Traits],
+    ) -> None:
+        if name in table:
+            raise ValueError(f"op {name!r} is already in the table; choose another name [nd-op-block]")
+        if unknown := traits.keys() - Traits.__annotations__.keys():
+            raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see ndgrad._src.ops.table [nd-op-block]")
+        self.name = name
+        self.__name__ = name.removesuffix("_all")  # as those who watch ops know it
+        self.args = tuple(args)
+        self.settings = dict(settings)
+        self.forward = forward
+        self.vjp = vjp
+        self.jvp = jvp
+        self.batch = batch
+        self.outputs = traits.get("outputs", 1)
+        self.discrete_outputs = frozenset(traits.get("discrete_outputs", ()))
+        self.variadic = traits.get("variadic", False)
+        self.view = traits.get("view", False)
+        self.write_kernel = traits.get("write_kernel")
+        self.shares_storage = traits.get("shares_storage", False)
+        self.partial_view = traits.get("partial_view", False)
+        self.whole_view = traits.get("whole_view", False)
+        self.copies_part = traits.get("copies_part")
+        self.adjoint_write = traits.get("adjoint_write")
+        self.consumes = traits.get("consumes", False)
+        self.elementwise = traits.get("elementwise", False)
+        self.inplace = traits.get("inplace", False)
+        self.may_be_discrete = traits.get("may_be_discrete", False)
+        self.needs_values = traits.get("needs_values", False) or batch is DATA_DEPENDENT
+        self.constant_args = frozenset(traits.get("constant", "").split())
+        self.optional_args = frozenset(traits.get("optional", "").split())
+        self.shared = shared = traits.get("shared")
+        if (
+            shared is not None
+            and isinstance(vjp, Mapping)
+            and not all("shared" in parameter_names(rule) for rule in vjp.values())
+        ):
+            raise TypeError(
+                f"op {name!r} has a shared value that not all of its rules name: "
+                "compute it in those that need it instead [nd-op-block]"
+            )
+        ufunc = self.elementwise and not hasattr(forward, "__code__")
+        halves = traits.get("halves")
+        self.halves = self.view or self.shares_storage or ufunc if halves is None else halves
+        self.halves_on_device = traits.get("halves_on_device", False)
+        #: NumPy makes float32 of bfloat16 and a Python float
+        self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
+        self.differentiable = vjp is not NOT_DIFFERENTIABLE
+        self.backward_name = traits.get("backward_name") or _camel(name) + "Backward0"
+        self.saved_names = traits.get("saved_names", {})
+        self.kind = traits.get("kind")
+        if self.kind is not None and self.kind not in KINDS:
+            raise ValueError(f"op {name!r} is of no kind {self.kind!r}; the kinds are {', '.join(KINDS)} [nd-op-block]")
+        self.piecewise_linear = traits.get("piecewise_linear", False)
+        self.known_as = traits.get("known_as", name.removesuffix("_all"))
+        self.aten_name = traits.get("aten_name", name.removesuffix("_all"))
+        self.refuses_bool = traits.get("refuses_bool")
+        self.one_dtype = "one_dtype" in traits
+        usual = " ".join(a for a in self.args if a not in _APART) if self.elementwise else ""
+        together = traits.get("promotes", traits.get("one_dtype", usual)).split()
+        brought = tuple(i for i, a in enumerate(self.args) if a in together)
+        self.promotes = brought if len(brought) > 1 or self.variadic else ()
+        #: Whether it is a function of numbers that may make floats of integers.
+        self.narrows = self.elementwise and self.outputs == 1 and self.differentiable and not self._keeps_integers()
+        self.compares = name in _COMPARISONS
+        _give_defaults(forward, self.settings)
+        self._forwards: dict[Any, Callable[..., Any]] = {}
+        self._bare_forwards: dict[Any, Callable[..., Any]] = {}
+        self._compiled: dict[str, Any] = {}
+        self._positions: dict[int, tuple[int, ...]] = {}
+        table[name] = self
+
+    def promoting(self, count: int) -> Sequence[int]:
+        """The positions of the arguments, of which there are `count`, that are brought to one dtype on torch's face."""
+        return range(self.promotes[0], count) if self.variadic and self.promotes else self.promotes
+
+    @functools.cached_property
+    def number_settings(self) -> tuple[str, ...]:
+        """The settings that are numbers of the user's, through which no derivative passes: a tensor that
+        has one is refused there."""
+        return tuple(name for name, default in self.settings.items() if default.__class__ is float or name in _NUMBERS)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self) -> Any:
+        return _lookup, (self.name,)
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        return self.eager(*args, **settings)
+
+    @functools.cached_property
+    def ufunc(self) -> numpy.ufunc | None:
+        """NumPy's function that is the op's forward, if it is one of its ufuncs."""
+        name = self.forward if isinstance(self.forward, str) else _UFUNCS.get(self.forward)
+        found = getattr(numpy, name, None) if name else None
+        return found if isinstance(found, numpy.ufunc) else None
+
+    def _keeps_integers(self) -> bool:
+        """Whether integers of any width come out as integers, as from a sum or a product."""
+        kinds = [] if self.ufunc is None else self.ufunc.types
+        return bool(kinds) and all(f"{c * len(self.args)}->{c}" in kinds for c in "bBhHiIlLqQ")
+
+    # What is generated is made on first use, since making all would dominate the import.
+
+    @functools.cached_property
+    def eager(self) -> Callable[..., Any]:
+        return registry.make_eager(self)
+
+    @functools.cached_property
+    def strict(self) -> Callable[..., Any]:
+        """`eager` for calls by users, whose dtypes must agree where torch wants them to."""
+        return registry.make_eager(self, strict=True) if self.one_dtype else self.eager
+
+    @functools.cached_property
+    def plain(self) -> Callable[..., Any]:
+        """`eager` without asking whether a mode is in force: for callers who know that none is."""
+        return registry.make_eager(self, plain=True)
+
+    @functools.cached_property
+    def unrecorded(self) -> Callable[..., Any]:
+        """The same where the only mode is no_grad."""
+        return registry.make_eager(self, plain=True, unrecorded=True)
+
+    @functools.cached_property
+    def in_level(self) -> Callable[..., Any]:
+        """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for
+        what it does not know."""
+        return registry.make_eager(self, plain=True, level=True)
+
+    @functools.cached_property
+    def level_node_class(self) -> type[Any]:
+        """The node class for graphs of function transforms."""
+        return type(self.backward_name, (self.node_class,), {"__slots__": ("level",), "__module__": "ndgrad.autograd"})
+
+    @functools.cached_property
+    def node_class(self) -> type[Any]:
+        return registry.make_node_class(self)
+
+    def forward_for(self, library: Any) -> Callable[..., Any]:
+        """The forward function bound to an array library."""
+        bound = self._forwards.get(library)
+        if bound is None:
+            bound = self.bare_forward_for(library)
+            if not self.halves and (library.__name__ == "numpy" or not self.halves_on_device):
+                bound = registry.widening(self, bound)
+            if library is arrays.device_library:
+                bound = device_forward(self, library, bound)
+            self._forwards[library] = bound
+        return bound
+
+    def bare_forward_for(self, library: Any) -> Callable[..., Any]:
+        """The same, for a caller who knows that no argument is of half precision."""
+        bound = self._bare_forwards.get(library)
+        if bound is None:
+            bound = self._bare_forwards[library] = self._bind(library)
+        return bound
+
+    def _bind(self, library: Any) -> Callable[..., Any]:
+        forward = self.forward
+        if isinstance(forward, str):
+            made: Callable[..., Any] = getattr(library, forward)
+            return made if library.__name__ == "numpy" else _OF_ANY_DTYPE.get(forward, made)
+        code = getattr(forward, "__code__", None)
+        if code is not None and code.co_argcount and code.co_varnames[0] == "np":
+            return functools.partial(forward, library)
+        return forward
+
+    # ----- what the rules name -----
+
+    @functools.cached_property
+    def written_rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """Per differentiable argument, its reverse rule and the names it takes, as the table has them."""
+        if isinstance(self.vjp, Mapping):
+            return {a: (self.vjp[a], parameter_names(self.vjp[a])) for a in self.args if a in self.vjp}
+        return {}
+
+    @functools.cached_property
+    def rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """The same, each by itself: one that names `shared` takes what that is made of instead."""
+        if self.shared is None:
+            return self.written_rules
+        return {a: _by_itself(rule, names, self.shared) for a, (rule, names) in self.written_rules.items()}
+
+    @functools.cached_property
+    def joint_rule(self) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
+        if callable(self.vjp):
+            return self.vjp, parameter_names(self.vjp)
+        return None
+
+    @functools.cached_property
+    def differentiable_args(self) -> tuple[str, ...]:
+        """The array arguments that gradients flow to, in order."""
+        if not self.differentiable:
+            return ()
+        if self.joint_rule is not None:
+            return tuple(a for a in self.args if a not in self.constant_args)
+        return tuple(a for a in self.args if a in self.rules)
+
+    # ----- arguments by name: with `variadic`, the last name collects all remaining ones -----
+
+    def bind(self, args: Sequence[Any]) -> dict[str, Any]:
+        """Array arguments by the names rules use."""
+        if not self.variadic:
+            return dict(zip(self.args, args, strict=True))
+        fixed = len(self.args) - 1
+        return {**dict(zip(self.args, args[:fixed])), self.args[-1]: tuple(args[fixed:])}
+
+    def differentiable_positions(self, count: int) -> tuple[int, ...]:
+        """Which of `count` actual arguments gradients flow to, in order."""
+        known = self._positions.get(count)
+        if known is None:
+            names = (
+                self.args if not self.variadic else (*self.args[:-1], *(self.args[-1],) * (count - len(self.args) + 1))
+            )
+            wanted = self.differentiable_args
+            known = self._positions[count] = tuple(i for i, name in enumerate(names) if name in wanted)
+        return known
+
+    def torch_name(self, name: str) -> str:
+        """The name under which torch shows a saved value (`_saved_self`)."""
+        return self.saved_names.get(name) or _TORCH_NAMES.get(name, name)
+
+
+def _by_itself(
+    rule: Callable[..., Any], names: tuple[str, ...], shared: Callable[..., Any]
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """A rule that computes the shared value from what it is made of."""
+    parts = parameter_names(shared)
+    every = tuple(dict.fromkeys((*(n for n in names if n != "shared"), *parts)))
+
+    def alone(*values: Any) -> Any:
+        env = dict(zip(every, values, strict=True))
+        env["shared"] = shared(*[env[n] for n in parts])
+        return rule(*[env[n] for n in names])
+
+    return alone, every
+
+
+def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:
+    """Let rules leave out settings on raw arrays as they may on tensors, at no cost per call."""
+    code = getattr(forward, "__code__", None)
+    if code is not None and settings:
+        names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        given = {n: settings[n] for n in names if n in settings}
+        forward.__kwdefaults__ = {**given, **(forward.__kwdefaults__ or {})}
+
+
+#: Settings that are numbers although their default is an integer, which keeps integers what they are, or None.
+_NUMBERS = frozenset(("alpha", "beta", "correction", "divisor_override", "eps", "neginf", "posinf", "value"))
+
+
+def _lookup(name: str) -> Op:
+    return table[name]
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.strip("_").split("_"))
+
+
+def op(
+    name: str,
+    args: str,
+    forward: str | Callable[..., Any],
+    *,
+    vjp: Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
+    jvp: str | Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word | None = None,
+    batch: str | Callable[..., Any] | _Word,
+    settings: Mapping[str, Any] | None = None,
+    **traits: Unpack[Traits],
+) -> Op:
+    """Define an op. `args` names its array arguments, `settings` its keyword settings with defaults."""
+    if jvp is None:
+        if vjp is not NOT_DIFFERENTIABLE:
+            raise ValueError(f"op {name!r} has a reverse rule and no forward-mode rule; give jvp= [nd-op-block]")
+        jvp = NOT_DIFFERENTIABLE
+    return Op(name, args.split(), settings or {}, forward, vjp=vjp, jvp=jvp, batch=batch, **traits)
+
+
+def elementwise(
+    name: str,
+    forward: str | Callable[..., Any],
+    *,
+    args: str = "x",
+    settings: Mapping[str, Any] | None = None,
+    vjp: Mapping[str, Callable[..., Any]] | None = None,
+    jvp: Mapping[str, Callable[..., Any]] | None = None,
+    backward_name: str | None = None,
+    inplace: bool = True,
+    shared: Callable[..., Any] | None = None,
+    halves: bool | None = None,
+    halves_on_device: bool = False,
+    **partials: Any,
+) -> Op:
+    """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the
+    manual above), and its `Facts`.
+
+    Where the function is not holomorphic on complex numbers (abs, real, angle), give `vjp` and `jvp` instead.
+    """
+    facts: Any = {fact: partials.pop(fact) for fact in Facts.__annotations__ if fact in partials}
+    if partials:
+        rules: Any = partials
+        jvp_rule: Any = "elementwise"
+    else:
+        rules, jvp_rule = vjp, jvp
+    return Op(
+        name,
+        args.split(),
+        settings or {},
+        forward,
+        vjp=rules if rules is not None else NOT_DIFFERENTIABLE,
+        jvp=jvp_rule if rules is not None else NOT_DIFFERENTIABLE,
+        batch="elementwise",
+        elementwise=True,
+        inplace=inplace,
+        backward_name=backward_name,
+        shared=shared,
+        halves=halves,
+        halves_on_device=halves_on_device,
+        **facts,
+    )

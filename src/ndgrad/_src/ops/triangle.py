@@ -1,0 +1,98 @@
+"""Triangles and diagonals of matrices, in any two dimensions of an array."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
+
+tril = op(
+    "tril", "x",
+    lambda np, x, *, diagonal: np.tril(x, diagonal).astype(x.dtype, copy=False),  # CuPy makes float32 of bfloat16
+    settings={"diagonal": 0},
+    vjp={"x": lambda g, diagonal, ops: ops.tril(g, diagonal=diagonal)},
+    jvp="linear",
+    batch="leading",
+    halves=True,
+)  # fmt: skip
+
+triu = op(
+    "triu", "x",
+    lambda np, x, *, diagonal: np.triu(x, diagonal).astype(x.dtype, copy=False),
+    settings={"diagonal": 0},
+    vjp={"x": lambda g, diagonal, ops: ops.triu(g, diagonal=diagonal)},
+    jvp="linear",
+    batch="leading",
+    halves=True,
+)  # fmt: skip
+
+# ----- diagonals ------------------------------------------------------------------------------------------------------
+
+
+def _diagonal(np: Library, x: Payload, *, offset: int, dim0: int, dim1: int) -> Payload:
+    """NumPy hands out diagonals read-only although each element stands for itself; ours is as
+    writable as its source."""
+    out = x.diagonal(offset, dim0, dim1)
+    if not getattr(out.flags, "writeable", True) and x.flags.writeable:
+        out.flags.writeable = True
+    return out
+
+
+diagonal = op(
+    "diagonal", "x",
+    _diagonal,
+    settings={"offset": 0, "dim0": 0, "dim1": 1},
+    vjp={
+        "x": lambda g, x_shape, offset, dim0, dim1, ops: ops.diagonal_backward(
+            g, shape=x_shape, offset=offset, dim0=dim0, dim1=dim1
+        )
+    },
+    jvp="linear",
+    batch="dims",
+    view=True,
+    partial_view=True,
+    saved_names={"dim0": "dim1", "dim1": "dim2"},
+)  # fmt: skip
+
+
+def _embed_diagonal(np: Library, x: Payload, *, shape: tuple[int, ...], offset: int, dim0: int, dim1: int) -> Payload:
+    out = zeros_beside(np, x, shape, x.dtype)
+    _diagonal(np, out, offset=offset, dim0=dim0, dim1=dim1)[...] = x
+    return out
+
+
+diagonal_backward = op(
+    "diagonal_backward", "x",
+    _embed_diagonal,
+    settings={"shape": (), "offset": 0, "dim0": 0, "dim1": 1},
+    vjp={"x": lambda g, offset, dim0, dim1, ops: ops.diagonal(g, offset=offset, dim0=dim0, dim1=dim1)},
+    jvp="linear",
+    batch=lambda x, shape, offset, dim0, dim1, ops: ops.diagonal_backward(
+        x, shape=(x.shape[0], *shape), offset=offset, dim0=dim0 + 1, dim1=dim1 + 1
+    ),
+    halves=True,
+)  # fmt: skip
+
+
+def _diag_embed(np: Library, x: Payload, *, offset: int, dim0: int, dim1: int) -> Payload:
+    """The smallest square matrices with the last dimension of x on the given diagonal, lying in dims dim0 and dim1."""
+    shape = list(x.shape[:-1])
+    for dim in sorted((dim0, dim1)):
+        shape.insert(dim, x.shape[-1] + abs(offset))
+    return _embed_diagonal(np, x, shape=tuple(shape), offset=offset, dim0=dim0, dim1=dim1)
+
+
+diag_embed = op(
+    "diag_embed", "x",
+    _diag_embed,
+    settings={"offset": 0, "dim0": 0, "dim1": 1},  # dims of the result
+    vjp={"x": lambda g, offset, dim0, dim1, ops: ops.diagonal(g, offset=offset, dim0=dim0, dim1=dim1)},
+    jvp="linear",
+    batch="dims",
+    saved_names={"dim0": "dim1", "dim1": "dim2"},
+    halves=True,
+)  # fmt: skip

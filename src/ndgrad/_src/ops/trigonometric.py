@@ -1,0 +1,123 @@
+"""Trigonometric and hyperbolic functions and their inverses, on the principal branches that NumPy has."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.ops.arithmetic import may_vanish
+from ndgrad._src.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
+# ----- circular -------------------------------------------------------------------------------------------------------
+
+sin = elementwise("sin", "sin", x=lambda t, x, ops: t * ops.cos(x))
+
+cos = elementwise("cos", "cos", x=lambda t, x, ops: t * -ops.sin(x))
+
+tan = elementwise("tan", "tan", x=lambda t, out: t + t * out * out)
+
+def _one_less_square(x: Any, dtype: Any) -> Any:
+    """1 - x^2. On a branch cut the sign of a zero says on which side of it the function is, and its derivative must
+    be on the same: of complex numbers 1 - z forgets that sign, since 0 - 0 is 0, and -(z - 1) keeps it. So do z -
+    (-1) in place of z + 1 below."""
+    return -(x * x - 1.0) if dtype.kind == "c" else 1.0 - x * x
+
+
+asin = elementwise("asin", "arcsin", x=lambda t, x, x_dtype, ops: t * ops.rsqrt(_one_less_square(x, x_dtype)))
+
+acos = elementwise("acos", "arccos", x=lambda t, x, x_dtype, ops: t * -ops.rsqrt(_one_less_square(x, x_dtype)))
+
+atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0), kind="saturating")
+
+
+def _radius_squared(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+    """x^2 + y^2; infinite at the origin, where the angle has no derivative, and the quotients by it are to be 0."""
+    squared = x * x + y * y
+    return ops.where(squared == 0, math.inf, squared) if may_vanish(squared, ops) else squared
+
+
+atan2 = elementwise(
+    "atan2", native_kernels.with_kernel("atan2")(lambda np, x, y: np.arctan2(x, y)), args="x y",
+    shared=_radius_squared,
+    x=lambda t, y, shared: t * (y / shared),
+    y=lambda t, x, shared: t * -(x / shared),
+)  # fmt: skip
+
+hypot = elementwise("hypot", "hypot", args="x y", x=lambda t, x, out: t * (x / out), y=lambda t, y, out: t * (y / out))
+
+deg2rad = elementwise(
+    "deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0", halves=False
+)
+
+rad2deg = elementwise(
+    "rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0", halves=False
+)
+
+# ----- hyperbolic -----------------------------------------------------------------------------------------------------
+
+sinh = elementwise("sinh", "sinh", x=lambda t, x, ops: t * ops.cosh(x))
+
+cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
+
+tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out, kind="saturating")
+
+
+def _asinh_x(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
+    """1 / sqrt(x^2 + 1), where the square may overflow and the root not."""
+    return t / (ops.sqrt(x * x - -1.0) if x_dtype.kind == "c" else ops.hypot(x, 1.0))
+
+
+asinh = elementwise("asinh", "arcsinh", x=_asinh_x)
+
+
+def _acosh_x(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
+    """1 / sqrt(x^2 - 1); for complex numbers the two roots are taken apart, so that the branch is that of acosh."""
+    if x_dtype.kind == "c":
+        return t * (ops.rsqrt(x - -1.0) * ops.rsqrt(x - 1.0))
+    large = ops.abs(x) > 2 / math.sqrt(finfo(x_dtype).eps)  # where 1 is nothing beside the square, which may overflow
+    near = ops.where(large, 2.0, x)
+    return t * ops.where(large, 1.0 / ops.abs(ops.where(large, x, 2.0)), ops.rsqrt(near * near - 1.0))
+
+
+acosh = elementwise("acosh", "arccosh", x=_acosh_x)
+
+atanh = elementwise("atanh", "arctanh", x=lambda t, x: t / (1.0 - x * x))
+
+# ----- sinc -----------------------------------------------------------------------------------------------------------
+
+
+def _sinc(np: Library, x: Payload, *, order: int) -> Payload:
+    r"""The `order`-th derivative of f(x) = sin(pi x) / (pi x).
+
+    Far from 0, differentiating x f = sin(pi x) / pi n times gives the recurrence
+        f_n = (pi^(n-1) sin(pi x + n pi/2) - n f_(n-1)) / x,
+    which loses n digits for each factor by which |pi x| falls below n. Near 0 the Taylor series of the n-th derivative,
+        f_n = sum over k with n + k even of  (-1)^((n+k)/2) pi^(n+k) / ((n+k+1) k!)  x^k,
+    takes over; for |pi x| < 1 + n/2 it needs about 24 + 3n terms.
+    """
+    if order == 0:
+        angle = math.pi * x
+        return np.where(angle == 0, 1.0, np.sin(angle) / np.where(angle == 0, 1.0, angle))
+    near = np.abs(x) < (1 + order / 2) / math.pi
+    far = np.where(near, 1.0, x)
+    out = np.sin(math.pi * far) / (math.pi * far)
+    for n in range(1, order + 1):
+        out = (math.pi ** (n - 1) * np.sin(math.pi * far + n * math.pi / 2) - n * out) / far
+    small = np.where(near, x, 0.0)
+    squared = small * small
+    series = 0.0 * small
+    first = order % 2
+    for k in range(first + 2 * (12 + 2 * order), first - 1, -2):
+        sign = -1.0 if (order + k) // 2 % 2 else 1.0
+        series = series * squared + sign * math.pi ** (order + k) / ((order + k + 1) * math.factorial(k))
+    return np.where(near, series * small if first else series, out)
+
+
+# `order` is the number of derivatives taken: masking x = 0 in a rule, as one may be tempted to, would make every
+# second derivative there 0 instead of -pi^2 / 3.
+sinc = elementwise("sinc", _sinc, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.sinc(x, order=order + 1))

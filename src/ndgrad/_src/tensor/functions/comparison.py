@@ -1,0 +1,225 @@
+"""Comparisons, tests and logic under torch's names: functions whose results are booleans.
+
+Booleans have no derivative. In place, the result replaces the value as 0 or 1 in the tensor's dtype, so the tensor no
+longer depends on what it was: the history of the write is that of a copy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.out_argument import write_out
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import comparison, fill
+from ndgrad._src.ops.table import table
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, TensorLike
+    from ndgrad._src.ops.table import Op
+
+_IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
+
+__all__ = ["isposinf", "isneginf", "isclose", "allclose", "equal"]
+
+METHODS = (*__all__, *(name + "_" for name in _IN_PLACE))
+
+ALIASES = {"not_equal_": "ne_", "less_": "lt_", "less_equal_": "le_", "greater_": "gt_", "greater_equal_": "ge_"}
+
+
+def _overwrite(t: Tensor, op: Op, *other: TensorLike) -> Tensor:
+    return write(fill.copy, t, (op(t, *other),), {})
+
+
+def eq_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `eq`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).eq_(2.0)
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.eq, other)
+
+
+def ne_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `ne`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).ne_(2.0)
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.ne, other)
+
+
+def lt_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `lt`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).lt_(2.0)
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.lt, other)
+
+
+def le_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `le`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 3.0]).le_(2.0)
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.le, other)
+
+
+def gt_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `gt`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 3.0]).gt_(2.0)
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.gt, other)
+
+
+def ge_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `ge`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).ge_(2.0)
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.ge, other)
+
+
+def logical_and_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_and`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_and_(ndgrad.tensor([True, True]))
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.logical_and, other)
+
+
+def logical_or_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_or`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_or_(ndgrad.tensor([False, False]))
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.logical_or, other)
+
+
+def logical_xor_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_xor`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_xor_(ndgrad.tensor([True, True]))
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.logical_xor, other)
+
+
+def logical_not_(self: Tensor) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_not`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_not_()
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.logical_not)
+
+
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Where the input is positive infinity.
+
+    >>> import ndgrad
+    >>> ndgrad.isposinf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
+    tensor([False,  True, False])
+    """
+    return _infinite("isposinf", input, out)
+
+
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Where the input is negative infinity.
+
+    >>> import ndgrad
+    >>> ndgrad.isneginf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
+    tensor([False, False,  True])
+    """
+    return _infinite("isneginf", input, out)
+
+
+def _infinite(name: str, input: Tensor, out: Tensor | None) -> Tensor:
+    if isinstance(input, Variable) and np_dtype(input).kind == "c":
+        raise RuntimeError(
+            f"{name} does not support complex inputs, which have no sign. Take the real or imaginary part. [nd-complex]"
+        )
+    if out is None:
+        return table[name](input)
+    return write_out(table[name], (input,), {}, out)
+
+
+def isclose(
+    input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Where |input - other| <= atol + rtol |other|.
+
+    >>> import ndgrad
+    >>> ndgrad.isclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
+    tensor([ True, False])
+    """
+    _check_closeness("isclose", input, other, rtol, atol)
+    return comparison.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+def allclose(
+    input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether the two are close everywhere.
+
+    >>> import ndgrad
+    >>> ndgrad.allclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
+    False
+    """
+    _check_closeness("allclose", input, other, rtol, atol)
+    return _everywhere("allclose", comparison.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def _check_closeness(function: str, input: TensorLike, other: TensorLike, rtol: float, atol: float) -> None:
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(
+                f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance. "
+                "[nd-range]"
+            )
+    if isinstance(input, Variable) and isinstance(other, Variable) and np_dtype(input) != np_dtype(other):
+        raise RuntimeError(
+            f"{function}(): dtypes {np_dtype(input)} and {np_dtype(other)} did not match. "
+            "Convert one of the tensors with .to(). [nd-dtype-mismatch]"
+        )
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and the same elements.
+
+    >>> import ndgrad
+    >>> ndgrad.equal(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1, 2]))
+    True
+    """
+    if not isinstance(input, Variable) or not isinstance(other, Variable):
+        kinds = f"{type(input).__name__} and {type(other).__name__}"
+        raise TypeError(
+            f"equal() takes two tensors, and got {kinds}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
+        )
+    return tuple(input.shape) == tuple(other.shape) and _everywhere("equal", comparison.eq(input, other))
+
+
+def _everywhere(function: str, answer: Tensor) -> bool:
+    if isinstance(answer._array, Variable):
+        raise RuntimeError(
+            f"{function}() inside vmap: its answer is one Python bool, and each sample of the batch has its own. "
+            f"Use the elementwise form (isclose, eq) and all(), or call {function}() outside vmap. [nd-vmap-value]"
+        )
+    return bool(answer._array.all())

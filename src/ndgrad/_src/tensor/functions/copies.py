@@ -1,0 +1,321 @@
+"""Views as copies, under torch's names: `permute_copy` is `permute`, in memory of its own; and parts that are no views.
+
+Functional forms of programs are written with these. Each is its view op and then a copy, so derivatives, batching and
+checks are those of the view. `unsafe_split` and its kin are copies too: torch's share the tensor's memory and nobody
+minds when one is written, so that gradients of what was computed from the tensor before are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ndgrad._src.foundations import devices
+from ndgrad._src.tensor.functions import shape as shapes
+from ndgrad._src.tensor.functions import split as parts
+from ndgrad._src.tensor.functions import triangle
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.functions.convert import clone
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.ops import split as split_ops
+
+if TYPE_CHECKING:
+    from ndgrad._src.arrays import dtypes
+    from ndgrad._typing import Dims, Shape, Tensor
+
+__all__ = [
+    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy", "permute_copy",
+    "select_copy", "slice_copy", "split_copy", "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy",
+    "unbind_copy", "unfold_copy", "unsqueeze_copy", "view_as_complex_copy", "view_as_real_copy", "view_copy",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+]  # fmt: skip
+METHODS = ("narrow_copy", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
+
+
+def _copied(view: Tensor) -> Tensor:
+    return clone(view, memory_format=devices.contiguous_format)
+
+
+def _one(name: str, input: Tensor, view: Tensor, out: Tensor | None) -> Tensor:
+    """A view as a copy, or written into `out`."""
+    return _copied(view) if out is None else deliver(name, view, out, input)
+
+
+def _several(name: str, input: Tensor, views: tuple[Tensor, ...], out: Sequence[Tensor] | None) -> tuple[Tensor, ...]:
+    """Views as copies, or written into the tensors of `out`."""
+    if out is None:
+        return tuple(map(_copied, views))
+    deliver(name, views, tuple(out), input)
+    return None  # type: ignore[return-value]  # as torch's functions with a list of outputs
+
+
+# ----- one view -------------------------------------------------------------------------------------------------------
+
+
+def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of the tensor itself.
+
+    >>> import ndgrad
+    >>> ndgrad.alias_copy(ndgrad.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return _one("alias_copy", input, shape_ops.alias(input), out)
+
+
+def as_strided_copy(
+    input: Tensor, size: Shape, stride: Shape, storage_offset: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy of `as_strided()`.
+
+    >>> import ndgrad
+    >>> ndgrad.as_strided_copy(ndgrad.tensor([1.0, 2.0, 3.0]), (2, 2), (1, 1))
+    tensor([[1., 2.],
+            [2., 3.]])
+    """
+    return _one("as_strided_copy", input, parts.as_strided(input, size, stride, storage_offset), out)
+
+
+def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `detach()`: no gradient flows through it.
+
+    >>> import ndgrad
+    >>> ndgrad.detach_copy(ndgrad.ones(2, requires_grad=True)).requires_grad
+    False
+    """
+    return _one("detach_copy", input, input.detach(), out)
+
+
+def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `diagonal()`.
+
+    >>> import ndgrad
+    >>> ndgrad.diagonal_copy(ndgrad.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return _one("diagonal_copy", input, triangle.diagonal(input, offset, dim1, dim2), out)
+
+
+def expand_copy(input: Tensor, size: Shape, *, implicit: bool = False, out: Tensor | None = None) -> Tensor:
+    """A copy of `expand()`.
+
+    >>> import ndgrad
+    >>> ndgrad.expand_copy(ndgrad.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
+    return _one("expand_copy", input, shapes.expand(input, size), out)
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `narrow()`.
+
+    >>> import ndgrad
+    >>> ndgrad.narrow_copy(ndgrad.tensor([1, 2, 3]), 0, 1, 2)
+    tensor([2, 3])
+    """
+    return _one("narrow_copy", input, parts.narrow(input, dim, start, length), out)
+
+
+def permute_copy(input: Tensor, dims: Sequence[int], *, out: Tensor | None = None) -> Tensor:
+    """A copy of `permute()`.
+
+    >>> import ndgrad
+    >>> ndgrad.permute_copy(ndgrad.zeros(2, 3), (1, 0)).shape
+    ndgrad.Size([3, 2])
+    """
+    return _one("permute_copy", input, shapes.permute(input, dims), out)
+
+
+def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `select()`.
+
+    >>> import ndgrad
+    >>> ndgrad.select_copy(ndgrad.tensor([[1, 2], [3, 4]]), 1, 0)
+    tensor([1, 3])
+    """
+    return _one("select_copy", input, parts.select(input, dim, index), out)
+
+
+def squeeze_copy(input: Tensor, dim: Dims = None, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `squeeze()`.
+
+    >>> import ndgrad
+    >>> ndgrad.squeeze_copy(ndgrad.zeros(1, 2)).shape
+    ndgrad.Size([2])
+    """
+    return _one("squeeze_copy", input, shapes.squeeze(input, dim), out)
+
+
+def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `t()`.
+
+    >>> import ndgrad
+    >>> ndgrad.t_copy(ndgrad.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return _one("t_copy", input, shapes.t(input), out)
+
+
+def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `transpose()`.
+
+    >>> import ndgrad
+    >>> ndgrad.transpose_copy(ndgrad.zeros(2, 3), 0, 1).shape
+    ndgrad.Size([3, 2])
+    """
+    return _one("transpose_copy", input, shapes.transpose(input, dim0, dim1), out)
+
+
+def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `unfold()`.
+
+    >>> import ndgrad
+    >>> ndgrad.unfold_copy(ndgrad.arange(4), 0, 2, 1)
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    return _one("unfold_copy", input, parts.unfold(input, dimension, size, step), out)
+
+
+def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `unsqueeze()`.
+
+    >>> import ndgrad
+    >>> ndgrad.unsqueeze_copy(ndgrad.zeros(2), 0).shape
+    ndgrad.Size([1, 2])
+    """
+    return _one("unsqueeze_copy", input, shapes.unsqueeze(input, dim), out)
+
+
+def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `view_as_complex()`.
+
+    >>> import ndgrad
+    >>> ndgrad.view_as_complex_copy(ndgrad.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    return _one("view_as_complex_copy", input, shapes.view_as_complex(input), out)
+
+
+def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `view_as_real()`.
+
+    >>> import ndgrad
+    >>> ndgrad.view_as_real_copy(ndgrad.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    return _one("view_as_real_copy", input, shapes.view_as_real(input), out)
+
+
+def view_copy(input: Tensor, size: Shape | dtypes.DTypeLike, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `view()`.
+
+    >>> import ndgrad
+    >>> ndgrad.view_copy(ndgrad.arange(4), (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    return _one("view_copy", input, shapes.view(input, size), out)
+
+
+def slice_copy(
+    input: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy of a slice along one dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.slice_copy(ndgrad.arange(6), 0, 1, 5, 2)
+    tensor([1, 3])
+    """
+    if not input.ndim:
+        raise RuntimeError(
+            "slice() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first. [nd-ndim]"
+        )
+    if step <= 0:
+        raise RuntimeError(
+            f"slice step must be positive, and is {step}. Use flip() for the other direction. [nd-range]"
+        )
+    number = as_dim(dim, input.ndim)
+    first, stop, step = slice(start, end, step).indices(input.shape[number])
+    view = split_ops.slice_(input, dim=number, start=first, stop=max(first, stop), step=step)
+    return _one("slice_copy", input, view, out)
+
+
+# ----- several views --------------------------------------------------------------------------------------------------
+
+
+def split_copy(
+    input: Tensor, split_size: int, dim: int = 0, *, out: Sequence[Tensor] | None = None
+) -> tuple[Tensor, ...]:
+    """Copies of the parts of `split()`.
+
+    >>> import ndgrad
+    >>> ndgrad.split_copy(ndgrad.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return _several("split_copy", input, parts.split(input, split_size, dim), out)
+
+
+def split_with_sizes_copy(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0, *, out: Sequence[Tensor] | None = None
+) -> tuple[Tensor, ...]:
+    """Copies of the parts of `split_with_sizes()`.
+
+    >>> import ndgrad
+    >>> ndgrad.split_with_sizes_copy(ndgrad.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    return _several("split_with_sizes_copy", input, parts.split_with_sizes(input, split_sizes, dim), out)
+
+
+def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
+    """Copies of the parts of `unbind()`.
+
+    >>> import ndgrad
+    >>> ndgrad.unbind_copy(ndgrad.tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
+    return _several("unbind_copy", input, parts.unbind(input, dim), out)
+
+
+# ----- parts that may be written --------------------------------------------------------------------------------------
+
+
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """The parts of `split()`, which may be written in place while gradients are recorded; the tensor itself stays as
+    it is.
+
+    >>> import ndgrad
+    >>> ndgrad.unsafe_split(ndgrad.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    return split_copy(input, split_size, dim)
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """The parts of `split_with_sizes()`, which may be written in place.
+
+    >>> import ndgrad
+    >>> ndgrad.unsafe_split_with_sizes(ndgrad.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    return split_with_sizes_copy(input, split_sizes, dim)
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """The parts of `chunk()`, which may be written in place.
+
+    >>> import ndgrad
+    >>> ndgrad.unsafe_chunk(ndgrad.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    return tuple(map(_copied, parts.chunk(input, chunks, dim)))

@@ -1,0 +1,582 @@
+"""Fourier transforms under torch's names: which dimensions, how many points, what scale.
+
+All come down to three ops (ndgrad._src.ops.fourier). What is decided here: sizes along the transformed dimensions are met
+by trimming, which is a view, or by padding with zeros; `norm` and the direction become a scale.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._src.tensor.arguments import as_integer, both_worlds
+from ndgrad._src.tensor.functions.creation import Options
+from ndgrad._src.tensor.functions.product import conjugate
+from ndgrad._src.tensor.functions.rearrange import roll
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.tensor.checks import existing_dim
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
+from ndgrad._src.ops import cast, fourier, index, padding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Unpack
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Dims, FactoryOptions, Tensor
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+#: Dimensions, and how many points each is to have (None: as many as there are).
+_Plan = tuple[tuple[int, ...], tuple[int | None, ...]]
+
+# ----- reading arguments ----------------------------------------------------------------------------------------------
+
+
+def _floating(name: str, input: Tensor, *, real: bool = False) -> Tensor:
+    """The input in a dtype that can be transformed: integers become the default dtype."""
+    if not isinstance(input, Variable):
+        raise TypeError(
+            f"{name}() takes a tensor, and got {type(input).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+        )
+    dtype = np_dtype(input)
+    if dtype.kind in "biu":
+        return cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
+    if real and dtype.kind == "c":
+        raise RuntimeError(
+            f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, "
+            "or use a transform of complex numbers. [nd-complex]"
+        )
+    if dtype.itemsize == 2:
+        raise RuntimeError(
+            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. "
+            "Convert it with .float(). [nd-dtype]"
+        )
+    return input
+
+
+def _scale(name: str, norm: str | None, forward: bool) -> str:
+    if norm == "ortho":
+        return "root"
+    if norm not in (None, "backward", "forward"):
+        raise RuntimeError(
+            f'{name}: Invalid normalization mode: {norm!r}. Give "ortho", "forward" or "backward", the default. '
+            "[nd-option]"
+        )
+    return "full" if forward == (norm == "forward") else "none"
+
+
+def _sequence(value: Dims) -> tuple[int, ...] | None:
+    return None if value is None else tuple(value) if hasattr(value, "__iter__") else (value,)
+
+
+def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims) -> _Plan:
+    """Several dimensions."""
+    ndim = input.ndim
+    sizes, dims = _sequence(s), _sequence(dim)
+    if dims is None:
+        if sizes is not None and len(sizes) > ndim:
+            raise RuntimeError(
+                f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. "
+                "Give at most one size per dimension. [nd-shape]"
+            )
+        numbers = tuple(range(0 if sizes is None else ndim - len(sizes), ndim))
+    else:
+        numbers = tuple(existing_dim(d, ndim) for d in dims)
+    if sizes is None:
+        return _unique(name, numbers), (None,) * len(numbers)
+    if len(sizes) != len(numbers):
+        raise RuntimeError(
+            f"{name}: When given, dim and shape arguments must have the same length, and s = {s} has {len(sizes)} and "
+            f"dim = {dim} has {len(numbers)}. Give one size per dim. [nd-shape]"
+        )
+    points = tuple(as_integer(name, "s", n) for n in sizes)
+    return _unique(name, numbers), tuple(None if n == -1 else n for n in points)
+
+
+def _unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"{name}: FFT dims must be unique, and these are {dims}. Name each dimension once. [nd-dim]")
+    return dims
+
+
+def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tuple[Tensor, int]:
+    """The input with as many points along the dims as planned, and the number of points of the last one.
+
+    `halved`: the input is half of a spectrum, and sizes count points of the result: the last
+    dimension needs n // 2 + 1.
+    """
+    dims, sizes = plan
+    shape = tuple(input.shape)
+    points = [shape[d] if n is None else n for d, n in zip(dims, sizes, strict=True)]
+    if halved and sizes[-1] is None:
+        points[-1] = 2 * (shape[dims[-1]] - 1)
+    for d, n in zip(dims, points, strict=True):
+        if n < 1:
+            raise RuntimeError(
+                f"{name}: Invalid number of data points ({n}) specified for dimension {d} of an input of shape "
+                f"{list(shape)}. A transform needs at least one. [nd-range]"
+            )
+    last = points[-1] if points else 0
+    if halved:
+        points[-1] = last // 2 + 1
+    wanted = dict(zip(dims, points, strict=True))
+    if any(n < shape[d] for d, n in wanted.items()):
+        input = index.getitem(input, index=tuple(slice(wanted.get(d)) for d in range(len(shape))))
+    if any(n > shape[d] for d, n in wanted.items()):
+        pads = tuple((0, max(0, wanted.get(d, n) - n)) for d, n in enumerate(shape))
+        input = padding.constant_pad_nd(input, pads=pads, value=0.0)
+    return input, last
+
+
+# ----- the three kinds ------------------------------------------------------------------------------------------------
+
+
+def _c2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
+    """Any input, all bins."""
+    scale = _scale(name, norm, forward)
+    dims = plan[0]
+    x, _ = _resized(name, input, plan)
+    if np_dtype(x).kind == "c" or not dims:
+        return fourier.fft_c2c(x, dims=dims, scale=scale, inverse=not forward)
+    spectrum = fourier.fft_r2c(x, dims=dims, scale=scale, onesided=False)
+    return spectrum if forward else conjugate(spectrum)
+
+
+def _r2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
+    """Real input, half of the bins. The inverse transform of real numbers is the conjugate of the forward one."""
+    scale = _scale(name, norm, forward)
+    dims = plan[0]
+    _some(name, dims)
+    x, _ = _resized(name, input, plan)
+    spectrum = fourier.fft_r2c(x, dims=dims, scale=scale, onesided=True)
+    return spectrum if forward else conjugate(spectrum)
+
+
+def _c2r(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
+    """Half of the bins of a spectrum, real result. The forward transform is the inverse one of the conjugate."""
+    scale = _scale(name, norm, forward)
+    dims = plan[0]
+    _some(name, dims)
+    x, size = _resized(name, input, plan, halved=True)
+    return fourier.fft_c2r(conjugate(x) if forward else x, dims=dims, scale=scale, size=size)
+
+
+def _some(name: str, dims: tuple[int, ...]) -> None:
+    if not dims:
+        raise RuntimeError(
+            f"{name} must transform at least one axis, and dim names none. Name a dimension to halve. [nd-dim]"
+        )
+
+
+def _line(name: str, input: Tensor, n: int | None, dim: int) -> _Plan:
+    """One dimension."""
+    return (existing_dim(dim, input.ndim),), (None if n is None else as_integer(name, "n", n),)
+
+
+# ----- one dimension --------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The Fourier transform along one dimension: sum over j of input[j] exp(-2 pi i jk / n).
+
+    The input is trimmed or padded with zeros to n points. `norm` says which direction is divided by n: "backward" (the
+    default), "forward", or with "ortho" each by sqrt(n).
+
+    >>> import ndgrad
+    >>> ndgrad.fft.fft(ndgrad.tensor([1.0, 0.0, 0.0, 0.0])).real
+    tensor([1., 1., 1., 1.])
+    """
+    x = _floating("fft", input)
+    return deliver("fft", _c2c("fft", x, _line("fft", x, n, dim), norm, True), out, input)
+
+
+@both_worlds
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of `fft`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifft(ndgrad.tensor([2.0, 0.0])).real
+    tensor([1., 1.])
+    """
+    x = _floating("ifft", input)
+    return deliver("ifft", _c2c("ifft", x, _line("ifft", x, n, dim), norm, False), out, input)
+
+
+@both_worlds
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The Fourier transform of real numbers, bins 0 to n // 2: the others are conjugates of these.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.rfft(ndgrad.ones(5)).real
+    tensor([5., 0., 0.])
+    """
+    x = _floating("rfft", input, real=True)
+    return deliver("rfft", _r2c("rfft", x, _line("rfft", x, n, dim), norm, True), out, input)
+
+
+@both_worlds
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of `rfft`, of n points (by default an even number of them).
+
+    >>> import ndgrad
+    >>> ndgrad.fft.irfft(ndgrad.fft.rfft(ndgrad.tensor([1.0, 2.0, 3.0])), n=3)
+    tensor([1., 2., 3.])
+    """
+    x = _floating("irfft", input)
+    return deliver("irfft", _c2r("irfft", x, _line("irfft", x, n, dim), norm, False), out, input)
+
+
+@both_worlds
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The Fourier transform of a Hermitian-symmetric signal, of which `input` is the first
+    half; it is real, of n points.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.hfft(ndgrad.tensor([1.0, 2.0]), n=2)
+    tensor([ 3., -1.])
+    """
+    x = _floating("hfft", input)
+    return deliver("hfft", _c2r("hfft", x, _line("hfft", x, n, dim), norm, True), out, input)
+
+
+@both_worlds
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of `hfft`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ihfft(ndgrad.tensor([3.0, -1.0])).real
+    tensor([1., 2.])
+    """
+    x = _floating("ihfft", input, real=True)
+    return deliver("ihfft", _r2c("ihfft", x, _line("ihfft", x, n, dim), norm, False), out, input)
+
+
+# ----- several dimensions ---------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def fftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The Fourier transform along several dimensions, all of them by default, with `s` points each.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.fftn(ndgrad.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
+    x = _floating("fftn", input)
+    return deliver("fftn", _c2c("fftn", x, _dims_and_sizes("fftn", x, s, dim), norm, True), out, input)
+
+
+@both_worlds
+def ifftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of `fftn`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifftn(ndgrad.tensor([[4.0, 0.0], [0.0, 0.0]])).real
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    x = _floating("ifftn", input)
+    return deliver("ifftn", _c2c("ifftn", x, _dims_and_sizes("ifftn", x, s, dim), norm, False), out, input)
+
+
+@both_worlds
+def rfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The Fourier transform of real numbers along several dimensions; of the last one, half of the bins.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.rfftn(ndgrad.ones(2, 4)).shape
+    ndgrad.Size([2, 3])
+    """
+    x = _floating("rfftn", input, real=True)
+    return deliver("rfftn", _r2c("rfftn", x, _dims_and_sizes("rfftn", x, s, dim), norm, True), out, input)
+
+
+@both_worlds
+def irfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of `rfftn`; `s` counts the points of the result.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.irfftn(ndgrad.fft.rfftn(ndgrad.ones(2, 2)))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
+    x = _floating("irfftn", input)
+    return deliver("irfftn", _c2r("irfftn", x, _dims_and_sizes("irfftn", x, s, dim), norm, False), out, input)
+
+
+@both_worlds
+def hfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`hfft` along several dimensions, of which the last is the one given by half; `s` counts the points of the result.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.hfftn(ndgrad.ones(2, 3)).shape
+    ndgrad.Size([2, 4])
+    """
+    x = _floating("hfftn", input)
+    return deliver("hfftn", _c2r("hfftn", x, _dims_and_sizes("hfftn", x, s, dim), norm, True), out, input)
+
+
+@both_worlds
+def ihfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of `hfftn`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ihfftn(ndgrad.ones(2, 4)).shape
+    ndgrad.Size([2, 3])
+    """
+    x = _floating("ihfftn", input, real=True)
+    return deliver("ihfftn", _r2c("ihfftn", x, _dims_and_sizes("ihfftn", x, s, dim), norm, False), out, input)
+
+
+# ----- two dimensions: the same, along the last two -------------------------------------------------------------------
+
+
+@both_worlds
+def fft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`fftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.fft2(ndgrad.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
+    return fftn(input, s, dim, norm, out=out)
+
+
+@both_worlds
+def ifft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`ifftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifft2(ndgrad.fft.fft2(ndgrad.ones(1, 2))).real
+    tensor([[1., 1.]])
+    """
+    return ifftn(input, s, dim, norm, out=out)
+
+
+@both_worlds
+def rfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`rfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.rfft2(ndgrad.ones(3, 2, 4)).shape
+    ndgrad.Size([3, 2, 3])
+    """
+    return rfftn(input, s, dim, norm, out=out)
+
+
+@both_worlds
+def irfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`irfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.irfft2(ndgrad.ones(3, 2, 3)).shape
+    ndgrad.Size([3, 2, 4])
+    """
+    return irfftn(input, s, dim, norm, out=out)
+
+
+@both_worlds
+def hfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`hfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.hfft2(ndgrad.ones(3, 2, 3)).shape
+    ndgrad.Size([3, 2, 4])
+    """
+    return hfftn(input, s, dim, norm, out=out)
+
+
+@both_worlds
+def ihfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`ihfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ihfft2(ndgrad.ones(3, 2, 4)).shape
+    ndgrad.Size([3, 2, 3])
+    """
+    return ihfftn(input, s, dim, norm, out=out)
+
+
+# ----- frequencies ----------------------------------------------------------------------------------------------------
+
+
+def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: dict[str, Any]) -> Tensor:
+    given = Options(name, options)
+    dtype = given.dtype or as_numpy_dtype(get_default_dtype())
+    if not is_inexact(dtype):
+        raise RuntimeError(
+            f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. "
+            "Leave it out, or give one. [nd-dtype]"
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = numbers / np.float64(n * as_number(name, "d", d))
+    return given.tensor(name, values.astype(dtype))
+
+
+def _count(name: str, n: int) -> int:
+    count = as_integer(name, "n", n)
+    if count < 0:
+        raise RuntimeError(
+            f"{name}: Trying to create tensor with negative dimension {count}: n counts points. Give 0 or more. "
+            "[nd-range]"
+        )
+    return count
+
+
+def fftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
+    """The frequencies of the bins of `fft` for n points a distance d apart: the positive ones, then the negative ones.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.fftfreq(5)
+    tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
+    """
+    count = _count("fftfreq", n)
+    numbers = np.arange(count)
+    numbers[(count + 1) // 2 :] -= count
+    return _frequencies("fftfreq", numbers, count, d, {**options})
+
+
+def rfftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
+    """The frequencies of the bins of `rfft` for n points a distance d apart.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
+    count = _count("rfftfreq", n)
+    return _frequencies("rfftfreq", np.arange(count // 2 + 1), count, d, {**options})
+
+
+def _shifted(input: Tensor, dim: Dims, extra: int) -> Tensor:
+    dims = tuple(range(input.ndim)) if dim is None else _sequence(dim) or ()
+    return roll(input, tuple((input.shape[existing_dim(d, input.ndim)] + extra) // 2 for d in dims), dims)
+
+
+@both_worlds
+def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
+    """The bins in the order of their frequencies, 0 in the middle, along `dim` (all dimensions by default).
+
+    >>> import ndgrad
+    >>> ndgrad.fft.fftshift(ndgrad.fft.fftfreq(4))
+    tensor([-0.5000, -0.2500,  0.0000,  0.2500])
+    """
+    return _shifted(input, dim, 0)
+
+
+@both_worlds
+def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
+    """The inverse of `fftshift`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifftshift(ndgrad.tensor([-1.0, 0.0, 1.0]))
+    tensor([ 0.,  1., -1.])
+    """
+    return _shifted(input, dim, 1)

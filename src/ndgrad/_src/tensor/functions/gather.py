@@ -1,0 +1,604 @@
+"""Single elements named by index tensors and masks, under torch's names: gather and scatter, take and put, masked_fill.
+
+An index is a tensor of integers within bounds, and negative ones count from the end only in take, put and
+take_along_dim. Everything is checked before anything is written. An in-place form is the same function with
+`write` in the place of the call (`run`). Where an index names a place twice, what overwrites keeps the last value,
+which alone gets a gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._src.tensor.arguments import as_dim, both_worlds
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.arrays.library import is_raw_array
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.variable import Variable, beside, np_dtype, wrap
+from ndgrad._src.ops import arithmetic, cast, shape
+from ndgrad._src.ops import gather as ops
+from ndgrad._src.ops import index as index_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Number, Tensor, TensorLike
+    from ndgrad._src.ops.table import Op
+
+__all__ = [
+    "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter",
+    "take", "take_along_dim", "put",
+]  # fmt: skip
+METHODS = (*__all__, "scatter_", "scatter_add_", "scatter_reduce_", "masked_fill_", "masked_scatter_", "put_")
+
+
+# ----- arguments -----------------------------------------------------------------------------------------------------
+
+
+def as_tensor(name: str, argument: str, like: Tensor, value: TensorLike) -> Tensor:
+    """A tensor argument, or a bare array as a tensor of the same face."""
+    if isinstance(value, Variable):
+        return value
+    if is_raw_array(value):
+        return wrap(like.face, value)
+    raise TypeError(
+        f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}. Wrap it in ndgrad.tensor(...). "
+        "[nd-type]"
+    )
+
+
+def as_index(
+    name: str, like: Tensor, index: TensorLike, error: type[Exception] = RuntimeError, argument: str = "index"
+) -> Tensor:
+    """An index tensor, of 64-bit integers unless it is of 32."""
+    index = as_tensor(name, argument, like, index)
+    dtype = np_dtype(index)
+    if dtype.kind not in "iu":
+        raise error(
+            f"{name}(): Expected dtype int32/int64 for index, and it is {dtype} (shape {tuple(index.shape)}). "
+            "Convert it with .long(). [nd-dtype]"
+        )
+    return index if dtype.itemsize >= 4 and dtype.kind == "i" else cast.cast(index, dtype=np.dtype(np.int64))
+
+
+def line(t: Tensor) -> Tensor:
+    return t if t.ndim else shape.reshape(t, shape=(1,))
+
+
+def numel(t: Tensor) -> int:
+    return math.prod(t.shape)
+
+
+def same_dtype(name: str, input: Tensor, source: Tensor, error: type[Exception] = RuntimeError) -> None:
+    if np_dtype(input) != np_dtype(source):
+        raise error(
+            f"{name}(): Expected self.dtype to be equal to src.dtype, and they are {np_dtype(input)} and "
+            f"{np_dtype(source)}. Convert one with .to(). [nd-dtype-mismatch]"
+        )
+
+
+def as_number(name: str, input: Tensor, value: Any) -> Number:
+    """A number to be written into `input`: floats are cut to integers for an integer tensor, what
+    cannot be kept raises."""
+    dtype = np_dtype(input)
+    if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
+        raise TypeError(
+            f"{name}(): argument 'value' must be Tensor or Number, not {type(value).__name__}. Give one of these. "
+            "[nd-type]"
+        )
+    if isinstance(value, (complex, np.complexfloating)) and dtype.kind != "c":
+        if value.imag:
+            raise RuntimeError(
+                f"{name}(): value cannot be converted to type {dtype} without overflow: "
+                f"{value} is complex. Give its .real. [nd-complex]"
+            )
+        value = value.real
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if value != value or not limits.min <= value <= limits.max:
+            raise RuntimeError(
+                f"{name}(): value cannot be converted to type {dtype} without overflow: it is {value}. "
+                f"Give one from {limits.min} to {limits.max}, or convert the tensor. [nd-overflow]"
+            )
+        return int(value)
+    return bool(value) if dtype.kind == "b" else value
+
+
+def fill_value(name: str, input: Tensor, value: TensorLike) -> Tensor | Number:
+    """The value of masked_fill and index_fill: a number, or a 0-d tensor, which then gets a gradient."""
+    if not isinstance(value, Variable) and not is_raw_array(value):
+        return as_number(name, input, value)
+    value = as_tensor(name, "value", input, value)
+    if value.ndim:
+        raise RuntimeError(
+            f"{name}_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s). "
+            "Use where() to fill with many values. [nd-ndim]"
+        )
+    dtype = np_dtype(input)
+    if np_dtype(value).kind == "c" and dtype.kind != "c":
+        raise RuntimeError(
+            f"{name}(): value cannot be converted to type {dtype} without overflow: it is complex. Give its .real. "
+            "[nd-complex]"
+        )
+    return value if np_dtype(value) == dtype else cast.cast(value, dtype=dtype)
+
+
+def run(op: Op, in_place: bool, input: Tensor, *args: Tensor | Number, **settings: Any) -> Tensor:
+    return write(op, input, args, settings) if in_place else op(input, *args, **settings)
+
+
+# ----- gather and scatter ---------------------------------------------------------------------------------------------
+
+
+def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) -> None:
+    """Ranks and sizes of an index along `dim`, and of what it indexes (where `dim` is free) or takes from."""
+    sizes = index.shape
+    for what, t in limits.items():
+        have = t.shape
+        if sizes == have:
+            continue
+        if len(have) != len(sizes):
+            raise RuntimeError(
+                f"{name}(): Index tensor must have the same number of dimensions as {what} tensor: their shapes are "
+                f"{list(sizes)} and {list(have)}. Reshape the index; expand() repeats it without copying. [nd-ndim]"
+            )
+        for d, n in enumerate(sizes):
+            if n > have[d] and (d != dim or what == "src"):
+                apart = "" if what == "src" else f" apart from dimension {dim}"
+                raise RuntimeError(
+                    f"{name}(): Size does not match at dimension {d}: expected index {list(sizes)} to be no larger "
+                    f"than {what} {list(have)}{apart}. Cut the index to that size. [nd-shape]"
+                )
+
+
+@both_worlds
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
+    """Elements picked along `dim`: for a matrix and dim 1, result[i, j] = input[i, index[i, j]].
+
+    With `sparse_grad` the gradient of the input is a sparse tensor, with an entry per element that was picked.
+
+    >>> import ndgrad
+    >>> ndgrad.gather(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ndgrad.tensor([[1], [0]]))
+    tensor([[2.],
+            [3.]])
+    """
+    dim = as_dim(dim, input.ndim)
+    index = as_index("gather", input, index)
+    x, along = line(input), line(index)
+    if not numel(index) and x.ndim != along.ndim:
+        return deliver("gather", ops.take(input, index), out, input)
+    _check_index("gather", dim, along, {"input": x})
+    if sparse_grad and input.ndim:
+        from ndgrad.sparse import lookups  # loaded with the first sparse gradient
+
+        result: Tensor = lookups.gather(x, along, dim)
+    else:
+        result = ops.gather(x, along, dim=dim)
+    if not index.ndim:
+        result = shape.reshape(result, shape=())
+    return deliver("gather", result, out, input)
+
+
+def _scatter_arguments(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Any
+) -> tuple[Tensor, int, Tensor, Any]:
+    """Target, dim, index and source as the ops want them: all of one rank, the source cut to the index."""
+    dim = as_dim(dim, input.ndim)
+    index = line(as_index(name, input, index))
+    target = line(input)
+    number = not isinstance(source, Variable)
+    if not number:
+        same_dtype(name, input, source)
+        source = line(source)
+    if not numel(index) and index.ndim != target.ndim:
+        # an empty index may have any rank, and writes nothing
+        nothing = index_ops.getitem(target, index=(*(slice(None),) * dim, slice(0)))
+        return target, dim, beside(input, np.zeros(tuple(nothing.shape), np.int64)), source if number else nothing
+    if number:
+        _check_index(name, dim, index, {"self": target})
+        return target, dim, index, source
+    _check_index(name, dim, index, {"self": target, "src": source})
+    if tuple(source.shape) != tuple(index.shape):
+        source = index_ops.getitem(source, index=tuple(slice(n) for n in index.shape))
+    return target, dim, index, source
+
+
+def _scatter(
+    name: str,
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None,
+    value: Number | None,
+    reduce: str | None,
+    in_place: bool,
+) -> Tensor:
+    if (src is None) == (value is None):
+        raise TypeError(
+            f"{name}() takes a tensor 'src' or a number 'value', and got {'neither' if src is None else 'both'}. "
+            "Give one. [nd-exclusive]"
+        )
+    source = src if value is None else value
+    if is_raw_array(source) and not isinstance(source, Variable):
+        source = wrap(input.face, source)
+    if not isinstance(source, Variable):
+        source = as_number(name, input, source)
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(
+            f"{name}(): reduce argument must be either add or multiply, and is {reduce!r}. "
+            "scatter_reduce() knows more. [nd-option]"
+        )
+    target, dim, index, source = _scatter_arguments(name, input, dim, index, source)
+    if reduce == "multiply":
+        if not isinstance(source, Variable):
+            source = beside(input, np.full(tuple(index.shape), source, np_dtype(input)))
+        result = _reduce_prod(target, index, source, dim, True, in_place)
+    else:
+        result = run(ops.scatter_add if reduce == "add" else ops.scatter, in_place, target, index, source, dim=dim)
+    return shaped(input, result, in_place)
+
+
+def shaped(input: Tensor, result: Tensor, in_place: bool) -> Tensor:
+    """What was computed for a 0-d tensor as a line of one element, in the tensor's shape."""
+    if in_place:
+        return input
+    return result if input.ndim else shape.reshape(result, shape=())
+
+
+@both_worlds
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`input` with values put along `dim`: for a matrix and dim 1, result[i, index[i, j]] = src[i, j] (or one number).
+
+    `reduce` may be "add" or "multiply". Where an index names a place twice, the last value stays and gets the gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.scatter(ndgrad.zeros(2, 3), 1, ndgrad.tensor([[2], [0]]), 1.0)
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    result = _scatter("scatter", input, dim, index, src, value, reduce, False)
+    return deliver("scatter", result, out, input, *(() if src is None else (src,)))
+
+
+@both_worlds
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """In place: see `scatter`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(3).scatter_(0, ndgrad.tensor([1]), 5.0)
+    tensor([0., 5., 0.])
+    """
+    return _scatter("scatter_", self, dim, index, src, value, reduce, True)
+
+
+def _scatter_add(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor, in_place: bool) -> Tensor:
+    target, dim, index, src = _scatter_arguments(name, input, dim, index, as_tensor(name, "src", input, src))
+    return shaped(input, run(ops.scatter_add, in_place, target, index, src, dim=dim), in_place)
+
+
+@both_worlds
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`input` with values added along `dim`, every repetition counted: result[i, index[i, j]] += src[i, j].
+
+    >>> import ndgrad
+    >>> ndgrad.scatter_add(ndgrad.zeros(3), 0, ndgrad.tensor([0, 2, 2]), ndgrad.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 0., 5.])
+    """
+    return deliver("scatter_add", _scatter_add("scatter_add", input, dim, index, src, False), out, input, src)
+
+
+@both_worlds
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """In place: see `scatter_add`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).scatter_add_(0, ndgrad.tensor([1, 1]), ndgrad.ones(2))
+    tensor([0., 2.])
+    """
+    return _scatter_add("scatter_add_", self, dim, index, src, True)
+
+
+# ----- scatter_reduce -------------------------------------------------------------------------------------------------
+
+_EXTREMES = {"amax": True, "amin": False, "max": True, "min": False}
+
+
+def _reduce_sum(target: Tensor, index: Tensor, source: Tensor, dim: int, include_self: bool, in_place: bool) -> Tensor:
+    if not include_self:
+        target = run(ops.scatter, in_place, target, index, 0, dim=dim)
+    return run(ops.scatter_add, in_place, target, index, source, dim=dim)
+
+
+def _reduce_prod(target: Tensor, index: Tensor, source: Tensor, dim: int, include_self: bool, in_place: bool) -> Tensor:
+    factor = ops.scatter_prod(source, index, dim=dim, shape=tuple(target.shape))
+    if not include_self:
+        target = run(ops.scatter, in_place, target, index, 1, dim=dim)
+    return run(arithmetic.mul, in_place, target, factor)
+
+
+def _reduce_mean(target: Tensor, index: Tensor, source: Tensor, dim: int, include_self: bool, in_place: bool) -> Tensor:
+    dtype = np_dtype(target)
+    none = beside(target, np.full(tuple(target.shape), include_self, dtype))
+    count = ops.scatter_add(none, index, beside(target, np.ones(tuple(index.shape), dtype)), dim=dim)
+    one = index_ops.masked_fill(count, count == 0, 1)
+    total = _reduce_sum(target, index, source, dim, include_self, in_place)
+    return run(arithmetic.div if is_inexact(dtype) else arithmetic.floor_divide, in_place, total, one)
+
+
+def reduce_along(
+    name: str, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool, in_place: bool
+) -> Tensor:
+    if reduce not in ("sum", "prod", "mean", *_EXTREMES):
+        raise RuntimeError(
+            f"{name}(): reduce argument must be either sum, prod, mean, amax or amin, "
+            f"got {reduce!r}. Give one of these. [nd-option]"
+        )
+    target, dim, index, src = _scatter_arguments(name, input, dim, index, as_tensor(name, "src", input, src))
+    if reduce in _EXTREMES:
+        if np_dtype(input).kind == "c":
+            raise NotImplementedError(
+                f"{name}(): {reduce} is not defined for {np_dtype(input)}, which has no order. Reduce abs(). "
+                "[nd-complex]"
+            )
+        settings = {"dim": dim, "largest": _EXTREMES[reduce], "include_self": include_self}
+        result = run(ops.scatter_extreme, in_place, target, index, src, **settings)
+    else:
+        how = {"sum": _reduce_sum, "prod": _reduce_prod, "mean": _reduce_mean}[reduce]
+        result = how(target, index, src, dim, include_self, in_place)
+    return shaped(input, result, in_place)
+
+
+@both_worlds
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`input` with values combined along `dim` by sum, prod, mean, amax or amin.
+
+    Without `include_self` a place that is indexed forgets its old value first. Where several values are the largest (or
+    smallest), they share the gradient alike.
+
+    >>> import ndgrad
+    >>> src = ndgrad.tensor([3.0, 1.0, 2.0])
+    >>> ndgrad.scatter_reduce(ndgrad.zeros(2), 0, ndgrad.tensor([0, 0, 1]), src, "amax")
+    tensor([3., 2.])
+    """
+    result = reduce_along("scatter_reduce", input, dim, index, src, reduce, include_self, False)
+    return deliver("scatter_reduce", result, out, input, src)
+
+
+@both_worlds
+def scatter_reduce_(
+    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """In place: see `scatter_reduce`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(1).scatter_reduce_(0, ndgrad.tensor([0, 0]), ndgrad.tensor([2.0, 3.0]), "prod")
+    tensor([6.])
+    """
+    return reduce_along("scatter_reduce_", self, dim, index, src, reduce, include_self, True)
+
+
+# ----- masks ----------------------------------------------------------------------------------------------------------
+
+
+def _mask(name: str, input: Tensor, mask: Tensor, in_place: bool) -> Tensor:
+    mask = as_tensor(name, "mask", input, mask)
+    if np_dtype(mask).kind != "b":
+        raise RuntimeError(
+            f"{name}(): only supports boolean masks, but got mask with dtype {np_dtype(mask)}. Use .bool(). [nd-dtype]"
+        )
+    try:
+        common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    except ValueError:
+        raise RuntimeError(
+            f"{name}(): the shapes {list(input.shape)} of the tensor and {list(mask.shape)} of the mask do "
+            "not broadcast: The size of tensor a must match the size of tensor b in every dimension where neither "
+            "is 1. Reshape the mask. [nd-broadcast]"
+        ) from None
+    if in_place and common != tuple(input.shape):
+        raise RuntimeError(
+            f"{name}(): output with shape {list(input.shape)} doesn't match the broadcast shape {list(common)}. "
+            f"Use {name.rstrip('_')}(), which makes a new tensor. [nd-write-fit]"
+        )
+    return mask
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
+    """`value`, a number or a 0-d tensor, where the mask is true, `input` elsewhere.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, -2.0, 3.0])
+    >>> ndgrad.masked_fill(x, x < 0, 0.0)
+    tensor([1., 0., 3.])
+    """
+    return index_ops.masked_fill(
+        input, _mask("masked_fill", input, mask, False), fill_value("masked_fill", input, value)
+    )
+
+
+def masked_fill_(self: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
+    """In place: see `masked_fill`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).masked_fill_(ndgrad.tensor([True, False]), 7.0)
+    tensor([7., 1.])
+    """
+    return write(
+        index_ops.masked_fill,
+        self,
+        (_mask("masked_fill_", self, mask, True), fill_value("masked_fill", self, value)),
+        {},
+    )
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where the mask is true, as a 1-d tensor.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, -2.0, 3.0])
+    >>> ndgrad.masked_select(x, x > 0)
+    tensor([1., 3.])
+    """
+    mask = _mask("masked_select", input, mask, False)
+    common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    return deliver("masked_select", ops.masked_select(_expanded(input, common), _expanded(mask, common)), out, input)
+
+
+def _expanded(t: Tensor, to: tuple[int, ...]) -> Tensor:
+    return t if tuple(t.shape) == to else shape.expand(t, shape=to)
+
+
+def _masked_scatter(name: str, input: Tensor, mask: Tensor, source: Tensor, in_place: bool) -> Tensor:
+    mask = _mask(name, input, mask, in_place)
+    source = as_tensor(name, "source", input, source)
+    same_dtype(name, input, source)
+    common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    mask = _expanded(mask, common)
+    if not isinstance(mask._array, Variable):
+        wanted = int(np.count_nonzero(mask._array))
+        if wanted > numel(source):
+            raise RuntimeError(
+                f"{name}(): Number of elements of source < number of ones in mask: "
+                f"{numel(source)} < {wanted}. Give a longer source. [nd-shape]"
+            )
+    if not numel(source):
+        return input if in_place else cast.clone(input)
+    flat = shape.reshape(source, shape=(numel(source),))
+    # the number of a true element among the true ones is its place in the source; elsewhere any place will do
+    place = ops.mask_positions(mask)
+    return run(index_ops.masked_fill, in_place, input, mask, ops.take(flat, place))
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """`input` with the elements of `source`, in order, where the mask is true.
+
+    >>> import ndgrad
+    >>> ndgrad.masked_scatter(ndgrad.zeros(3), ndgrad.tensor([True, False, True]), ndgrad.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
+    return _masked_scatter("masked_scatter", input, mask, source, False)
+
+
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """In place: see `masked_scatter`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).masked_scatter_(ndgrad.tensor([False, True]), ndgrad.tensor([5.0]))
+    tensor([0., 5.])
+    """
+    return _masked_scatter("masked_scatter_", self, mask, source, True)
+
+
+# ----- take and put ---------------------------------------------------------------------------------------------------
+
+
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elements by their position in the flattened tensor, in the shape of the index; negative ones count from the end.
+
+    >>> import ndgrad
+    >>> ndgrad.take(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([0, -1]))
+    tensor([1., 4.])
+    """
+    index = as_index("take", input, index)
+    if numel(index) and not numel(input):
+        raise IndexError(
+            f"take(): tried to take from an empty tensor (shape {tuple(input.shape)}). Look at numel() first. "
+            "[nd-too-few]"
+        )
+    return deliver("take", ops.take(input, index), out, input)
+
+
+def _put(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bool, in_place: bool) -> Tensor:
+    index = as_index(name, input, index)
+    source = as_tensor(name, "source", input, source)
+    same_dtype(name, input, source)
+    if numel(source) != numel(index):
+        raise IndexError(
+            f"{name}(): Expected source and index to have the same number of elements, but got source.numel() "
+            f"= {numel(source)}, index.numel() = {numel(index)}. Expand the source to the index. [nd-shape]"
+        )
+    if tuple(source.shape) != tuple(index.shape):
+        source = shape.reshape(source, shape=tuple(index.shape))
+    return run(ops.put, in_place, input, index, source, accumulate=bool(accumulate))
+
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """`input` with values put (or added) at positions in the flattened tensor; negative ones count from the end.
+
+    >>> import ndgrad
+    >>> ndgrad.put(ndgrad.zeros(2, 2), ndgrad.tensor([1, -1]), ndgrad.tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
+    return _put("put", input, index, source, accumulate, False)
+
+
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """In place: see `put`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).put_(ndgrad.tensor([1, 1]), ndgrad.ones(2), accumulate=True)
+    tensor([0., 2.])
+    """
+    return _put("put_", self, index, source, accumulate, True)
+
+
+@both_worlds
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """As `gather`, with input and indices broadcast against each other; without `dim`, of the flattened tensor.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[3.0, 1.0, 2.0]])
+    >>> ndgrad.take_along_dim(x, x.argsort(dim=1), dim=1)
+    tensor([[1., 2., 3.]])
+    """
+    indices = as_index("take_along_dim", input, indices, argument="indices")
+    if dim is None:
+        return deliver("take_along_dim", ops.take(input, shape.reshape(indices, shape=(numel(indices),))), out, input)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} "
+            f"dimensions for input, and {indices.ndim} dimensions for indices. Unsqueeze the shorter one. [nd-ndim]"
+        )
+    dim = as_dim(dim, input.ndim)
+    x, indices = line(input), line(indices)
+    rest_x, rest_i = (tuple(n for d, n in enumerate(t.shape) if d != dim) for t in (x, indices))
+    try:
+        rest = np.broadcast_shapes(rest_x, rest_i)
+    except ValueError:
+        raise RuntimeError(
+            f"take_along_dim(): input {list(x.shape)} and indices {list(indices.shape)} do not broadcast apart from "
+            f"dim {dim}: The size of tensor a must match the size of tensor b where neither is 1. Expand one of them. "
+            "[nd-broadcast]"
+        ) from None
+    x = _expanded(x, (*rest[:dim], x.shape[dim], *rest[dim:]))
+    indices = _expanded(indices, (*rest[:dim], indices.shape[dim], *rest[dim:]))
+    result = ops.gather(x, ops.wrap_index(indices, length=x.shape[dim]), dim=dim)
+    return deliver("take_along_dim", result if input.ndim else shape.reshape(result, shape=()), out, input)

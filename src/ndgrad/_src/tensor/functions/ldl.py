@@ -1,0 +1,121 @@
+"""L D L^T factors of symmetric (Hermitian) matrices that need not be definite, and systems solved by them, as in
+torch.linalg."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ndgrad._src.tensor.matrix_arguments import payload, require_matrices, require_precision, require_square
+from ndgrad._src.tensor.functions.product import broadcast_shapes, takes_out
+from ndgrad._src.ops import ldl as ops
+from ndgrad._src.ops import shape
+from ndgrad._src.ops.matrix import LinAlgError, adjoint, transpose
+from ndgrad._src.ops.vocabulary import tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+
+class LDLFactor(NamedTuple):
+    """Packed factors and row exchanges.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.ldl_factor(ndgrad.eye(2)).pivots
+    tensor([1, 2], dtype=ndgrad.int32)
+    """
+
+    LD: Tensor
+    pivots: Tensor
+
+
+class LDLFactorInfo(NamedTuple):
+    """Packed factors, row exchanges, and the first zero pivot.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.ldl_factor_ex(ndgrad.zeros(2, 2)).info
+    tensor(1, dtype=ndgrad.int32)
+    """
+
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+@takes_out
+def ldl_factor_ex(
+    A: Tensor,
+    *,
+    hermitian: bool = False,
+    check_errors: bool = False,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> LDLFactorInfo:
+    """The factors of A = L D L^T (L D L^H with `hermitian`), whose lower triangle is read, packed as LAPACK has them;
+    row exchanges, counted from 1 and negative in blocks of two; and the first zero pivot, or 0.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.ldl_factor_ex(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]])).pivots
+    tensor([-2, -2], dtype=ndgrad.int32)
+    """
+    require_square("ldl_factor_ex", A)
+    require_precision("ldl_factor_ex", A)
+    made = LDLFactorInfo(*ops.ldl_factor(A, hermitian=hermitian))
+    if check_errors:
+        _require_pivots("ldl_factor_ex", A, made.info)
+    return made
+
+
+def _require_pivots(name: str, A: Tensor, info: Tensor) -> None:
+    failed = payload(info)
+    if not getattr(failed, "is_meta", False) and failed.any():
+        raise LinAlgError(
+            f"linalg.{name}: D has a zero pivot, the {int(failed.max())}-th, so that the matrix (shape "
+            f"{tuple(A.shape)}) is singular. "
+            "Use ldl_factor_ex(), which says so in info. [nd-singular]"
+        )
+
+
+@takes_out
+def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor] | None = None) -> LDLFactor:
+    """The factors of A = L D L^T (L D L^H with `hermitian`), packed, and row exchanges, for `ldl_solve`.
+
+    >>> import ndgrad
+    >>> A = ndgrad.tensor([[4.0, 2.0], [2.0, -3.0]])
+    >>> ndgrad.linalg.ldl_factor(A).LD
+    tensor([[ 4.0000,  0.0000],
+            [ 0.5000, -4.0000]])
+    """
+    require_square("ldl_factor", A)
+    require_precision("ldl_factor", A)
+    packed, pivots, info = ops.ldl_factor(A, hermitian=hermitian)
+    _require_pivots("ldl_factor", A, info)
+    return LDLFactor(packed, pivots)
+
+
+@takes_out
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None) -> Tensor:
+    """The X with A X = B, from the factors of A.
+
+    >>> import ndgrad
+    >>> A = ndgrad.tensor([[4.0, 2.0], [2.0, -3.0]])
+    >>> ndgrad.linalg.ldl_solve(*ndgrad.linalg.ldl_factor(A), ndgrad.tensor([[6.0], [-1.0]]))
+    tensor([[1.],
+            [1.]])
+    """
+    require_square("ldl_solve", LD, "LD")
+    require_matrices("ldl_solve", B, "B")
+    if LD.shape[-1] != B.shape[-2] or tuple(pivots.shape) != tuple(LD.shape[:-1]):
+        raise RuntimeError(
+            f"linalg.ldl_solve: Incompatible shapes: LD {tuple(LD.shape)}, pivots {tuple(pivots.shape)} and B "
+            f"{tuple(B.shape)}. A has "
+            "as many rows as B, and there is one pivot for each. [nd-shape]"
+        )
+    batch = broadcast_shapes("ldl_solve", tuple(LD.shape[:-2]), tuple(B.shape[:-2]))
+    n = LD.shape[-1]
+    LD, pivots = shape.expand(LD, shape=(*batch, n, n)), shape.expand(pivots, shape=(*batch, n))
+    x = ops.exchanged(shape.expand(B, shape=(*batch, *tuple(B.shape[-2:]))), pivots, False, tensor_ops)
+    lower, middle = ops.unpacked(LD, pivots, hermitian, tensor_ops)
+    above = adjoint(lower, tensor_ops) if hermitian else transpose(lower, tensor_ops)
+    x = tensor_ops.solve_triangular(lower, x, upper=False, unitriangular=True)
+    x = tensor_ops.solve(middle, x)
+    x = tensor_ops.solve_triangular(above, x, upper=True, unitriangular=True)
+    return ops.exchanged(x, pivots, True, tensor_ops)

@@ -1,0 +1,128 @@
+"""Where elements stand: the places of nonzero elements, and places counted through a shape as indices, under torch's
+names."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from ndgrad._src.tensor.arguments import as_integer
+from ndgrad._src.tensor.functions.gather import line
+from ndgrad._src.tensor.functions.reduce import deliver, ndim_of
+from ndgrad._src.core.variable import Variable, beside, np_dtype
+from ndgrad._src.arrays.dtypes import as_dtype
+from ndgrad._src.ops import arithmetic, cast, comparison, index, join, selection, shape, statistics
+from ndgrad._src.ops import reduce as reductions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Tensor
+
+__all__ = ["argwhere", "nonzero", "nonzero_static", "unravel_index"]
+METHODS = ("argwhere", "nonzero", "nonzero_static")
+
+
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor: ...
+
+
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+    """Where the elements are not zero: one row per element, or, as a tuple, one index tensor per dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.nonzero(ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    if not as_tuple:
+        return deliver("nonzero", index.nonzero(input), out, input)
+    places = index.nonzero(line(input))
+    return tuple(index.getitem(places, index=(slice(None), d)) for d in range(max(input.ndim, 1)))
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Where the elements are not zero, one row per element.
+
+    >>> import ndgrad
+    >>> ndgrad.argwhere(ndgrad.tensor([0.0, 2.0, 3.0]))
+    tensor([[1],
+            [2]])
+    """
+    return index.nonzero(input)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
+    """The first `size` rows of `nonzero`; where there are fewer, rows of `fill_value` follow. Its shape is known
+    beforehand, so it can be used under vmap.
+
+    >>> import ndgrad
+    >>> ndgrad.nonzero_static(ndgrad.tensor([0.0, 2.0, 3.0]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
+    ndim = ndim_of(input, "nonzero_static")
+    count = as_integer("nonzero_static", "size", size)
+    if count < 0:
+        raise RuntimeError(
+            f"nonzero_static: 'size' must be an non-negative integer, and is {count}. Give the number of rows. "
+            "[nd-range]"
+        )
+    shape_ = tuple(input.shape)
+    elements = math.prod(shape_)
+    true = shape.reshape(comparison.ne(input, 0), shape=(elements,))
+    # a stable order of the false ones after the true ones
+    order = statistics.ranking(cast.cast(comparison.logical_not(true), dtype=np.dtype(np.int8)), dim=0)
+    taken = min(count, elements)
+    rows = index.getitem(order, index=(slice(None, taken),))
+    columns = _unraveled(shape.reshape(rows, shape=(taken, 1)), shape_)
+    found = beside(input, np.empty((taken, 0), np.int64)) if not ndim else join.cat(*columns, dim=1)
+    known = comparison.lt(beside(input, np.arange(taken)[:, None]), reductions.count_nonzero(true, dim=(0,)))
+    found = selection.where(known, found, fill_value)
+    if taken < count:
+        rest = beside(input, np.full((count - taken, ndim), fill_value, np.int64))
+        found = join.cat(found, rest, dim=0)
+    return deliver("nonzero_static", found, out, input)
+
+
+# ----- through a shape ------------------------------------------------------------------------------------------------
+
+
+def _unraveled(places: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
+    found = []
+    for d, size in enumerate(sizes):
+        step = math.prod(sizes[d + 1 :])
+        found.append(arithmetic.remainder(arithmetic.floor_divide(places, max(step, 1)), max(size, 1)))
+    return found
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Places counted through a tensor of the given shape, row by row, as indices: one tensor for each dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.unravel_index(ndgrad.tensor([3, 5]), (2, 3))
+    (tensor([1, 1]), tensor([0, 2]))
+    """
+    ndim_of(indices, "unravel_index")
+    if np_dtype(indices).kind not in "iu":
+        raise TypeError(
+            f"unravel_index(): expected 'indices' to be integer dtype, but got {as_dtype(np_dtype(indices))!r}. "
+            "Convert it with .long(). [nd-dtype]"
+        )
+    given: Any = shape
+    if isinstance(given, Variable) or not (isinstance(given, int) or all(hasattr(n, "__index__") for n in given)):
+        raise TypeError(
+            f"unravel_index(): expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}. Use "
+            "tolist(). [nd-type]"
+        )
+    sizes = (given,) if isinstance(given, int) else tuple(int(n) for n in given)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}. [nd-range]")
+    return tuple(_unraveled(indices, sizes))

@@ -1,0 +1,386 @@
+"""Sorting and searching under torch's names.
+
+Sorting is always stable. Of several equal elements, topk and kthvalue may choose any, as in torch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+
+from ndgrad._src.tensor import return_types
+from ndgrad._src.tensor.arguments import as_dim, both_worlds
+from ndgrad._src.tensor.functions.gather import as_index
+from ndgrad._src.tensor.functions.reduce import along, deliver, ndim_of
+from ndgrad._src.arrays.library import is_raw_array
+from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.ops import cast, comparison, gather, shape, slices
+from ndgrad._src.ops import order as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, TensorLike
+
+__all__ = [
+    "sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_consecutive", "searchsorted", "bucketize", "isin",
+]  # fmt: skip
+METHODS = ("sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_consecutive")
+
+
+def _require_order(name: str, input: Tensor, kinds: str = "c") -> None:
+    ndim_of(input, name)
+    if np_dtype(input).kind in kinds:
+        raise RuntimeError(
+            f"{name}() does not support {np_dtype(input)} tensors: there is no order that ranks "
+            "them. Convert them first. [nd-dtype]"
+        )
+
+
+# ----- sort -----------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def sort(
+    input: Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool = False,
+    *,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.sort:
+    """Sorted values along `dim` and where they came from. NaN counts as the largest number; equals keep their order.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).sort().values
+    tensor([1., 2., 3.])
+    """
+    _require_order("sort", input)
+    result = along(ops.sort, "sort", input, dim, descending=bool(descending))
+    return deliver("sort", return_types.sort(*result), out, input)
+
+
+@both_worlds
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Where the elements of a sorted tensor come from, along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.argsort(ndgrad.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0])
+    """
+    _require_order("argsort", input)
+    return along(ops.argsort, "argsort", input, dim, descending=bool(descending))
+
+
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Values sorted along the first dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.msort(ndgrad.tensor([[3.0, 1.0], [2.0, 4.0]]))
+    tensor([[2., 1.],
+            [3., 4.]])
+    """
+    _require_order("msort", input)
+    return deliver("msort", along(ops.sort, "msort", input, 0, descending=False)[0], out, input)
+
+
+@both_worlds
+def topk(
+    input: Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.topk:
+    """The k largest (or smallest) elements along `dim` and where they are. They come sorted in any case.
+
+    >>> import ndgrad
+    >>> ndgrad.topk(ndgrad.tensor([1.0, 4.0, 2.0]), 2).indices
+    tensor([1, 2])
+    """
+    _require_order("topk", input, "cb")
+    size = input.shape[as_dim(dim, input.ndim)] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(
+            f"topk(): selected index k out of range: {k} of {size} elements along dim {dim}. "
+            f"Give a k from 0 to {size}. [nd-range]"
+        )
+    if not input.ndim and k == 0:
+        raise RuntimeError(
+            "topk(): a 0-d tensor has one element, and k is 0. Reshape it to one dimension first. [nd-ndim]"
+        )
+    result = along(ops.topk, "topk", input, dim, k=int(k), largest=bool(largest))
+    return deliver("topk", return_types.topk(*result), out, input)
+
+
+@both_worlds
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.kthvalue:
+    """The k-th smallest element along `dim` (k counts from 1) and where it is.
+
+    >>> import ndgrad
+    >>> ndgrad.kthvalue(ndgrad.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    _require_order("kthvalue", input)
+    number = as_dim(dim, input.ndim)
+    size = input.shape[number] if input.ndim else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range for dimension {number}: "
+            f"{k} of {size} elements. k counts from 1. [nd-range]"
+        )
+    result = along(ops.kthvalue, "kthvalue", input, dim, k=int(k), keepdim=bool(keepdim))
+    return deliver("kthvalue", return_types.kthvalue(*result), out, input)
+
+
+# ----- unique values --------------------------------------------------------------------------------------------------
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> Tensor: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: Literal[False] = False,
+    *,
+    return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Tensor | tuple[Tensor, ...]: ...
+
+
+@both_worlds
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Tensor | tuple[Tensor, ...]:
+    """The distinct elements, or distinct slices along `dim`, in order.
+
+    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each
+    occurs. Each carries the gradient of its first occurrence.
+
+    >>> import ndgrad
+    >>> ndgrad.unique(ndgrad.tensor([3.0, 1.0, 3.0]), return_counts=True)
+    (tensor([1., 3.]), tensor([1, 2]))
+    """
+    return _unique("unique", input, False, return_inverse, return_counts, dim)
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: int | None = None
+) -> Tensor: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, *, return_counts: Literal[True], dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[True], dim: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Tensor | tuple[Tensor, ...]: ...
+
+
+@both_worlds
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Tensor | tuple[Tensor, ...]:
+    """The elements without those equal to their predecessor. Otherwise as `unique`.
+
+    >>> import ndgrad
+    >>> ndgrad.unique_consecutive(ndgrad.tensor([1.0, 1.0, 2.0, 1.0]))
+    tensor([1., 2., 1.])
+    """
+    return _unique("unique_consecutive", input, True, return_inverse, return_counts, dim)
+
+
+def _unique(
+    name: str, input: Tensor, consecutive: bool, return_inverse: bool, return_counts: bool, dim: int | None
+) -> Tensor | tuple[Tensor, ...]:
+    ndim = ndim_of(input, name)
+    if dim is None and not (consecutive or return_inverse or return_counts or at_stake(input)):
+        return ops.unique_values(input)
+    along = None if dim is None else as_dim(dim, ndim)
+    first, inverse, counts = ops.unique(input, dim=along, consecutive=consecutive)
+    source = shape.reshape(input, shape=(math.prod(input.shape),)) if along is None else input
+    values = slices.index_select(source, first, dim=along or 0)
+    if not return_inverse and not return_counts:
+        return values
+    return (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))
+
+
+# ----- searching ------------------------------------------------------------------------------------------------------
+
+
+def _operand(name: str, value: TensorLike, like: Tensor) -> Tensor:
+    """A tensor, or a number as a 0-d tensor beside `like`."""
+    if isinstance(value, Variable):
+        return value
+    if is_raw_array(value) or isinstance(value, (bool, int, float)):
+        return wrap(like.face, np.asarray(value) if not is_raw_array(value) else value)
+    raise TypeError(
+        f"{name}(): arguments must be Tensor or Number, not {type(value).__name__}. Wrap it in ndgrad.tensor(...). "
+        "[nd-type]"
+    )
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: TensorLike,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Where values would be inserted to keep a sequence sorted: before equal elements, or with `right` behind them.
+
+    A sequence of one dimension serves all values; one of more needs the values' leading dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.searchsorted(ndgrad.tensor([1.0, 3.0, 5.0]), ndgrad.tensor([3.0, 4.0]))
+    tensor([1, 2])
+    """
+    ndim_of(sorted_sequence, "searchsorted")
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"searchsorted(): side can only be 'left' or 'right' but got {side!r}. Give one of these. [nd-option]"
+        )
+    if side == "left" and right:
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True. "
+            "Give one. [nd-exclusive]"
+        )
+    sequence, values = sorted_sequence, _operand("searchsorted", input, sorted_sequence)
+    have, want = tuple(sequence.shape), tuple(values.shape)
+    if not have:
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension. Reshape it to one. "
+            "[nd-ndim]"
+        )
+    if len(have) > 1 and have[:-1] != want[:-1]:
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor "
+            f"and input value tensor must match, but we got boundaries tensor {list(have)} and input value tensor "
+            f"{list(want)}. Expand one of them. [nd-ndim]"
+        )
+    if sorter is not None:
+        sorter = as_index("searchsorted", sequence, sorter, argument="sorter")
+        if tuple(sorter.shape) != have:
+            raise RuntimeError(
+                f"searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(have)} "
+                f"and got sorter tensor {list(sorter.shape)}. argsort() of the sequence gives one. [nd-shape]"
+            )
+        sequence = gather.gather(sequence, sorter, dim=len(have) - 1)
+    return _searched("searchsorted", sequence, values, right or side == "right", out_int32, out)
+
+
+def bucketize(
+    input: TensorLike, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The number of the bucket that each value falls in, between sorted boundaries.
+
+    >>> import ndgrad
+    >>> ndgrad.bucketize(ndgrad.tensor([0.5, 1.5, 9.0]), ndgrad.tensor([1.0, 2.0]))
+    tensor([0, 1, 2])
+    """
+    ndim = ndim_of(boundaries, "bucketize")
+    if ndim != 1:
+        raise RuntimeError(
+            f"bucketize(): boundaries tensor must be 1 dimension, but got dim({ndim}). Flatten it. [nd-ndim]"
+        )
+    return _searched("bucketize", boundaries, _operand("bucketize", input, boundaries), right, out_int32, out)
+
+
+def _searched(name: str, sequence: Tensor, values: Tensor, right: bool, out_int32: bool, out: Tensor | None) -> Tensor:
+    result = ops.searchsorted(sequence, values, right=bool(right))
+    if out_int32:
+        result = cast.cast(result, dtype=np.dtype(np.int32))
+    return deliver(name, result, out)
+
+
+def isin(
+    elements: TensorLike,
+    test_elements: TensorLike,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Whether each element occurs among the test elements. NaN equals nothing.
+
+    >>> import ndgrad
+    >>> ndgrad.isin(ndgrad.tensor([1, 2, 3]), ndgrad.tensor([2, 5]))
+    tensor([False,  True, False])
+    """
+    tensors = [t for t in (elements, test_elements) if isinstance(t, Variable)]
+    if not tensors:
+        kinds = f"{type(elements).__name__} and {type(test_elements).__name__}"
+        raise TypeError(f"isin() takes at least one Tensor, and got {kinds}. Wrap one in ndgrad.tensor(...). [nd-type]")
+    x, y = (_operand("isin", t, tensors[0]) for t in (elements, test_elements))
+    result = ops.isin(x, y)
+    return deliver("isin", comparison.logical_not(result) if invert else result, out)

@@ -1,0 +1,312 @@
+"""Reductions under torch's names, and how reductions read their arguments.
+
+Sums and means end almost every program that is differentiated, so the way from `x.sum()` to the op is kept short: a
+test or two, no wrapper where no keyword is given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ndgrad._src.tensor.arguments import as_dim, as_dims, both_worlds
+from ndgrad._src.arrays.precision import is_floating, is_inexact
+from ndgrad._src.core.out_argument import copy_into, refuse_out
+from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
+from ndgrad._src.ops import cast, shape
+from ndgrad._src.ops import reduce as ops
+from ndgrad._src.ops import softmax as softmax_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims, Dtype, Tensor, TensorLike, Tensors
+    from ndgrad._src.ops.table import Op
+
+Result = TypeVar("Result")
+
+__all__ = [
+    "sum", "mean", "prod", "nansum", "nanmean", "all", "any", "count_nonzero", "logsumexp", "softmax", "log_softmax",
+]  # fmt: skip
+METHODS = (
+    "sum", "mean", "prod", "nansum", "nanmean", "all", "any", "count_nonzero", "logsumexp", "softmax", "log_softmax",
+)  # fmt: skip
+
+# ----- arguments ------------------------------------------------------------------------------------------------------
+
+#: All dimensions of a tensor, by their number; and each alone.
+_EVERY = tuple(tuple(range(n)) for n in range(65))
+_ONE = tuple((n,) for n in range(64))
+
+_INT64 = np.dtype(np.int64)
+
+
+def ndim_of(input: Tensor, name: str) -> int:
+    """The number of dimensions of a tensor, or the error for what is none."""
+    try:
+        meta = input._meta
+    except AttributeError:
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}. "
+            "Wrap it in ndgrad.as_tensor(...). [nd-type]"
+        ) from None
+    if meta is None or not meta.batch_level:
+        n: int = input._array.ndim
+        return n
+    return len(input.shape)
+
+
+def dims_of(dim: Dims, ndim: int) -> tuple[int, ...]:
+    """The dimensions to reduce: all of them for None, and, as in torch, for an empty tuple."""
+    if dim.__class__ is int and -ndim <= dim < ndim:
+        return _ONE[dim % ndim]
+    if dim is None or dim == ():
+        return _EVERY[ndim]
+    return as_dims(dim, ndim) or _EVERY[ndim]
+
+
+def sum_dtype(input: Tensor, dtype: Dtype) -> np.dtype[Any] | None:
+    """The dtype of a sum or product: as NumPy's, except that torch adds unsigned integers up as int64."""
+    if dtype is not None:
+        return as_numpy_dtype(dtype)
+    return _INT64 if np_dtype(input).kind == "u" and not input.on_numpy_face else None
+
+
+def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: TensorLike | None) -> Result:
+    """The result, or `out` after it has been written there."""
+    if out is None:
+        return result
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    refuse_out(name, *inputs, *outs)
+    if not isinstance(result, tuple):
+        return copy_into(name, out, result)
+    if len(outs) != len(result):
+        raise TypeError(
+            f"{name}(): out= must be {len(result)} tensors, one for each result, and is {len(outs)}. "
+            "Pass a tuple of them. [nd-out]"
+        )
+    copied = [copy_into(name, o, r) for o, r in zip(outs, result)]
+    made: Any = type(result)(*copied) if hasattr(result, "_fields") else tuple(copied)
+    return made
+
+
+def along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> Any:
+    """Run an op that works along one dimension. A 0-d tensor is taken as one of one element."""
+    ndim = ndim_of(input, name)
+    if dim.__class__ is int and -ndim <= dim < ndim:
+        return op.eager(input, dim=dim % ndim, **settings)
+    number = as_dim(dim, ndim)
+    if ndim:
+        return op(input, dim=number, **settings)
+    result = op(shape.reshape(input, shape=(1,)), dim=0, **settings)
+    if op.outputs == 1:
+        return shape.reshape(result, shape=())
+    return tuple(shape.reshape(r, shape=()) for r in result)
+
+
+def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeError) -> None:
+    """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's
+    face computes in float64."""
+    if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
+        raise error(
+            f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
+            "Convert it first: input.to(ndgrad.float64). [nd-dtype]"
+        )
+
+
+# ----- sums and products ----------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def sum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
+    """The sum of all elements, or over `dim` (an int or several).
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.sum(), x.sum(dim=0), x.sum(dim=1, keepdim=True).shape
+    (tensor(10.), tensor([4., 6.]), ndgrad.Size([2, 1]))
+    """
+    ndim = ndim_of(input, "sum")
+    dtype = sum_dtype(input, dtype)
+    if dim is None and not keepdim:
+        result = ops.sum_all.eager(input, dtype=dtype)
+    else:
+        result = ops.sum.eager(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+    return result if out is None else deliver("sum", result, out, input)
+
+
+@both_worlds
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
+    """The mean of all elements, or over `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.mean(ndgrad.tensor([[1.0, 2.0], [3.0, 6.0]]), dim=1)
+    tensor([1.5000, 4.5000])
+    """
+    ndim = ndim_of(input, "mean")
+    if dtype is None:
+        require_inexact("mean", input)
+    else:
+        dtype = as_numpy_dtype(dtype)
+    if dim is None and not keepdim:
+        result = ops.mean_all.eager(input, dtype=dtype)
+    else:
+        result = ops.mean.eager(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+    return result if out is None else deliver("mean", result, out, input)
+
+
+@both_worlds
+def prod(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
+    """The product of all elements, or over `dim`; its gradient is exact where factors are zero.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([0.0, 2.0, 3.0], requires_grad=True)
+    >>> x.prod().backward()
+    >>> x.grad
+    tensor([6., 0., 0.])
+    """
+    ndim = ndim_of(input, "prod")
+    dtype = sum_dtype(input, dtype)
+    if dim is None and not keepdim:
+        result = ops.prod_all.eager(input, dtype=dtype)
+    else:
+        result = ops.prod.eager(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+    return deliver("prod", result, out, input)
+
+
+@both_worlds
+def nansum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
+    """The sum over `dim` (all dimensions by default), NaNs counting as 0; they get no gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.nansum(ndgrad.tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    """
+    ndim = ndim_of(input, "nansum")
+    if not is_inexact(np_dtype(input)):
+        return sum(input, dim, keepdim, dtype=dtype, out=out)
+    return deliver(
+        "nansum", ops.nansum(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=sum_dtype(input, dtype)), out, input
+    )
+
+
+@both_worlds
+def nanmean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
+    """The mean over `dim` (all dimensions by default) of the elements that are not NaN.
+
+    >>> import ndgrad
+    >>> ndgrad.nanmean(ndgrad.tensor([1.0, float("nan"), 2.0]))
+    tensor(1.5000)
+    """
+    dims = dims_of(dim, ndim_of(input, "nanmean"))
+    require_inexact("nanmean", input)
+    total = ops.nansum(input, dim=dims, keepdim=keepdim, dtype=None if dtype is None else as_numpy_dtype(dtype))
+    numbers = ops.sum(input == input, dim=dims, keepdim=keepdim, dtype=np_dtype(total))
+    return deliver("nanmean", total / numbers, out, input)
+
+
+# ----- truth and counts -----------------------------------------------------------------------------------------------
+
+
+def _truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
+    ndim = ndim_of(input, op.name)
+    result = op(input, dim=_EVERY[ndim] if dim is None else as_dims(dim, ndim), keepdim=keepdim)
+    # as in torch, where masks were uint8 before they were bool
+    if np_dtype(input) == np.uint8 and not input.on_numpy_face:
+        result = cast.cast(result, dtype=np.dtype(np.uint8))
+    return deliver(op.name, result, out)
+
+
+@both_worlds
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether all elements (along `dim`) are true, that is, not zero. Over no dimensions, dim=(), each for itself.
+
+    >>> import ndgrad
+    >>> ndgrad.all(ndgrad.tensor([[True, False], [True, True]]), dim=1)
+    tensor([False,  True])
+    """
+    return _truth(ops.all, input, dim, keepdim, out)
+
+
+@both_worlds
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether some element (along `dim`) is true, that is, not zero. Over no dimensions, dim=(), each for itself.
+
+    >>> import ndgrad
+    >>> ndgrad.any(ndgrad.tensor([[0.0, 0.0], [0.0, 2.0]]), dim=1)
+    tensor([False,  True])
+    """
+    return _truth(ops.any, input, dim, keepdim, out)
+
+
+@both_worlds
+def count_nonzero(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The number of elements (along `dim`) that are not zero.
+
+    >>> import ndgrad
+    >>> ndgrad.count_nonzero(ndgrad.tensor([[1, 0, 2], [0, 0, 3]]), dim=1)
+    tensor([2, 1])
+    """
+    return ops.count_nonzero(input, dim=dims_of(dim, ndim_of(input, "count_nonzero")), keepdim=keepdim)
+
+
+# ----- exponentials ---------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """log(sum(exp(input))) over `dim`, without overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.logsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
+    tensor(1000.6932)
+    """
+    dims = dims_of(dim, ndim_of(input, "logsumexp"))
+    if not is_inexact(np_dtype(input)):
+        input = cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
+    result = softmax_ops.logsumexp.eager(input, dim=dims, keepdim=keepdim)
+    return deliver("logsumexp", result, out, input)
+
+
+def _normalised(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | None) -> Tensor:
+    ndim_of(input, op.name)
+    if dtype is not None and np_dtype(input) != as_numpy_dtype(dtype):
+        input = cast.cast(input, dtype=as_numpy_dtype(dtype))
+    if not is_floating(np_dtype(input)):
+        raise NotImplementedError(
+            f"{op.name}(): not implemented for {as_dtype(np_dtype(input))!r}. Give dtype=, "
+            "a floating point dtype, or convert the input. [nd-dtype]"
+        )
+    return deliver(op.name, along(op, op.name, input, dim), out, input)
+
+
+@both_worlds
+def softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor:
+    """exp(input) scaled to the sum 1 along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.softmax(ndgrad.tensor([0.0, 0.0, 0.0, 0.0]), dim=0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    return _normalised(softmax_ops.softmax, input, dim, dtype, out)
+
+
+@both_worlds
+def log_softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor:
+    """log(softmax(input)), exact where softmax itself would underflow to zero.
+
+    >>> import ndgrad
+    >>> ndgrad.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
+    return _normalised(softmax_ops.log_softmax, input, dim, dtype, out)

@@ -1,0 +1,253 @@
+"""How a function becomes public: the names of both worlds, and overrides.
+
+Families of functions (the files of this folder) are plain Python. What stands in a namespace (`ndgrad.sum`) and on the
+tensor class (`Tensor.sum`) is the function behind one door, which
+
+    renames        keyword arguments of the other world (`axis` for `dim`), where the function is marked by
+                   `both_worlds`
+    asks           modes that see every call, and classes of arguments that override functions (see ndgrad.overrides)
+
+A family says what it offers:
+    __all__      functions written there, which become `ndgrad.<name>`
+    METHODS      those that are methods of tensors too, or only (the first argument is the tensor)
+    RENAMED_METHODS  methods that are other functions than those of their names: method -> function
+    ALIASES      other name -> name
+    ABOUT_THE_LIBRARY  functions about the library, not about tensors, which nothing overrides
+
+Elementwise ops that need no handling of arguments are declared (`@pointwise(op)` over a signature and a docstring) and
+have no door: the code that is generated for the op renames nothing, and asks where it leaves its fast lane.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ndgrad._src.foundations import registry
+from ndgrad._src.core.dispatch import dispatch, dispatch_operator
+from ndgrad._src.core.generate import make_eager, public_name
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.modes import modes, process
+from ndgrad._src.core.out_argument import write_out
+from ndgrad._src.core.promotion import agreeing
+from ndgrad._src.core.subclass import KNOWN, ask, overriding_types
+from ndgrad._src.ops.deferred import deferred
+from ndgrad._src.ops.table import Op
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Callable[[], Any] | None = None) -> F:
+    """The door to a function that is known as `home.name`. `shown` gives the function that overrides are asked
+    about, if it is another."""
+    rename = getattr(function, "renames", None)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and rename is not None:
+            kwargs = rename(kwargs)
+        if not process.overriding:  # the shortest way
+            for value in args:
+                if type(value) not in KNOWN and (type(value) is not tuple or not KNOWN.issuperset(map(type, value))):
+                    break
+            else:
+                if not kwargs:
+                    return function(*args)
+                for value in kwargs.values():
+                    if type(value) not in KNOWN:
+                        break
+                else:
+                    return function(*args, **kwargs)
+        if may_be_asked((*args, *kwargs.values())):
+            other = answer(call if shown is None else shown(), args, kwargs)
+            if other is not UNASKED:
+                return other
+        return function(*args, **kwargs)
+
+    call.asks = True  # type: ignore[attr-defined]  # functions take attributes
+    call.__module__ = home
+    call.__name__ = call.__qualname__.rpartition(".")[2] if name is None else name
+    call.__qualname__ = name or function.__qualname__
+    return call  # type: ignore[return-value]  # the same signature, and more keywords
+
+
+def method(function: F) -> F:
+    """Decorates a method written in the tensor class: the door to it."""
+    made = public(function)
+    made.__qualname__ = f"Tensor.{function.__name__}"
+    return made
+
+
+def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What overrides answer to a call, or autocast below them; UNASKED if there are none."""
+    state = modes()
+    types = () if state.functions_disabled else overriding_types((*args, *kwargs.values()))
+    if types or state.function_modes:
+        return ask(function, types, args, kwargs)
+    return UNASKED if state.autocast is None else registry.autocast_call(function, args, kwargs, UNASKED)
+
+
+#: No mode and no class overrides the call.
+UNASKED = object()
+
+
+def may_be_asked(values: tuple[Any, ...]) -> bool:
+    """Whether anything may override a call with these arguments: a class that is not known, also in a list
+    of tensors, or a mode; autocast is one."""
+    for value in values:
+        cls = value.__class__
+        if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
+            return True
+    if not process.overriding:
+        return False
+    state = modes()
+    return bool(state.function_modes) or state.autocast is not None
+
+
+def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as the caller gave them: without defaults."""
+    return {name: value for name, value in settings.items() if value is not op.settings.get(name)}
+
+
+def pointwise(op: Op) -> Callable[[F], F]:
+    """Decorates the declaration of a function that is an op as it stands: the result is the op's generated
+    function, with `out=`."""
+    return lambda declaration: _pointwise(op, declaration, declaration.__name__)
+
+
+def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
+    run = agreeing(dispatch) if op.one_dtype else dispatch
+
+    def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if may_be_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
+            return other
+        return run(op, args, settings)
+
+    def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+        if (
+            may_be_asked((*args, out))
+            and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED
+        ):
+            return other
+        return write_out(op, args, settings, out)
+
+    def make() -> Callable[..., Any]:
+        return make_eager(op, public=True, slow=asking, into=asking_out)
+
+    function: Any = deferred(_PREFIXES.get(home, "") + declaration.__name__, make)
+    function.__doc__, function.__wrapped__ = declaration.__doc__, declaration
+    function.__module__, function.__qualname__ = home, name
+    function.op, function.asks = op, True
+    return function
+
+
+def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = False) -> Any:
+    """The method of a Python operator: an op's generated function, which answers NotImplemented
+    to what it does not know.
+
+    `shown` gives the function that overrides are asked about: the method that the operator stands for. That of a
+    reflected operator has the tensor first, as it was called.
+    """
+    run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
+
+    def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if may_be_asked(args):
+            # the method's own order: of `2 - x`, which is x.__rsub__(2), the op gets (2, x)
+            other = answer(shown(), args[::-1] if reflected else args, {})
+            if other is not UNASKED:
+                return other
+        return run(op, args, settings)
+
+    function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
+    function.__module__, function.__qualname__ = "ndgrad", f"Tensor.{name}"
+    function.op, function.asks = op, True
+    return function
+
+
+def in_place(op: Op) -> Callable[..., Any]:
+    """The trailing-underscore form of an op."""
+
+    def method(self: Any, *args: Any, **settings: Any) -> Any:
+        return write(op, self, args, {**op.settings, **settings} if op.settings else settings)
+
+    method.of = op  # type: ignore[attr-defined]  # functions take attributes
+    method.__name__ = method.__qualname__ = op.name + "_"
+    method.__doc__ = f"In place: see `{op.name}`."
+    either, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    parameters = [Parameter("self" if i == 0 else public_name(name), either) for i, name in enumerate(op.args)]
+    parameters += [Parameter(name, keyword, default=value) for name, value in op.settings.items()]
+    # functions take attributes
+    method.__signature__ = Signature(parameters, __validate_parameters__=False)  # type: ignore[attr-defined]
+    return method
+
+
+# ----- what a family offers -------------------------------------------------------------------------------------------
+
+
+def asks_itself(name: str) -> Callable[[F], F]:
+    """Decorates a function that looks for overrides itself, so that its commonest use passes no door: a
+    method called `Tensor.name`."""
+
+    def decorate(function: F) -> F:
+        function.asks = True  # type: ignore[attr-defined]  # functions take attributes
+        function.__module__, function.__name__, function.__qualname__ = "ndgrad", name, f"Tensor.{name}"
+        return function
+
+    return decorate
+
+
+def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], dict[str, Any]]:
+    """The public functions of a family and its methods of tensors, by name. Called again, it gives the same objects."""
+    made: tuple[dict[str, Any], dict[str, Any]] | None = module.__dict__.get("_published")
+    if made is not None:
+        return made
+    functions: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
+    plain = getattr(module, "ABOUT_THE_LIBRARY", ())
+    for name in getattr(module, "__all__", ()):
+        functions[name] = getattr(module, name) if name in plain else _door(getattr(module, name), home, name)
+    for name in getattr(module, "METHODS", ()):
+        methods[name] = _door(getattr(module, name), home, f"Tensor.{name}")
+    for name, other in getattr(module, "RENAMED_METHODS", {}).items():
+        methods[name] = _door(getattr(module, other), home, f"Tensor.{name}")
+    for other, name in getattr(module, "ALIASES", {}).items():
+        if name in functions:
+            functions[other] = functions[name]
+        if name in methods:
+            methods[other] = methods[name]
+    module.__dict__["_published"] = made = functions, methods
+    return made
+
+
+#: Functions of these namespaces say so in their names, as torch's do.
+_PREFIXES = {
+    "ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_", "ndgrad.sparse": "sparse_",
+    "ndgrad.nested": "nested_",
+}  # fmt: skip
+
+
+def _door(thing: Any, home: str, name: str) -> Any:
+    """A function behind its door; other things (classes, functions that ask themselves) as they are."""
+    if isinstance(thing, type) or not callable(thing):
+        return thing
+    if hasattr(thing, "asks"):
+        is_another = name.startswith("Tensor.") or home != "ndgrad"
+        return _pointwise(thing.op, thing.__wrapped__, name, home) if is_another and hasattr(thing, "op") else thing
+    made = public(thing, home, _PREFIXES.get(home, "") + name.rpartition(".")[2])
+    made.__qualname__ = name
+    return made
+
+
+def publish_namespace(namespace: dict[str, Any]) -> None:
+    """Put the functions of a submodule (`ndgrad.linalg`), given its globals, behind their doors."""
+    for name in namespace["__all__"]:
+        namespace[name] = _door(namespace[name], namespace["__name__"], name)
+
+
+def is_public(thing: Any) -> bool:
+    """Whether a thing is a public function of the package that can be overridden."""
+    return getattr(thing, "asks", False) is True
+

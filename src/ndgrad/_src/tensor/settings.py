@@ -1,0 +1,196 @@
+"""Settings of the whole library, under torch's names: repeatable results, precision of products, warnings.
+
+On the CPU results are the same in every run, and products of float32 are computed in float32. So the first two
+settings change nothing there; they are kept for code that asks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ndgrad._src.arrays import determinism
+from ndgrad._src.foundations.devices import device as as_device
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "compiled_with_cxx11_abi", "get_deterministic_debug_mode",
+    "get_device_module", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
+    "is_vulkan_available", "is_warn_always_enabled", "set_deterministic_debug_mode", "set_float32_matmul_precision",
+    "set_flush_denormal", "set_warn_always", "use_deterministic_algorithms",
+]  # fmt: skip
+
+
+# ----- repeatable results ---------------------------------------------------------------------------------------------
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Let results be the same in every run; no op has to be refused for it, so `warn_only` changes nothing.
+
+    On the CPU they always are. On a GPU, sums at repeated indices (docs/gpu.md) are then made on the host.
+
+    >>> import ndgrad
+    >>> ndgrad.use_deterministic_algorithms(True)
+    >>> ndgrad.are_deterministic_algorithms_enabled()
+    True
+    >>> ndgrad.use_deterministic_algorithms(False)
+    """
+    determinism.demand = ("warn" if warn_only else "error") if mode else "no"
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether results are the same in every run on a GPU, too.
+
+    >>> import ndgrad
+    >>> ndgrad.are_deterministic_algorithms_enabled()
+    False
+    """
+    return determinism.demand != "no"
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` was told to warn only.
+
+    >>> import ndgrad
+    >>> ndgrad.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
+    return determinism.demand == "warn"
+
+
+_MODES = {"default": 0, "warn": 1, "error": 2}
+_DEMANDS: tuple[determinism.Demand, ...] = ("no", "warn", "error")
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """The same setting as a number or a word: 'default' (0), 'warn' (1) or 'error' (2).
+
+    >>> import ndgrad
+    >>> ndgrad.set_deterministic_debug_mode("default")
+    """
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)} [nd-type]")
+    found = _MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if found not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected one of 'default', 'warn', 'error' or 0, 1, 2, "
+            f"but got {debug_mode!r} [nd-option]"
+        )
+    determinism.demand = _DEMANDS[found]
+
+
+def get_deterministic_debug_mode() -> int:
+    """What `set_deterministic_debug_mode` has set, as a number.
+
+    >>> import ndgrad
+    >>> ndgrad.get_deterministic_debug_mode()
+    0
+    """
+    return _DEMANDS.index(determinism.demand)
+
+
+# ----- precision ------------------------------------------------------------------------------------------------------
+
+_precision = "highest"
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow products of float32 to be rounded: 'highest' (not at all), 'high' or 'medium'. They never are.
+
+    >>> import ndgrad
+    >>> ndgrad.set_float32_matmul_precision("highest")
+    """
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(
+            f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high' and 'medium'. [nd-option]"
+        )
+    _precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` has set.
+
+    >>> import ndgrad
+    >>> ndgrad.get_float32_matmul_precision()
+    'highest'
+    """
+    return _precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Let very small numbers become 0. False: the processor cannot be told so from Python, and nothing changes.
+
+    >>> import ndgrad
+    >>> ndgrad.set_flush_denormal(True)
+    False
+    """
+    return False
+
+
+# ----- the rest -------------------------------------------------------------------------------------------------------
+
+_warns_always = False
+
+
+def set_warn_always(b: bool) -> None:
+    """Let warnings that torch gives once come every time. Here Python's filters of warnings decide that; see
+    `warnings.simplefilter`.
+
+    >>> import ndgrad
+    >>> ndgrad.set_warn_always(False)
+    """
+    global _warns_always
+    if not isinstance(b, bool):
+        raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}. [nd-type]")
+    _warns_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` has set.
+
+    >>> import ndgrad
+    >>> ndgrad.is_warn_always_enabled()
+    False
+    """
+    return _warns_always
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """Whether extensions in C++ see the newer library: there is no C++ here, and the answer is that of torch's builds.
+
+    >>> import ndgrad
+    >>> ndgrad.compiled_with_cxx11_abi()
+    True
+    """
+    return True
+
+
+def is_vulkan_available() -> bool:
+    """False.
+
+    >>> import ndgrad
+    >>> ndgrad.is_vulkan_available()
+    False
+    """
+    return False
+
+
+def get_device_module(device: Device = None) -> ModuleType:
+    """The namespace of a kind of device: `ndgrad.cuda`, `ndgrad.cpu`.
+
+    >>> import ndgrad
+    >>> ndgrad.get_device_module("cpu").__name__
+    'ndgrad.cpu'
+    """
+    from ndgrad import cuda  # which few ask for
+
+    kind = ("cuda" if cuda.is_available() else "cpu") if device is None else as_device(device).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(
+            f"get_device_module: there is no module for devices of kind {kind!r}, only cpu and cuda. [nd-device]"
+        )
+    return importlib.import_module(f"ndgrad.{kind}")

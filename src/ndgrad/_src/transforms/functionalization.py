@@ -1,0 +1,411 @@
+"""functionalize: a function without its in-place writes.
+
+The function runs in a level whose tensors hold values that nobody changes. A write gives its target another value;
+where the target is a view, the base gets a value in which that part is replaced, and all views of the base are taken
+from it again. So a function means what it meant, and what runs below, and is recorded, batched or observed there, is
+out-of-place ops alone. Only at the end are arguments that were written to brought up to date, each by one copy.
+
+The level has no graph of its own: history is that of the values, in the levels below or in none. So autograd.grad
+inside the function asks for the gradients of values, and requires_grad_() makes leaves of them. A leaf that is written
+under no_grad, as in a descent, gets another value with the same accumulator. backward() is refused, as in every
+transform: a gradient that is added to some .grad is a write for which there is no out-of-place op.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._src.engine.backward_api import grad
+from ndgrad._src.core.dispatch import dispatch
+from ndgrad._src.core.inplace import check_memory, check_writable, write
+from ndgrad._src.core.stored_tensors import has_history
+from ndgrad._src.core.layout import copy_in_order, order_of
+from ndgrad._src.interpreters.levels import Level, below, level_number, unwrap
+from ndgrad._src.core.modes import Modes, birth, section, thread
+from ndgrad._src.core.saved import lift
+from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
+from ndgrad._src.core.variable import (
+    Meta,
+    Variable,
+    accumulator,
+    innermost_array,
+    meta_of,
+    np_dtype,
+    recorded,
+    requires_grad,
+    wrap,
+)
+from ndgrad._src.core.versions import Storage, storage_of
+from ndgrad._src.core.view import Path, make_view, replay, steps
+from ndgrad._src.ops.fill import copy
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+if TYPE_CHECKING:
+    from ndgrad._src.transforms.transforms import P, R
+
+
+def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callable[P, R]:
+    """`func` with its in-place ops replaced by out-of-place ones, of the same meaning: writes to
+    arguments are seen by the caller.
+
+    With `remove="mutations_and_views"`, views become copies too. The function may call
+    `autograd.grad`, but not `backward`.
+
+    >>> import ndgrad
+    >>> def f(x):
+    ...     y = x.sin()
+    ...     z = y * y
+    ...     y[0] = 0.0          # z's backward needs what is overwritten here
+    ...     return (y * z).sum()
+    >>> ndgrad.func.grad(ndgrad.func.functionalize(f))(ndgrad.tensor([1.0, 2.0]))
+    tensor([ 0.0000, -1.0322])
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize: remove is {remove!r}. Choose 'mutations' or 'mutations_and_views'. [nd-option]"
+        )
+
+    @functools.wraps(func)
+    @section
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        flat, spec = tree_flatten((args, kwargs))
+        with FunctionalLevel(copies_views=remove == "mutations_and_views") as level:
+            wrapped: dict[int, Any] = {id(t): level.tensor(t) for t in flat if isinstance(t, Variable)}
+            level.given = frozenset(wrapped)
+            inside, named = tree_unflatten([wrapped.get(id(t), t) for t in flat], spec)
+            result = func(*inside, **named)
+            for t in tree_leaves(result):
+                level.value(t)  # views are brought up to date
+        result = tree_map(lambda t: unwrap(level, t), result)
+        arguments = {id(t): t for t in flat if isinstance(t, Variable)}
+        _write_back([(t, wrapped[number]) for number, t in arguments.items()])
+        return result
+
+    return wrapper
+
+
+def _write_back(pairs: list[tuple[Any, Any]]) -> None:
+    """Give the caller's tensors the values that the function left in them."""
+    written = [(t, w) for t, w in pairs if w._array is not t]
+    for t, w in written:
+        if w._meta.geometry:
+            raise RuntimeError(
+                f"functionalize: an argument of shape {tuple(t.shape)} was given another shape in place. "
+                "Use the out-of-place form (transpose, squeeze, unsqueeze) and return the result. [nd-transform-write]"
+            )
+        if _is_leaf(w._array):
+            raise RuntimeError(
+                f"functionalize: requires_grad_() was called on an argument of shape {tuple(t.shape)} after a write "
+                "to it, so that the leaf is not the argument. Call it before, or on a clone(). [nd-transform-write]"
+            )
+        for other, _ in pairs:
+            if other is not t and np.may_share_memory(innermost_array(other), innermost_array(t)):
+                raise RuntimeError(
+                    f"functionalize: an argument of shape {tuple(t.shape)} was written to, "
+                    f"and another of shape {tuple(other.shape)} shares its memory, so it should have changed too. "
+                    "Pass one of them, and take the view inside. [nd-transform-write]"
+                )
+    for t, w in written:
+        write(copy, t, (lift(w._array, t.face),), {})
+
+
+class FunctionalLevel(Level):
+    """A level whose tensors are values."""
+
+    __slots__ = ("copies_views", "given", "views")
+
+    kind = "functional"
+
+    def __init__(self, copies_views: bool) -> None:
+        super().__init__()
+        self.copies_views = copies_views
+        # the caller's tensors, by their addresses; the caller keeps them alive
+        self.given: frozenset[int] = frozenset()
+        self.views: weakref.WeakKeyDictionary[Storage, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+
+    def tensor(self, value: Any) -> Any:
+        """A tensor of this level."""
+        t = wrap(value.face, value)
+        meta = meta_of(t)
+        meta.level = self.number
+        meta.made_in = birth()
+        return t
+
+    def value(self, t: Any) -> Any:
+        """What a tensor of this level holds, and any other argument as it is."""
+        if not isinstance(t, Variable):
+            return t
+        number = level_number(t)
+        if number != self.number:
+            if number > self.number or not was_made_inside(self, t):
+                return t
+            bring_to(self, t)
+        info = meta_of(t).view
+        self._look_at_lent(t if info is None else info.base)
+        if info is not None and info.is_stale(t):
+            self._take_again(t, info)
+        if not isinstance(t._array, Variable):
+            t._array = lift(t._array, t.face)
+        return t._array
+
+    # ----- ops --------------------------------------------------------------------------------------------------------
+
+    def run(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+    ) -> Any:
+        # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
+        values = tuple([self.value(a) for a in args])
+        if all(v is a for v, a in zip(values, args, strict=True)):
+            return self._run_outside(op, args, settings)
+        with below(self):
+            result = dispatch(op, values, settings)
+        if op.outputs != 1:
+            return tuple([self._result(op, args, settings, i, r) for i, r in enumerate(result)])
+        return self._result(op, args, settings, 0, result)
+
+    def _run_outside(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """An op on tensors from outside, as it runs there: what its rules compute on the way is of no concern here. A
+        result that shows the memory of a tensor from outside is one from outside too."""
+        with below(self):
+            result = dispatch(op, args, settings)
+        results = [
+            r if op.shares_storage or (r._meta is not None and r._meta.view is not None) else self.tensor(r)
+            for r in ((result,) if op.outputs == 1 else result)
+        ]
+        return results[0] if op.outputs == 1 else tuple(results)
+
+    def _result(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, value: Any) -> Any:
+        source = args[0] if args else None
+        shares = op.shares_storage or (
+            op.view and value._storage is not None and value._storage is self.value(source)._storage
+        )
+        t = self.tensor(self._taken(value) if shares else value)
+        if shares:
+            make_view(t, source, op, settings, number, self.number)
+            self.views.setdefault(t._storage, []).append(weakref.ref(t))
+        return t
+
+    def _taken(self, view: Any) -> Any:
+        if not self.copies_views:
+            return view
+        with below(self):
+            return tensor_ops.clone(view)
+
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A custom function; it gets copies, since it may write to its arguments."""
+        with below(self):
+            values = [tensor_ops.clone(self.value(a)) if isinstance(a, Variable) else a for a in args]
+            outputs, spec = tree_flatten(cls.apply(*values, **kwargs))
+        made = []
+        for o in outputs:
+            changed = next((a for a, v in zip(args, values, strict=True) if v is o and isinstance(o, Variable)), None)
+            if changed is not None:
+                write(copy, changed, (o,), {})
+            made.append(changed if changed is not None else self.tensor(o) if isinstance(o, Variable) else o)
+        return tree_unflatten(made, spec)
+
+    # ----- gradients --------------------------------------------------------------------------------------------------
+
+    def grad(self, outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[Any, ...]) -> Any:
+        """autograd.grad of tensors of this level: of their values, and its results as values of this level."""
+        values = [self._values(given) for given in (outputs, inputs, grad_outputs)]
+        cotangents = (
+            values[2].values() if isinstance(values[2], dict) else [values[2]] if values[2] is None else values[2]
+        )
+        if any(level_number(g) > self.number for g in cotangents):
+            # an inner level maps over cotangents, and its ops find their way down by themselves
+            found = grad(*values, *options)
+        else:
+            with below(self):
+                found = grad(*values, *options)
+        if isinstance(found, dict):
+            return {name: self._made(g) for name, g in found.items()}
+        return tuple([self._made(g) for g in found])
+
+    def _values(self, given: Any) -> Any:
+        if given is None:
+            return None
+        if isinstance(given, dict):
+            return {name: self.value(t) for name, t in given.items()}
+        return (
+            [self.value(given)]
+            if isinstance(given, Variable) or hasattr(given, "input_nr")
+            else [self.value(t) for t in given]
+        )
+
+    def _made(self, g: Any) -> Any:
+        return g if g is None or level_number(g) > self.number else self.tensor(g)
+
+    # ----- writes -----------------------------------------------------------------------------------------------------
+
+    def write(self, target: Any, value: Any, is_new: bool) -> None:
+        shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
+        new = lift(self.value(value), target.face)  # a grad level inside this one hands down bare arrays
+        base = target if info is None else info.base
+        before = self.value(base)
+        renews = not thread.grad_enabled and self._is_own_leaf(base, target)
+        if not renews:
+            if not thread.grad_enabled and _requires_grad(before):
+                raise _behind_the_history("a write under no_grad", base)
+            check_writable(before, "copy_")
+            if not getattr(innermost_array(before).flags, "writeable", True):
+                check_memory("copy_", innermost_array(before))
+        with below(self):
+            if np_dtype(new) != dtype:
+                new = tensor_ops.cast(new, dtype=dtype)
+            if tuple(new.shape) != shape:
+                new = tensor_ops.expand(new, shape=shape)
+            if not is_new:
+                new = tensor_ops.clone(new)  # what is returned must not be the memory of an argument
+            new = new if info is None else _replaced(before, info.path, new)
+            # the value lies in memory as the tensor would, so that later reshapes are views or copies as they were
+            order = order_of(before)
+            base._array = new if order_of(new) == order else copy_in_order(new, order)
+        if renews:
+            _renew_leaf(recorded(before), recorded(base._array))
+        if base._meta.lent is not None:  # and what is written has no derivative
+            base._meta.lent[...] = innermost_array(base._array)
+        storage = storage_of(target)
+        storage.bump("copy_")
+        self._take_views_again(storage)
+
+    def _take_views_again(self, storage: Storage) -> None:
+        """Now and not when they are next used: someone may look at a view without using an op."""
+        known = self.views.get(storage, [])
+        known[:] = [ref for ref in known if ref() is not None]
+        for ref in known:
+            view = ref()
+            info = None if view is None else view._meta.view
+            if info is not None and level_number(info.base) == self.number:  # and was not brought to an inner level
+                self._take_again(view, info)
+
+    def _is_own_leaf(self, base: Any, target: Any) -> bool:
+        """Whether a tensor is a leaf that the function made, and `target`, which is to be
+        written, the only view of it."""
+        leaf = recorded(base)
+        if not _is_leaf(leaf) or level_number(leaf):
+            return False
+        held, open_ones = (
+            {id(base._array), id(leaf)},
+            [level for level in thread.levels if isinstance(level, FunctionalLevel)],
+        )
+        if any(held & level.given for level in open_ones):
+            return False
+        return all(view is None or view is target for view in (ref() for ref in self.views.get(storage_of(base), [])))
+
+    def _look_at_lent(self, base: Any) -> None:
+        """Take up what NumPy has written to memory that a tensor only borrowed, and whose values it has here."""
+        lent = base._meta.lent
+        if lent is None or level_number(base) != self.number or _same_values(lent, innermost_array(base)):
+            return
+        if has_history(base._array):
+            raise _behind_the_history("a write of NumPy's", base)
+        base._array = lift(lent.copy(), base.face)
+        storage = storage_of(base)
+        storage.bump("a write of NumPy's")
+        self._take_views_again(storage)
+
+    def _take_again(self, view: Any, info: Any) -> None:
+        if _is_leaf(view._array):
+            raise RuntimeError(
+                f"functionalize: a write changes a detached tensor of shape {tuple(view.shape)} that requires grad and "
+                "shares the memory. Call requires_grad_() on a clone() of it. [nd-transform-write]"
+            )
+        info.check_geometry(view)
+        base = self.value(info.base)
+        with below(self):
+            taken = replay(base, info.path)
+        view._array = self._taken(taken)
+        info.version = view._storage.version.number
+
+
+def _same_values(a: Any, b: Any) -> bool:
+    """Whether two arrays of one shape hold the same values."""
+    return bool(np.all((a == b) | ((a != a) & (b != b))))
+
+
+def _requires_grad(t: Any) -> bool:
+    """Whether a value has a history in the graph of any level."""
+    while isinstance(t, Variable):
+        if requires_grad(t):
+            return True
+        t = t._array
+    return False
+
+
+def _is_leaf(t: Any) -> bool:
+    """Whether a value is the end of a graph."""
+    return isinstance(t, Variable) and t._node is None and t._meta is not None and t._meta.requires_grad
+
+
+def _renew_leaf(old: Any, new: Any) -> None:
+    """Let the leaf `old` go on as `new`, a constant with other values: gradients of both arrive at one place, as
+    if it had been written."""
+    node = accumulator(old)
+    new._meta, old._meta = old._meta, Meta()
+    old._meta.requires_grad, old._meta.accumulator = True, new._meta.accumulator
+    new._meta.leaf_accumulator = node
+    node.variable = new
+
+
+def _behind_the_history(what: str, t: Any) -> RuntimeError:
+    return RuntimeError(
+        f"functionalize: {what} changes the values of a tensor of shape {tuple(t.shape)} and not its history, "
+        "which no out-of-place op does. Write to a clone(). [nd-transform-write]"
+    )
+
+
+# ----- values of which a part is replaced -----------------------------------------------------------------------------
+
+
+#: View ops that show all elements in their order.
+_WHOLE = frozenset(["alias", "reshape", "squeeze", "squeeze_dim", "squeeze_dims", "unsqueeze"])
+
+
+def _replaced(base: Any, path: Path, part: Any) -> Any:
+    """`base` with the part that `path` leads to replaced."""
+    way, parents = steps(path), [base]
+    for _, op, settings, number in way[:-1]:
+        made = op(parents[-1], **settings)
+        parents.append(made if op.outputs == 1 else made[number])
+    for step, parent in zip(reversed(way), reversed(parents), strict=True):
+        part = _put(parent, step, part)
+    return part
+
+
+def _put(parent: Any, step: Path, part: Any) -> Any:
+    """`parent` with what one view op shows of it replaced."""
+    _, op, settings, number = step
+    if op.name == "real":
+        return tensor_ops.complex(part, tensor_ops.imag(parent))
+    if op.name == "imag":
+        return tensor_ops.complex(tensor_ops.real(parent), part)
+    if op.name == "view_as_real":
+        return tensor_ops.view_as_complex(part)
+    if op.name == "view_as_complex":
+        return tensor_ops.view_as_real(part)
+    if op.name in _WHOLE:
+        return tensor_ops.reshape(part, shape=tuple(parent.shape))
+    if op.name == "detach" and not has_history(parent):
+        return part
+    if op.shares_storage:
+        raise _behind_the_history(f"a write to the result of {op.name}()", parent)
+    shape = tuple(parent.shape)
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    shown = op.forward_for(np)(places, **settings)
+    shown = (shown if op.outputs == 1 else shown[number]).reshape(-1)
+    if len(shown) != len(np.unique(shown)):
+        raise RuntimeError(
+            f"functionalize: a write to a tensor of shape {tuple(part.shape)} of which several elements are one place "
+            "in memory (expand, unfold). clone() it first, and write the clone. [nd-shared-memory]"
+        )
+    flat = tensor_ops.scatter(
+        tensor_ops.reshape(parent, shape=(-1,)), lift(shown), tensor_ops.reshape(part, shape=(-1,)), dim=0
+    )
+    return tensor_ops.reshape(flat, shape=shape)

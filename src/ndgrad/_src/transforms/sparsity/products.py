@@ -1,0 +1,486 @@
+"""Sparse Jacobians and Hessians: as many products as the pattern has colours, and the entries read from them.
+
+Preparing costs one traced run of the function and a colouring; what comes out is an object that can be called at any
+point. Products are batched by vmap, in chunks that keep memory within bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.interpreters.levels import level_number
+from ndgrad._src.core.modes import thread
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
+from ndgrad._src.transforms.sparsity import batched_tangents
+from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, readable
+from ndgrad._src.transforms.sparsity.rules import Array
+from ndgrad._src.transforms.sparsity.sets import Ids
+from ndgrad._src.transforms.sparsity.trace import Pattern, pattern_of, trace
+from ndgrad._src.transforms.transforms import Argnums, _select, _substitute, grad, jvp, vjp, vmap
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+
+#: Elements of a batch of tangents that are at work together, unless `chunk_size` says otherwise.
+_AT_ONCE = 1 << 23
+#: Sums of unit vectors up to this size are kept from one evaluation to the next.
+_KEPT = 1 << 20
+
+_FORMATS = ("csr", "csc", "coo")
+_MODES = ("auto", "forward", "reverse")
+
+
+class _Prepared:
+    """What Jacobians and Hessians have in common: the function, what it was prepared for, and the
+    pattern with its colours."""
+
+    _name = "sparse_jacobian"
+    _pattern: Pattern
+    #: For each entry of the pattern, its product and its place in that product.
+    _product: Ids
+    _place: Ids
+    #: The colour of each column (of each row, in reverse mode).
+    colors: Ids
+
+    def __init__(
+        self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, format: str, chunk_size: int | None
+    ) -> None:
+        if format not in _FORMATS:
+            raise ValueError(
+                f"{self._name}: format is {format!r}. Choose one of {', '.join(map(repr, _FORMATS))}. [nd-option]"
+            )
+        if chunk_size is not None and chunk_size <= 0:
+            raise ValueError(
+                f"{self._name}: chunk_size is {chunk_size}. It must be positive, or None for a choice by size. "
+                "[nd-transform-args]"
+            )
+        _scipy_sparse(self._name)
+        self.func = func
+        self.argnums = argnums
+        self.format = format
+        self.chunk_size = chunk_size
+        self._inputs, self._spec = self._flatten(args)
+        for t in self._inputs:
+            self._check(t)
+        if thread.levels and any(level_number(t) for t in self._inputs):
+            raise RuntimeError(
+                f"{self._name}: the example belongs to an open transform (vmap, grad), where its values are not fixed. "
+                "Prepare outside of the transform, and use .values(...) inside. [nd-in-transform]"
+            )
+        self._shapes = [tuple(t.shape) for t in self._inputs]
+        self._takes_short_way = True
+        self._kept_seeds: tuple[Any, list[Array]] | None = None
+        self._sizes = [math.prod(s) for s in self._shapes]
+
+    # ----- what the user sees -----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the matrix: elements of the outputs times elements of the inputs."""
+        return self._pattern.shape
+
+    @property
+    def nnz(self) -> int:
+        """The number of entries that are stored."""
+        return self._pattern.nnz
+
+    @property
+    def products(self) -> int:
+        """How many products one evaluation takes."""
+        return int(self.colors.max(initial=0)) + 1 if self._pattern.nnz else 0
+
+    @property
+    def pattern(self) -> Any:
+        """Where the matrix may differ from zero, as a SciPy array of True in compressed rows."""
+        return self._matrix(np.ones(self._pattern.nnz, bool), "csr")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The matrix at a point, as a SciPy sparse array."""
+        inputs = self._checked_inputs(args)
+        if self._takes_short_way and batched_tangents.applies(inputs):
+            try:
+                return self._matrix(self._numbers(inputs, self._flat_function(args, kwargs)), self.format)
+            except Exception:
+                # Whatever the short way does not know, or the function itself refuses, the general
+                # way does or says properly.
+                self._takes_short_way = False
+        found = self.values(*args, **kwargs)
+        if thread.levels and level_number(found):
+            raise RuntimeError(
+                f"{self._name}: inside a transform (vmap, grad) the matrix cannot be a SciPy one, "
+                "which holds plain numbers. Use .values(...), a tensor of its entries. [nd-in-transform]"
+            )
+        array = innermost_array(found)
+        return self._matrix(np.asarray(array if library_of(array) is np else array.get()), self.format)
+
+    def values(self, *args: Any, **kwargs: Any) -> Any:
+        """The entries at a point as a tensor, in the order of `pattern.indices`: row by row. It can be
+        differentiated further."""
+        inputs = self._checked_inputs(args)
+        if not self._pattern.nnz:
+            like = inputs[0]
+            return wrap(like.face, library_of(innermost_array(like)).zeros(0, np_dtype(like)))
+        compressed = self._products(inputs, self._flat_function(args, kwargs))
+        return tensor_ops.index(compressed, *(_beside(compressed, i) for i in (self._product, self._place)))
+
+    def _numbers(self, inputs: list[Any], flat: Callable[..., Any]) -> Array:
+        """The entries as numbers, by the short way of ndgrad._src.transforms.sparsity.batched_tangents."""
+        if not self._pattern.nnz:
+            return np.zeros(0, np_dtype(inputs[0]))
+        rows = []
+        for seeds in self._seeds(inputs):
+            made = [part.reshape(len(part), -1) for part in batched_tangents.push(self._pushed_function(flat), inputs, seeds)]
+            rows.append(made[0] if len(made) == 1 else np.concatenate(made, axis=1))
+        compressed = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        if compressed.shape[1] != self.shape[0]:
+            raise batched_tangents.UnknownHere
+        entries: Array = compressed.reshape(-1).take(self._product * compressed.shape[1] + self._place)
+        return entries
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"<{type(self).__name__} {rows} x {columns}, {self.nnz} entries in {self.products} products>"
+
+    # ----- the parts --------------------------------------------------------------------------------------------------
+
+    def _checked_inputs(self, args: tuple[Any, ...]) -> list[Any]:
+        inputs, spec = self._flatten(args)
+        if spec != self._spec or [tuple(getattr(t, "shape", ())) for t in inputs] != self._shapes:
+            raise ValueError(
+                f"{self._name}: it was prepared for arguments of shapes {self._shapes} in structure {self._spec}, "
+                f"and called with shapes {[tuple(getattr(t, 'shape', ())) for t in inputs]} in structure "
+                f"{spec}. Prepare it for these. [nd-transform-args]"
+            )
+        for t in inputs:
+            self._check(t)
+        return inputs
+
+    def _flatten(self, args: tuple[Any, ...]) -> tuple[list[Any], Any]:
+        return tree_flatten(_select(self.argnums, args)[1])
+
+    def _check(self, t: Any) -> None:
+        if not isinstance(t, Variable):
+            raise TypeError(
+                f"{self._name}: expected tensors to differentiate, and got {type(t).__name__}. "
+                "Wrap it with ndgrad.as_tensor(...). [nd-type]"
+            )
+        if not is_inexact(np_dtype(t)):
+            raise RuntimeError(
+                f"{self._name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. "
+                "Convert it to a floating dtype first. [nd-grad-dtype]"
+            )
+
+    def _flat_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+        """The function of the inputs alone, as a list."""
+        numbers, _ = _select(self.argnums, args)
+
+        def flat(*inputs: Any) -> Any:
+            return self.func(*_substitute(args, numbers, tree_unflatten(list(inputs), self._spec)), **kwargs)
+
+        return flat
+
+    def _products(self, inputs: list[Any], flat: Callable[..., Any]) -> Any:
+        """All products, one row each."""
+        raise NotImplementedError
+
+    def _pushed_function(self, flat: Callable[..., Any]) -> Callable[..., Any]:
+        """The function whose Jacobian is multiplied."""
+        return flat
+
+    def _pushed(self, likes: list[Any], push: Callable[..., Any]) -> Any:
+        """`push` of the sums of unit vectors of each colour: a matrix with one row per colour.
+
+        Its arguments are like the tensors `likes`, the parts of the space that is coloured.
+        """
+        rows = []
+        for seeds in self._seeds(likes):
+            made = vmap(push)(
+                *(wrap(t.face, library_of(innermost_array(t)).asarray(s)) for t, s in zip(likes, seeds, strict=True))
+            )
+            rows.append(_joined([tensor_ops.reshape(t, shape=(t.shape[0], math.prod(t.shape[1:]))) for t in made], 1))
+        return _joined(rows, 0)
+
+    def _seeds(self, likes: list[Any]) -> Iterator[list[Array]]:
+        """Chunk by chunk, the sums of unit vectors of each colour: an array per tensor, the products in front."""
+        dtypes = tuple(np_dtype(t) for t in likes)
+        if self._kept_seeds is not None and self._kept_seeds[0] == dtypes:
+            yield self._kept_seeds[1]
+            return
+        ends = np.cumsum([math.prod(t.shape) for t in likes])
+        # a unit vector without entries would only cost: it is left out
+        wanted = np.zeros(len(self.colors), bool)
+        wanted[self._pattern.indices if self.colors_are_of == "columns" else self._pattern.rows] = True
+        step = self.chunk_size or max(_AT_ONCE // max(*self._pattern.shape, 1), 1)
+        for start in range(0, self.products, step):
+            count = min(step, self.products - start)
+            members = np.flatnonzero(wanted & (self.colors >= start) & (self.colors < start + count))
+            seeds = np.zeros((count, len(self.colors)))
+            seeds[self.colors[members] - start, members] = 1
+            parts = [
+                part.reshape((count, *t.shape)).astype(dtype)
+                for part, t, dtype in zip(np.split(seeds, ends[:-1], axis=1), likes, dtypes, strict=True)
+            ]
+            if count == self.products and seeds.size <= _KEPT:
+                self._kept_seeds = dtypes, parts
+            yield parts
+
+    #: What is coloured: "columns" for products with vectors, "rows" for products from the left.
+    colors_are_of = "columns"
+
+    def _matrix(self, data: Any, format: str) -> Any:
+        sparse = _scipy_sparse(self._name)
+        made = sparse.csr_array(
+            (data, self._pattern.indices.copy(), self._pattern.starts.copy()), shape=self._pattern.shape
+        )
+        return made if format == "csr" else made.asformat(format)
+
+
+def _joined(parts: list[Any], dim: int) -> Any:
+    return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=dim)
+
+
+def _beside(t: Any, index: Ids) -> Any:
+    return wrap(t.face, library_of(innermost_array(t)).asarray(index))
+
+
+def _scipy_sparse(name: str) -> Any:
+    try:
+        import scipy.sparse
+    except ImportError as error:
+        raise ImportError(
+            f"{name} returns SciPy's sparse matrices, and SciPy is not installed. "
+            "Install it with pip install 'ndgrad[scipy]'. [nd-install]"
+        ) from error
+    return scipy.sparse
+
+
+def _given(name: str, pattern: Any, columns: int) -> Pattern:
+    """A pattern from the user: whatever SciPy makes a sparse matrix of; its entries, not their values, count."""
+    made = _scipy_sparse(name).coo_array(pattern)
+    if len(made.shape) != 2 or made.shape[1] != columns:
+        raise ValueError(
+            f"{name}: the pattern has shape {tuple(made.shape)}, and the inputs have {columns} elements: "
+            "one column for each. [nd-transform-args]"
+        )
+    rows, indices = made.coords
+    return pattern_of(rows, indices, (int(made.shape[0]), columns))
+
+
+# ----- Jacobians ------------------------------------------------------------------------------------------------------
+
+
+class SparseJacobian(_Prepared):
+    """The Jacobian of a function with a sparse one, prepared by `sparse_jacobian`.
+
+    >>> import ndgrad
+    >>> ndgrad.func.sparse_jacobian(lambda x: x[1:] * x[:-1], ndgrad.zeros(9))
+    <SparseJacobian 8 x 9, 16 entries in 2 products>
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        argnums: Argnums,
+        mode: str,
+        format: str,
+        chunk_size: int | None,
+        pattern: Any,
+    ) -> None:
+        if mode not in _MODES:
+            raise ValueError(
+                f"sparse_jacobian: mode is {mode!r}. Choose one of {', '.join(map(repr, _MODES))}. [nd-option]"
+            )
+        super().__init__(func, args, argnums, format, chunk_size)
+        if any(np_dtype(t).kind == "c" for t in self._inputs):
+            if mode == "reverse":
+                raise ValueError(
+                    "sparse_jacobian: mode='reverse' is for real inputs, and one is complex. Use mode='forward'. "
+                    "[nd-complex]"
+                )
+            mode = "forward"
+        if pattern is None:
+            self._pattern = trace(self._flat_function(args, {}), self._inputs)
+        else:
+            self._pattern = _given(self._name, pattern, sum(self._sizes))
+        self.mode, self.colors = _choose(self._pattern, mode)
+        self.colors_are_of = "columns" if self.mode == "forward" else "rows"
+        rows, columns = self._pattern.rows, self._pattern.indices
+        self._takes_short_way = self.mode == "forward"
+        self._product = self.colors[columns if self.mode == "forward" else rows]
+        self._place = rows if self.mode == "forward" else columns
+
+    def _products(self, inputs: list[Any], flat: Callable[..., Any]) -> Any:
+        if self.mode == "forward":
+
+            def push(*tangents: Any) -> tuple[Any, ...]:
+                return tuple(tree_flatten(jvp(flat, tuple(inputs), tangents)[1])[0])
+
+            return self._checked(self._pushed(inputs, push))
+        value, pull = vjp(flat, *inputs)
+        outputs, spec = tree_flatten(value)
+        count = sum(math.prod(o.shape) for o in outputs)
+        if count != self.shape[0]:
+            raise self._other_outputs(count)
+        if any(np_dtype(o).kind == "c" for o in outputs):
+            raise ValueError(
+                "sparse_jacobian: mode='reverse' is for real outputs, and one is complex. Use mode='forward'. "
+                "[nd-complex]"
+            )
+
+        def pull_all(*cotangents: Any) -> tuple[Any, ...]:
+            return tuple(pull(tree_unflatten(list(cotangents), spec)))
+
+        return self._pushed(outputs, pull_all)
+
+    def _checked(self, compressed: Any) -> Any:
+        if compressed.shape[1] != self.shape[0]:
+            raise self._other_outputs(compressed.shape[1])
+        return compressed
+
+    def _other_outputs(self, count: int) -> ValueError:
+        return ValueError(
+            f"sparse_jacobian: the function returned {count} numbers, and {self.shape[0]} where it was prepared. "
+            "Prepare it again for arguments with which it does. [nd-transform-result]"
+        )
+
+
+def _choose(pattern: Pattern, mode: str) -> tuple[str, Ids]:
+    """The mode with fewer products; forward, which keeps no graph, where they are equal."""
+    by_column = color_columns(pattern) if mode != "reverse" else None
+    if by_column is not None and (
+        mode == "forward" or int(np.diff(pattern.transposed().starts).max(initial=0)) > by_column.max(initial=0)
+    ):
+        return "forward", by_column  # as many rows meet in one column as there are colours: rows cannot do with fewer
+    by_row = color_columns(pattern.transposed())
+    if by_column is not None and by_column.max(initial=0) <= by_row.max(initial=0):
+        return "forward", by_column
+    return "reverse", by_row
+
+
+def sparse_jacobian(
+    func: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums = 0,
+    mode: str = "auto",
+    format: str = "csr",
+    chunk_size: int | None = None,
+    pattern: Any = None,
+) -> SparseJacobian:
+    """Prepare the Jacobian of `func` for arguments like `args`: find where it can differ from zero, and colour it.
+
+    The result is called at any point and returns a SciPy sparse array. A banded Jacobian of any size costs as many
+    products as the band is wide. Rows are the elements of the outputs, columns those of the arguments that `argnums`
+    names, in the order of their structure.
+
+    `mode` is "forward" (jvp), "reverse" (vjp) or "auto", which takes the one with fewer products. `format` is that of
+    the result: "csr", "csc" or "coo". `chunk_size` bounds how many products run together. `pattern` is a sparse matrix
+    with an entry wherever the Jacobian may differ from zero, if you know better than the trace.
+
+    >>> import ndgrad
+    >>> second_difference = lambda x: x[2:] - 2 * x[1:-1] ** 3 + x[:-2]
+    >>> jacobian = ndgrad.func.sparse_jacobian(second_difference, ndgrad.zeros(1000))
+    >>> jacobian
+    <SparseJacobian 998 x 1000, 2994 entries in 3 products>
+    >>> jacobian(ndgrad.ones(1000)).data[:3].tolist()
+    [1.0, -6.0, 1.0]
+    """
+    return SparseJacobian(func, args, argnums, mode, format, chunk_size, pattern)
+
+
+# ----- Hessians -------------------------------------------------------------------------------------------------------
+
+
+class SparseHessian(_Prepared):
+    """The Hessian of a scalar function with a sparse one, prepared by `sparse_hessian`.
+
+    >>> import ndgrad
+    >>> ndgrad.func.sparse_hessian(lambda x: (x[1:] * x[:-1]).sum() + (x**3).sum(), ndgrad.zeros(9))
+    <SparseHessian 9 x 9, 25 entries in 3 products>
+    """
+
+    _name = "sparse_hessian"
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        argnums: Argnums,
+        format: str,
+        chunk_size: int | None,
+        pattern: Any,
+    ) -> None:
+        super().__init__(func, args, argnums, format, chunk_size)
+        if any(np_dtype(t).kind == "c" for t in self._inputs):
+            raise ValueError(
+                "sparse_hessian: one of the inputs is complex. Differentiate with respect to real and imaginary parts. "
+                "[nd-complex]"
+            )
+        if pattern is None:
+            found = trace(self._gradient(self._flat_function(args, {})), self._inputs)
+        else:
+            found = _given(self._name, pattern, sum(self._sizes))
+        # a Hessian is symmetric, so an entry whose mirror image cannot differ from zero cannot either
+        self._pattern = found.symmetric_part()
+        self.colors = color_symmetric(self._pattern)
+        self._place, self._product = readable(self._pattern, self.colors)
+
+    def _gradient(self, flat: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+        def scalar(*inputs: Any) -> Any:
+            out = flat(*inputs)
+            if not isinstance(out, Variable) or tuple(out.shape) != ():
+                what = f"a tensor of shape {tuple(out.shape)}" if isinstance(out, Variable) else type(out).__name__
+                raise RuntimeError(
+                    f"sparse_hessian: the function must return a scalar (0-d) tensor, and returned {what}. "
+                    "Reduce it, e.g. with .sum(). [nd-not-scalar]"
+                )
+            return out
+
+        gradient: Callable[..., tuple[Any, ...]] = grad(scalar, tuple(range(len(self._sizes))))
+        return gradient
+
+    def _products(self, inputs: list[Any], flat: Callable[..., Any]) -> Any:
+        gradient = self._gradient(flat)
+
+        def push(*tangents: Any) -> tuple[Any, ...]:
+            return tuple(jvp(gradient, tuple(inputs), tangents)[1])
+
+        return self._pushed(inputs, push)
+
+    def _pushed_function(self, flat: Callable[..., Any]) -> Callable[..., Any]:
+        return self._gradient(flat)
+
+
+def sparse_hessian(
+    func: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums = 0,
+    format: str = "csr",
+    chunk_size: int | None = None,
+    pattern: Any = None,
+) -> SparseHessian:
+    """Prepare the Hessian of a scalar function for arguments like `args`: find where it can differ
+    from zero, and colour it.
+
+    The result is called at any point and returns a SciPy sparse array, from one Hessian-vector product per colour
+    of a star colouring, which makes use of the symmetry. The pattern is that of the gradient's Jacobian: the
+    index sets are propagated through the ops of the backward pass too, so what is linear adds nothing. Arguments
+    as for `sparse_jacobian`.
+
+    >>> import ndgrad
+    >>> rosenbrock = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+    >>> hessian = ndgrad.func.sparse_hessian(rosenbrock, ndgrad.zeros(10_000))
+    >>> hessian
+    <SparseHessian 10000 x 10000, 29998 entries in 3 products>
+    >>> hessian(ndgrad.ones(10_000)).data[:2].tolist()
+    [802.0, -400.0]
+    """
+    return SparseHessian(func, args, argnums, format, chunk_size, pattern)
+
+
+__all__ = ["SparseHessian", "SparseJacobian", "sparse_hessian", "sparse_jacobian"]

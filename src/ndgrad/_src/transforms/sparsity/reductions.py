@@ -1,0 +1,184 @@
+"""Rules of ops that combine the elements of a line: reductions, running forms, and what mixes a whole
+line or a whole matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad._src.transforms.sparsity.rules import Call, Operand, everything, rule
+from ndgrad._src.transforms.sparsity.sets import Ids, IndexSets
+
+
+def _dims(call: Call) -> tuple[int, ...]:
+    found = call.settings["dim"] if "dim" in call.settings else call.settings["dims"]
+    return found if isinstance(found, tuple) else (found,)
+
+
+# ----- reductions -----------------------------------------------------------------------------------------------------
+
+
+@rule(
+    "sum", "mean", "nansum", "prod", "amax", "amin", "max_at", "min_at", "max", "min", "vector_norm", "logsumexp",
+    "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "kthvalue", "softmax", "log_softmax", "sort",
+    "topk", "fft_c2c", "fft_r2c", "fft_c2r",
+)  # fmt: skip
+def along_dims(call: Call) -> Any:
+    """Every element of the result depends on the whole of its line: all of them, or the only one that is left."""
+    total = call.sets.union_along(call.operands[0].ids, _dims(call), keepdim=True)
+    return [_spread(total, out.shape) for out in call.outs]
+
+
+def _spread(total: Ids, shape: tuple[int, ...]) -> Ids:
+    """A union whose dimensions were kept, in the shape of a result that has kept, lost or filled them."""
+    if total.ndim == len(shape):
+        return np.broadcast_to(total, shape)
+    return total.reshape(shape)
+
+
+@rule("renorm")
+def _renorm(call: Call) -> Any:
+    """Each slice along the dimension is scaled by its own norm."""
+    x = call.operands[0]
+    rest = tuple(d for d in range(x.ids.ndim) if d != call.settings["dim"])
+    return np.broadcast_to(call.sets.union_along(x.ids, rest, keepdim=True), x.shape)
+
+
+@rule("sum_all", "mean_all", "prod_all", "max_all", "min_all", "median_all", "nanmedian_all")
+def _over_all(call: Call) -> Any:
+    return everything(call)
+
+
+@rule("trace")
+def _trace(call: Call) -> Any:
+    diagonal = np.diagonal(call.operands[0].ids, axis1=-2, axis2=-1)
+    return call.sets.union_along(diagonal, (diagonal.ndim - 1,))
+
+
+@rule("line_dot")
+def _line_dot(call: Call) -> Any:
+    x, y = (call.sets.union_along(o.ids, _dims(call), keepdim=True) for o in _factors(call))
+    return [_spread(call.sets.union(x, y), out.shape) for out in call.outs]
+
+
+@rule("cross")
+def _cross(call: Call) -> Any:
+    """Component i of the product takes components i + 1 and i + 2 of both."""
+    sets, (dim,) = call.sets, _dims(call)
+    total = np.zeros((), np.int64)
+    for o in _factors(call):
+        total = sets.union(total, sets.union(np.roll(o.ids, 1, dim), np.roll(o.ids, 2, dim)))
+    return np.broadcast_to(total, call.out_shape)
+
+
+def _factors(call: Call) -> list[Operand]:
+    """The factors of a product, less what the constant zeros of the other take away."""
+    x, y = call.operands
+    kept = []
+    for o, other in ((x, y), (y, x)):
+        there = np.broadcast_to(other.may_differ_from_zero.any(), o.shape)
+        kept.append(Operand(o.value, np.where(there, o.ids, 0).astype(np.float64), call.sets))
+    return kept
+
+
+# ----- running forms --------------------------------------------------------------------------------------------------
+
+
+def running(ids: Ids, dim: int, reverse: bool, sets: IndexSets) -> Ids:
+    """The union of all elements up to each along a dimension."""
+    line = np.moveaxis(ids, dim, 0)
+    out = np.empty(line.shape, np.int64)
+    order = range(len(line) - 1, -1, -1) if reverse else range(len(line))
+    last = np.zeros(line.shape[1:], np.int64)
+    for i in order:
+        last = out[i] = sets.union(last, line[i])
+    return np.moveaxis(out, 0, dim)
+
+
+@rule("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
+def _cumulative(call: Call) -> Any:
+    made = running(call.operands[0].ids, call.settings["dim"], call.settings.get("reverse", False), call.sets)
+    return [made] * len(call.outs)
+
+
+@rule("linear_recurrence")
+def _linear_recurrence(call: Call) -> Any:
+    """h[k] = a[k] h[k-1] + b[k]: a coefficient that is the constant zero forgets what came before."""
+    sets, a, b = call.sets, call["a"], call["b"]
+    dim, reverse = call.settings["dim"], call.settings["reverse"]
+    a_line, b_line = np.moveaxis(a.ids, dim, 0), np.moveaxis(b.ids, dim, 0)
+    goes_on, starts = np.moveaxis(a.may_differ_from_zero, dim, 0), np.moveaxis(b.may_differ_from_zero, dim, 0)
+    out = np.empty(a_line.shape, np.int64)
+    last, alive = np.zeros(a_line.shape[1:], np.int64), np.zeros(a_line.shape[1:], bool)
+    for i in range(len(out) - 1, -1, -1) if reverse else range(len(out)):
+        carried = goes_on[i] & alive
+        last = sets.union(np.where(carried, sets.union(last, a_line[i]), 0), b_line[i])
+        alive = carried | starts[i]
+        out[i] = last
+    return np.moveaxis(out, 0, dim)
+
+
+# ----- normalisation --------------------------------------------------------------------------------------------------
+
+
+@rule("native_layer_norm", "native_batch_norm", "rms_norm")
+def _normalization(call: Call) -> Any:
+    """The line, scaled and shifted by a weight and a bias that belong to its elements."""
+    sets = call.sets
+    x, *affine = call.operands
+    line = sets.union_along(x.ids, _dims(call), keepdim=True)
+    whole = np.broadcast_to(line, x.shape)
+    for o in affine:
+        if o.depends:
+            try:
+                whole = sets.union(whole, np.broadcast_to(o.ids, x.shape))
+            except ValueError:
+                return everything(call)
+    return [whole if out.shape == x.shape else np.broadcast_to(line.reshape(out.shape), out.shape) for out in call.outs]
+
+
+@rule("softmax_cross_entropy")
+def _softmax_cross_entropy(call: Call) -> Any:
+    sets, x = call.sets, call.operands[0]
+    if call.operands[1].depends and call.operands[1].ids.max() > 1:
+        return everything(call)
+    return [_spread(sets.union_along(x.ids, _dims(call), keepdim=True), out.shape) for out in call.outs]
+
+
+# ----- matrices -------------------------------------------------------------------------------------------------------
+
+
+@rule(
+    "det", "slogdet", "inv", "cofactor", "cofactor_push", "qr", "svd", "svdvals", "eigh", "eigvalsh", "eig", "cholesky",
+    "lu_factor", "matrix_exp", "spectral_gaps", "pinv",
+)  # fmt: skip
+def _per_matrix(call: Call) -> Any:
+    """Whatever is made of a matrix depends on the whole of it; leading dimensions are a batch."""
+    core = 1 if call.op.name == "spectral_gaps" else 2
+    total, lead = np.zeros((), np.int64), call.operands[0].shape[: call.operands[0].ids.ndim - core]
+    for o in call.data:
+        total = call.sets.union(total, call.sets.union_along(o.ids, tuple(range(o.ids.ndim - core, o.ids.ndim))))
+    total = np.broadcast_to(total, lead)
+    if call.op.name == "cholesky":  # zeros above the diagonal
+        return np.tril(np.broadcast_to(total[..., None, None], call.out_shape))
+    return [np.broadcast_to(total.reshape((*lead, *(1,) * (out.ndim - len(lead)))), out.shape) for out in call.outs]
+
+
+@rule("solve", "solve_triangular")
+def _solve(call: Call) -> Any:
+    """A column of the solution depends on the matrix and on its own column; in a triangular system,
+    on what comes before it."""
+    sets, a, b = call.sets, call["a"], call["b"]
+    vector = len(call.out_shape) < len(a.shape) or b.ids.ndim == 1
+    columns = b.ids[..., None] if vector else b.ids
+    if call.op.name == "solve_triangular":
+        upper = call.settings["upper"]
+        rows = sets.union_along(np.triu(a.ids) if upper else np.tril(a.ids), (a.ids.ndim - 1,), keepdim=True)
+        matrix, right = running(rows, rows.ndim - 2, upper, sets), running(columns, columns.ndim - 2, upper, sets)
+    else:
+        matrix = sets.union_along(a.ids, (a.ids.ndim - 2, a.ids.ndim - 1), keepdim=True)
+        right = sets.union_along(columns, (columns.ndim - 2,), keepdim=True)
+    total = sets.union(matrix, right)
+    shape = (*call.out_shape, 1) if vector else call.out_shape
+    return np.broadcast_to(total, shape).reshape(call.out_shape)

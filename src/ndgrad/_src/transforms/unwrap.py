@@ -1,0 +1,34 @@
+"""debug_unwrap: what lies under a tensor of a transform, for someone who looks at it in a debugger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgrad._src.interpreters.levels import level_number
+from ndgrad._src.core.saved import lift
+from ndgrad._src.core.variable import Variable
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """The payload of a tensor inside a transform: for vmap the whole batch, in front; an ordinary
+    tensor is returned as it is.
+
+    Without `recurse` only the innermost transform is taken off. For looking, not for computing: what is done with the
+    payload is not seen by the transform.
+
+    >>> import ndgrad
+    >>> seen = []
+    >>> _ = ndgrad.func.vmap(lambda x: (seen.append(ndgrad.func.debug_unwrap(x)), x)[1])(ndgrad.arange(3.0))
+    >>> seen
+    [tensor([0., 1., 2.])]
+    """
+    if not isinstance(tensor, Variable):
+        raise TypeError(f"debug_unwrap: expected a tensor, and got {type(tensor).__name__}. [nd-type]")
+    while level_number(tensor):
+        tensor = lift(tensor._array, tensor.face)
+        if not recurse:
+            break
+    return tensor

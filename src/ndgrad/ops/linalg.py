@@ -1,8 +1,0 @@
-"""The family of linear algebra: importing this fills the table with all of it."""
-
-from __future__ import annotations
-
-from ndgrad.ops import decomposition, determinant, distance, matrix, matrix_function, product, solve
-from ndgrad.ops.product import matmul
-
-__all__ = ["decomposition", "determinant", "distance", "matmul", "matrix", "matrix_function", "product", "solve"]
