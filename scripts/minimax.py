@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import mpmath as mp
 
 TARGET = (
-    Path(__file__).resolve().parent.parent / "src" / "ndgrad" / "compiler" / "kernels" / "maths" / "coefficients.py"
+    Path(__file__).resolve().parent.parent / "src" / "ndgrad" / "_src" / "compiler" / "kernels" / "maths" / "coefficients.py"
 )
 mp.mp.prec = 320
 

@@ -4,7 +4,7 @@ and the names of families that are loaded when first used.
     python scripts/surface.py            write them
     python scripts/surface.py --check    say which would change (a test does this)
 
-A function's declaration is its `def` in a file of ndgrad._src.tensor.functions (or ndgrad.numpy): parameters, types, docstring.
+A function's declaration is its `def` in a file of ndgrad/_src/tensor/functions (or numpy): parameters, types, docstring.
 Namespaces re-export it, so their stubs are lists of imports; methods have `self` in the place of the first parameter,
 so theirs are written out.
 """
@@ -442,7 +442,9 @@ def _export(stub: Stub, name: str, function: Any, family: str = "") -> None:
     written = declaration(function)
     module = _home(written)
     own = getattr(written, "__name__", name)
-    if inspect.isclass(function):
+    if inspect.isclass(function) and function.__module__ == "ndgrad":
+        pass  # the namespace imports the class by itself
+    elif inspect.isclass(function):
         stub.imports.add(f"from {function.__module__} import {function.__name__} as {name}")
     elif own in defined(module) and not (hasattr(written, "renames") and numpy_forms(inspect.signature(written))):
         stub.imports.add(f"from {module} import {own} as {name}")
@@ -482,7 +484,7 @@ def array_api() -> str:
 
 FILES: dict[str, Callable[[], str]] = {
     "_src/tensor/lazy_names.py": later,
-    "_methods.pyi": methods,
+    "_src/tensor/methods.pyi": methods,
     "__init__.pyi": package,
     "numpy/_methods.pyi": array_methods,
     "numpy/__init__.pyi": numpy_namespace,

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from ndgrad._src.arrays.library import on_second_library
-from ndgrad._src.core.modes import process
 from ndgrad._src.arrays.dtypes import float64, get_default_dtype, set_default_dtype
 from ndgrad._src.arrays.generator import manual_seed
+from ndgrad._src.arrays.library import on_second_library
+from ndgrad._src.core.modes import process
 from tests import run_protocol
 from tests.examples import thin_out
 

@@ -22,9 +22,9 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.interpreters import forward_ad
 
 # ----- what is called ------------------------------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import ndgrad
 from ndgrad._src.arrays import generator
-from ndgrad._src.foundations.devices import device
 from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.foundations.devices import device
 
 # A child process finds the package where this one does.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -134,7 +134,7 @@ def is_upward(source: str, target: str) -> bool:
 
 def test_no_room_imports_one_above_it():
     upward = {(i.source, i.target) for i in _imports() if is_upward(i.source, i.target)}
-    assert upward - UPWARD == set(), "register what the lower room calls (ndgrad._src.foundations.registry), or move the file to the room it belongs to"
+    assert upward - UPWARD == set(), "register what the lower room calls (_src.foundations.registry), or move the file to the room it belongs to"
     assert UPWARD - upward == set(), "gone: take it out of UPWARD"
 
 

@@ -55,8 +55,8 @@ def everything_that_could_change():
     """Attributes of the classes and functions that a file can name."""
     from collections import Counter, OrderedDict
 
-    from ndgrad._src.foundations import devices, sizes
     from ndgrad import serialization
+    from ndgrad._src.foundations import devices, sizes
     from ndgrad._src.tensor import storage
     from ndgrad.nn import parameter
 

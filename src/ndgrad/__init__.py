@@ -2,8 +2,8 @@
 
     import ndgrad as torch
 
-runs torch programs that stay within the surface. Functions come from ndgrad._src.tensor.functions (see `families` there), dtypes and
-devices from their files; families and submodules that are not always needed are imported when first looked up. For type
+runs torch programs that stay within the surface. The implementation is in ndgrad._src, whose docstring lists its layers;
+torch's functions are in ndgrad._src.tensor.functions. Names that few programs need are imported on first use. For type
 checkers and editors, `__init__.pyi` (written by scripts/surface.py) shows all names.
 """
 
@@ -12,15 +12,8 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any  # underscored: not part of the namespace
 
-from ndgrad._src.foundations import import_watch
-from ndgrad._src.foundations import devices as _devices
 from ndgrad._src.arrays import dtypes as _dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.foundations.missing_names import refusal as _refusal
-from ndgrad._src.tensor import families as _families
-from ndgrad._src.tensor import typed_classes as _typed
-from ndgrad._src.tensor.lazy_names import FUNCTIONS as _LATER
-from ndgrad._src.tensor.typed_classes import set_default_tensor_type
+from ndgrad._src.arrays.generator import Generator, default_generator
 from ndgrad._src.arrays.retained_memory import get_retained_memory, set_retained_memory
 from ndgrad._src.core.grad_mode import (
     enable_grad,
@@ -30,18 +23,26 @@ from ndgrad._src.core.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from ndgrad._src.foundations import devices as _devices
+from ndgrad._src.foundations import import_watch
 from ndgrad._src.foundations.devices import device, get_default_device, layout, memory_format, set_default_device
-from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.foundations.missing_names import refusal as _refusal
 from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor import families as _families
+from ndgrad._src.tensor import typed_classes as _typed
+from ndgrad._src.tensor.lazy_names import FUNCTIONS as _LATER
+from ndgrad._src.tensor.methods import TensorMethods as _TensorMethods
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.tensor.typed_classes import set_default_tensor_type
 
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func "
     "functorch futures implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy onnx ops optim "
-    "overrides profiler random safetensors scipy serialization signal sparse special testing torch_version types "
-    "utils version viz xpu".split()
+    "overrides profiler pytree random return_types safetensors scipy serialization signal sparse special storage "
+    "testing torch_version types utils version viz xpu".split()
 )
 #: Private ones that torch programs import.
 _PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))
@@ -59,17 +60,17 @@ _FROM = {
     "cuda.streams": "Event Stream",
     "futures": "Future",
     "overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
-    "settings": (
+    "_src.tensor.settings": (
         "are_deterministic_algorithms_enabled compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module "
         "get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled is_vulkan_available "
         "is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
         "set_warn_always use_deterministic_algorithms"
     ),
     "autograd": "explain is_anomaly_check_nan_enabled is_anomaly_enabled",
-    "compiler.entry": "compile",
+    "compiler": "compile",
     "control_flow": "cond while_loop",
     "func": "vmap",
-    "lifting.entry": "lift",
+    "_src.lifting.entry": "lift",
     "serialization": "load save",
     "utils.dlpack": "to_dlpack",
     # functions that torch has at its top level as well as in nn.functional
@@ -90,6 +91,7 @@ _FROM = {
 }
 _HOMES = {name: module for module, names in _FROM.items() for name in names.split()}
 
+_families.give_methods(_TensorMethods)
 for _family in _families.AT_ONCE:
     globals().update(_families.load(_family)[0])
 

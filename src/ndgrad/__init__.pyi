@@ -3,55 +3,206 @@
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Sequence as Sequence
 from ndgrad import (
-    accelerator as accelerator,
-    amp as amp,
-    array_api as array_api,
-    autograd as autograd,
-    backends as backends,
-    compat as compat,
-    compiler as compiler,
-    cpu as cpu,
-    cuda as cuda,
-    distributed as distributed,
-    distributions as distributions,
-    fft as fft,
-    func as func,
-    functorch as functorch,
-    futures as futures,
-    implicit as implicit,
-    jit as jit,
-    library as library,
-    linalg as linalg,
-    masked as masked,
-    mps as mps,
-    mtia as mtia,
-    multiprocessing as multiprocessing,
-    nested as nested,
-    nn as nn,
-    npz as npz,
-    numpy as numpy,
-    onnx as onnx,
-    ops as ops,
-    optim as optim,
-    overrides as overrides,
-    profiler as profiler,
-    random as random,
-    safetensors as safetensors,
-    scipy as scipy,
-    serialization as serialization,
-    signal as signal,
-    sparse as sparse,
-    special as special,
-    testing as testing,
-    torch_version as torch_version,
-    types as types,
-    utils as utils,
-    version as version,
-    viz as viz,
-    xpu as xpu,
+    accelerator as accelerator, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compat
+    as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as
+    distributions, fft as fft, func as func, functorch as functorch, futures as futures, implicit as implicit, jit as
+    jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as
+    multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as ops, optim as optim,
+    overrides as overrides, profiler as profiler, pytree as pytree, random as random, return_types as return_types,
+    safetensors as safetensors, scipy as scipy, serialization as serialization, signal as signal, sparse as sparse,
+    special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as
+    utils, version as version, viz as viz, xpu as xpu,
 )
-from ndgrad._src.tensor import return_types
+from ndgrad._src.arrays.dtypes import (
+    can_cast as can_cast, dtype as dtype, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo,
+    promote_types as promote_types, result_type as result_type, set_default_dtype as set_default_dtype,
+)
+from ndgrad._src.arrays.generator import (
+    Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as
+    manual_seed, seed as seed,
+)
+from ndgrad._src.arrays.retained_memory import (
+    get_retained_memory as get_retained_memory, set_retained_memory as set_retained_memory,
+)
+from ndgrad._src.core.grad_mode import (
+    enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled,
+)
+from ndgrad._src.foundations.devices import (
+    device as device, get_default_device as get_default_device, layout as layout, memory_format as memory_format,
+    set_default_device as set_default_device,
+)
+from ndgrad._src.foundations.sizes import Size as Size
+from ndgrad._src.lifting.entry import lift as lift
+from ndgrad._src.tensor import return_types as return_types
+from ndgrad._src.tensor.functions.comparison import (
+    allclose as allclose, equal as equal, isclose as isclose, isneginf as isneginf, isposinf as isposinf,
+)
+from ndgrad._src.tensor.functions.convert import (
+    _neg_view as _neg_view, clone as clone, is_conj as is_conj, is_neg as is_neg, resolve_conj as resolve_conj,
+    resolve_neg as resolve_neg,
+)
+from ndgrad._src.tensor.functions.copies import (
+    alias_copy as alias_copy, as_strided_copy as as_strided_copy, detach_copy as detach_copy, diagonal_copy as
+    diagonal_copy, expand_copy as expand_copy, narrow_copy as narrow_copy, permute_copy as permute_copy, select_copy as
+    select_copy, slice_copy as slice_copy, split_copy as split_copy, split_with_sizes_copy as split_with_sizes_copy,
+    squeeze_copy as squeeze_copy, t_copy as t_copy, transpose_copy as transpose_copy, unbind_copy as unbind_copy,
+    unfold_copy as unfold_copy, unsafe_chunk as unsafe_chunk, unsafe_split as unsafe_split, unsafe_split_with_sizes as
+    unsafe_split_with_sizes, unsqueeze_copy as unsqueeze_copy, view_as_complex_copy as view_as_complex_copy,
+    view_as_real_copy as view_as_real_copy, view_copy as view_copy,
+)
+from ndgrad._src.tensor.functions.creation import (
+    arange as arange, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, empty_strided as
+    empty_strided, eye as eye, full as full, full_like as full_like, linspace as linspace, logspace as logspace, ones as
+    ones, ones_like as ones_like, range as range, zeros as zeros, zeros_like as zeros_like,
+)
+from ndgrad._src.tensor.functions.data import (
+    as_tensor as as_tensor, asarray as asarray, from_numpy as from_numpy, frombuffer as frombuffer, scalar_tensor as
+    scalar_tensor, tensor as tensor,
+)
+from ndgrad._src.tensor.functions.decomposition import householder_product as _orgqr, lu_unpack as lu_unpack
+from ndgrad._src.tensor.functions.describe import (
+    _is_all_true as _is_all_true, _is_any_true as _is_any_true, detach as detach, detach_ as detach_, get_device as
+    get_device, get_num_interop_threads as get_num_interop_threads, get_num_threads as get_num_threads, is_complex as
+    is_complex, is_floating_point as is_floating_point, is_inference as is_inference, is_nonzero as is_nonzero,
+    is_same_size as is_same_size, is_signed as is_signed, is_tensor as is_tensor, numel as numel,
+    set_num_interop_threads as set_num_interop_threads, set_num_threads as set_num_threads, typename as typename,
+)
+from ndgrad._src.tensor.functions.dlpack import from_dlpack as from_dlpack
+from ndgrad._src.tensor.functions.einsum import einsum as einsum
+from ndgrad._src.tensor.functions.elementwise import (
+    abs_ as _absolute_, abs_ as abs_, add as add, celu as celu, celu_ as celu_, clamp as _clip, clamp as clamp, clamp_
+    as _clip_, clamp_ as clamp_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
+    conj_physical_, div as _divide, div as _true_divide, div as div, float_power as float_power, hardshrink as
+    hardshrink, imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_,
+    polar as polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sgn as sgn, sign as
+    sign, sinc as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold, threshold_ as threshold_,
+    where as where,
+)
+from ndgrad._src.tensor.functions.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
+from ndgrad._src.tensor.functions.gamma import (
+    digamma as digamma, i0 as i0, igamma as igamma, igammac as igammac, lgamma as lgamma,
+)
+from ndgrad._src.tensor.functions.gather import (
+    masked_fill as masked_fill, masked_scatter as masked_scatter, masked_select as masked_select, put as put, take as
+    take,
+)
+from ndgrad._src.tensor.functions.histogram import histogram as histogram, histogramdd as histogramdd
+from ndgrad._src.tensor.functions.integer import frexp as frexp, gcd as gcd, lcm as lcm
+from ndgrad._src.tensor.functions.join import (
+    block_diag as block_diag, cartesian_prod as cartesian_prod, column_stack as column_stack, combinations as
+    combinations, dstack as dstack, hstack as hstack, meshgrid as meshgrid, vstack as _row_stack, vstack as vstack,
+)
+from ndgrad._src.tensor.functions.linalg import (
+    det as det, logdet as logdet, matrix_exp as matrix_exp, matrix_power as matrix_power, slogdet as slogdet,
+)
+from ndgrad._src.tensor.functions.low_rank import (
+    lobpcg as lobpcg, pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank,
+)
+from ndgrad._src.tensor.functions.matrix import (
+    cholesky as cholesky, cholesky_inverse as cholesky_inverse, cholesky_solve as cholesky_solve, inverse as inverse, lu
+    as lu, lu_solve as lu_solve, pinverse as pinverse, qr as qr, svd as svd, triangular_solve as triangular_solve,
+    vander as vander,
+)
+from ndgrad._src.tensor.functions.names import align_tensors as align_tensors
+from ndgrad._src.tensor.functions.nonzero import (
+    argwhere as argwhere, nonzero as nonzero, nonzero_static as nonzero_static, unravel_index as unravel_index,
+)
+from ndgrad._src.tensor.functions.norm import (
+    dist as dist, frobenius_norm as frobenius_norm, norm_except_dim as norm_except_dim, nuclear_norm as nuclear_norm,
+)
+from ndgrad._src.tensor.functions.order import (
+    bucketize as bucketize, isin as isin, msort as msort, searchsorted as searchsorted,
+)
+from ndgrad._src.tensor.functions.pointwise import (
+    abs as _absolute, abs as abs, acos as _arccos, acos as acos, acosh as _arccosh, acosh as acosh, addcdiv as addcdiv,
+    addcmul as addcmul, angle as angle, asin as _arcsin, asin as asin, asinh as _arcsinh, asinh as asinh, atan as
+    _arctan, atan as atan, atan2 as _arctan2, atan2 as atan2, atanh as _arctanh, atanh as atanh, bitwise_and as
+    bitwise_and, bitwise_left_shift as bitwise_left_shift, bitwise_not as bitwise_not, bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift, bitwise_xor as bitwise_xor, cbrt as cbrt, ceil as ceil, clamp_max as
+    clamp_max, clamp_min as clamp_min, copysign as copysign, cos as cos, cosh as cosh, deg2rad as deg2rad, eq as eq, erf
+    as erf, erfc as erfc, erfinv as erfinv, exp as exp, exp2 as exp2, expm1 as expm1, floor as floor, floor_divide as
+    floor_divide, fmax as fmax, fmin as fmin, fmod as fmod, frac as frac, ge as _greater_equal, ge as ge, gt as
+    _greater, gt as gt, heaviside as heaviside, hypot as hypot, isfinite as isfinite, isinf as isinf, isnan as isnan,
+    isreal as isreal, ldexp as ldexp, le as _less_equal, le as le, lerp as lerp, log as log, log10 as log10, log1p as
+    log1p, log2 as log2, logaddexp as logaddexp, logaddexp2 as logaddexp2, logical_and as logical_and, logical_not as
+    logical_not, logical_or as logical_or, logical_xor as logical_xor, lt as _less, lt as lt, maximum as maximum,
+    minimum as minimum, mul as _multiply, mul as mul, ne as _not_equal, ne as ne, neg as _negative, neg as neg,
+    nextafter as nextafter, pow as pow, rad2deg as rad2deg, reciprocal as reciprocal, relu as relu, remainder as
+    remainder, round as round, rsqrt as rsqrt, sigmoid as sigmoid, signbit as signbit, sin as sin, sinh as sinh, sqrt as
+    sqrt, square as square, tan as tan, tanh as tanh, trunc as _fix, trunc as trunc, xlogy as xlogy,
+)
+from ndgrad._src.tensor.functions.product import (
+    addbmm as addbmm, addmm as addmm, addmv as addmv, addr as addr, baddbmm as baddbmm, bmm as bmm, cdist as cdist,
+    chain_matmul as chain_matmul, dot as dot, inner as inner, kron as kron, matmul as matmul, mm as mm, mv as mv, outer
+    as _ger, outer as outer, pdist as pdist, trace as trace, vdot as vdot,
+)
+from ndgrad._src.tensor.functions.random import (
+    _dirichlet_grad as _dirichlet_grad, _sample_dirichlet as _sample_dirichlet, _standard_gamma as _standard_gamma,
+    _standard_gamma_grad as _standard_gamma_grad, bernoulli as bernoulli, binomial as binomial, get_rng_state as
+    get_rng_state, multinomial as multinomial, normal as normal, poisson as poisson, rand as rand, rand_like as
+    rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as
+    randperm, set_rng_state as set_rng_state,
+)
+from ndgrad._src.tensor.functions.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
+from ndgrad._src.tensor.functions.reflections import geqrf as geqrf, ormqr as ormqr
+from ndgrad._src.tensor.functions.segments import segment_reduce as segment_reduce
+from ndgrad._src.tensor.functions.shape import (
+    adjoint as adjoint, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, broadcast_shapes
+    as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to, flatten as flatten,
+    moveaxis as moveaxis, movedim as movedim, permute as permute, ravel as ravel, reshape as reshape, swapaxes as
+    swapaxes, swapdims as swapdims, t as t, transpose as transpose, view_as_complex as view_as_complex, view_as_real as
+    view_as_real,
+)
+from ndgrad._src.tensor.functions.slices import (
+    as_strided_scatter as as_strided_scatter, diagonal_scatter as diagonal_scatter, embedding as embedding, index_put as
+    index_put, index_put_ as index_put_,
+)
+from ndgrad._src.tensor.functions.sparse import (
+    sparse_bsc_tensor as sparse_bsc_tensor, sparse_bsr_tensor as sparse_bsr_tensor, sparse_compressed_tensor as
+    sparse_compressed_tensor, sparse_coo_tensor as sparse_coo_tensor, sparse_csc_tensor as sparse_csc_tensor,
+    sparse_csr_tensor as sparse_csr_tensor,
+)
+from ndgrad._src.tensor.functions.sparse_parts import (
+    ccol_indices_copy as ccol_indices_copy, col_indices_copy as col_indices_copy, crow_indices_copy as
+    crow_indices_copy, hspmm as _hsmm, hspmm as hspmm, indices_copy as indices_copy, resize_as_sparse_ as
+    resize_as_sparse_, row_indices_copy as row_indices_copy, smm as smm, spmm as _dsmm, spmm as spmm, sspaddmm as
+    sspaddmm, values_copy as values_copy,
+)
+from ndgrad._src.tensor.functions.special import mvlgamma as mvlgamma, polygamma as polygamma
+from ndgrad._src.tensor.functions.spectrum import istft as istft, stft as stft
+from ndgrad._src.tensor.functions.split import (
+    as_strided as as_strided, dsplit as dsplit, hsplit as hsplit, vsplit as vsplit,
+)
+from ndgrad._src.tensor.functions.statistics import (
+    bincount as bincount, corrcoef as corrcoef, cov as cov, histc as histc,
+)
+from ndgrad._src.tensor.functions.triangle import (
+    diag as diag, diag_embed as diag_embed, diagflat as diagflat, diagonal as diagonal, tril as tril, tril_indices as
+    tril_indices, triu as triu, triu_indices as triu_indices,
+)
+from ndgrad._src.tensor.functions.windows import (
+    bartlett_window as bartlett_window, blackman_window as blackman_window, hamming_window as hamming_window,
+    hann_window as hann_window, kaiser_window as kaiser_window,
+)
+from ndgrad._src.tensor.printing import (
+    get_printoptions as get_printoptions, printoptions as printoptions, set_printoptions as set_printoptions,
+)
+from ndgrad._src.tensor.settings import (
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled, compiled_with_cxx11_abi as
+    compiled_with_cxx11_abi, get_deterministic_debug_mode as get_deterministic_debug_mode, get_device_module as
+    get_device_module, get_float32_matmul_precision as get_float32_matmul_precision,
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled, is_vulkan_available
+    as is_vulkan_available, is_warn_always_enabled as is_warn_always_enabled, set_deterministic_debug_mode as
+    set_deterministic_debug_mode, set_float32_matmul_precision as set_float32_matmul_precision, set_flush_denormal as
+    set_flush_denormal, set_warn_always as set_warn_always, use_deterministic_algorithms as
+    use_deterministic_algorithms,
+)
+from ndgrad._src.tensor.storage import (
+    TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage,
+)
 from ndgrad._src.tensor.tensor_class import Tensor as Tensor
+from ndgrad._src.tensor.typed_classes import set_default_tensor_type as set_default_tensor_type
 from ndgrad._typing import (
     Dims as Dims, Dtype as Dtype, Number as Number, Shape as Shape, TensorLike as TensorLike, Tensors as Tensors,
 )
@@ -65,482 +216,17 @@ from ndgrad.amp.autocast_mode import (
     set_autocast_gpu_dtype,
 )
 from ndgrad.amp.grad_scaler import GradScaler as GradScaler
-from ndgrad._src.tensor.functions.comparison import (
-    allclose as allclose,
-    equal as equal,
-    isclose as isclose,
-    isneginf as isneginf,
-    isposinf as isposinf,
-)
-from ndgrad._src.tensor.functions.convert import (
-    _neg_view as _neg_view,
-    clone as clone,
-    is_conj as is_conj,
-    is_neg as is_neg,
-    resolve_conj as resolve_conj,
-    resolve_neg as resolve_neg,
-)
-from ndgrad._src.tensor.functions.copies import (
-    alias_copy as alias_copy,
-    as_strided_copy as as_strided_copy,
-    detach_copy as detach_copy,
-    diagonal_copy as diagonal_copy,
-    expand_copy as expand_copy,
-    narrow_copy as narrow_copy,
-    permute_copy as permute_copy,
-    select_copy as select_copy,
-    slice_copy as slice_copy,
-    split_copy as split_copy,
-    split_with_sizes_copy as split_with_sizes_copy,
-    squeeze_copy as squeeze_copy,
-    t_copy as t_copy,
-    transpose_copy as transpose_copy,
-    unbind_copy as unbind_copy,
-    unfold_copy as unfold_copy,
-    unsafe_chunk as unsafe_chunk,
-    unsafe_split as unsafe_split,
-    unsafe_split_with_sizes as unsafe_split_with_sizes,
-    unsqueeze_copy as unsqueeze_copy,
-    view_as_complex_copy as view_as_complex_copy,
-    view_as_real_copy as view_as_real_copy,
-    view_copy as view_copy,
-)
-from ndgrad._src.tensor.functions.creation import (
-    arange as arange,
-    empty as empty,
-    empty_like as empty_like,
-    empty_permuted as empty_permuted,
-    empty_strided as empty_strided,
-    eye as eye,
-    full as full,
-    full_like as full_like,
-    linspace as linspace,
-    logspace as logspace,
-    ones as ones,
-    ones_like as ones_like,
-    range as range,
-    zeros as zeros,
-    zeros_like as zeros_like,
-)
-from ndgrad._src.tensor.functions.data import (
-    as_tensor as as_tensor,
-    asarray as asarray,
-    from_numpy as from_numpy,
-    frombuffer as frombuffer,
-    scalar_tensor as scalar_tensor,
-    tensor as tensor,
-)
-from ndgrad._src.tensor.functions.decomposition import householder_product as _orgqr, lu_unpack as lu_unpack
-from ndgrad._src.tensor.functions.describe import (
-    _is_all_true as _is_all_true,
-    _is_any_true as _is_any_true,
-    detach as detach,
-    detach_ as detach_,
-    get_device as get_device,
-    get_num_interop_threads as get_num_interop_threads,
-    get_num_threads as get_num_threads,
-    is_complex as is_complex,
-    is_floating_point as is_floating_point,
-    is_inference as is_inference,
-    is_nonzero as is_nonzero,
-    is_same_size as is_same_size,
-    is_signed as is_signed,
-    is_tensor as is_tensor,
-    numel as numel,
-    set_num_interop_threads as set_num_interop_threads,
-    set_num_threads as set_num_threads,
-    typename as typename,
-)
-from ndgrad._src.tensor.functions.dlpack import from_dlpack as from_dlpack
-from ndgrad._src.tensor.functions.einsum import einsum as einsum
-from ndgrad._src.tensor.functions.elementwise import (
-    abs_ as _absolute_,
-    abs_ as abs_,
-    add as add,
-    celu as celu,
-    celu_ as celu_,
-    clamp as _clip,
-    clamp as clamp,
-    clamp_ as _clip_,
-    clamp_ as clamp_,
-    complex as complex,
-    conj as conj,
-    conj_physical as conj_physical,
-    conj_physical_ as conj_physical_,
-    div as _divide,
-    div as _true_divide,
-    div as div,
-    float_power as float_power,
-    hardshrink as hardshrink,
-    imag as imag,
-    logit as logit,
-    logit_ as logit_,
-    nan_to_num as nan_to_num,
-    nan_to_num_ as nan_to_num_,
-    polar as polar,
-    positive as positive,
-    real as real,
-    rsub as rsub,
-    selu as selu,
-    selu_ as selu_,
-    sgn as sgn,
-    sign as sign,
-    sinc as sinc,
-    sinc_ as sinc_,
-    sub as _subtract,
-    sub as sub,
-    threshold as threshold,
-    threshold_ as threshold_,
-    where as where,
-)
-from ndgrad._src.tensor.functions.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
-from ndgrad._src.tensor.functions.gamma import (
-    digamma as digamma,
-    i0 as i0,
-    igamma as igamma,
-    igammac as igammac,
-    lgamma as lgamma,
-)
-from ndgrad._src.tensor.functions.gather import (
-    masked_fill as masked_fill,
-    masked_scatter as masked_scatter,
-    masked_select as masked_select,
-    put as put,
-    take as take,
-)
-from ndgrad._src.tensor.functions.histogram import histogram as histogram, histogramdd as histogramdd
-from ndgrad._src.tensor.functions.integer import frexp as frexp, gcd as gcd, lcm as lcm
-from ndgrad._src.tensor.functions.join import (
-    block_diag as block_diag,
-    cartesian_prod as cartesian_prod,
-    column_stack as column_stack,
-    combinations as combinations,
-    dstack as dstack,
-    hstack as hstack,
-    meshgrid as meshgrid,
-    vstack as _row_stack,
-    vstack as vstack,
-)
-from ndgrad._src.tensor.functions.linalg import (
-    det as det,
-    logdet as logdet,
-    matrix_exp as matrix_exp,
-    matrix_power as matrix_power,
-    slogdet as slogdet,
-)
-from ndgrad._src.tensor.functions.low_rank import (
-    lobpcg as lobpcg,
-    pca_lowrank as pca_lowrank,
-    svd_lowrank as svd_lowrank,
-)
-from ndgrad._src.tensor.functions.matrix import (
-    cholesky as cholesky,
-    cholesky_inverse as cholesky_inverse,
-    cholesky_solve as cholesky_solve,
-    inverse as inverse,
-    lu as lu,
-    lu_solve as lu_solve,
-    pinverse as pinverse,
-    qr as qr,
-    svd as svd,
-    triangular_solve as triangular_solve,
-    vander as vander,
-)
-from ndgrad._src.tensor.functions.names import align_tensors as align_tensors
-from ndgrad._src.tensor.functions.nonzero import (
-    argwhere as argwhere,
-    nonzero as nonzero,
-    nonzero_static as nonzero_static,
-    unravel_index as unravel_index,
-)
-from ndgrad._src.tensor.functions.norm import (
-    dist as dist,
-    frobenius_norm as frobenius_norm,
-    norm_except_dim as norm_except_dim,
-    nuclear_norm as nuclear_norm,
-)
-from ndgrad._src.tensor.functions.order import (
-    bucketize as bucketize,
-    isin as isin,
-    msort as msort,
-    searchsorted as searchsorted,
-)
-from ndgrad._src.tensor.functions.pointwise import (
-    abs as _absolute,
-    abs as abs,
-    acos as _arccos,
-    acos as acos,
-    acosh as _arccosh,
-    acosh as acosh,
-    addcdiv as addcdiv,
-    addcmul as addcmul,
-    angle as angle,
-    asin as _arcsin,
-    asin as asin,
-    asinh as _arcsinh,
-    asinh as asinh,
-    atan as _arctan,
-    atan as atan,
-    atan2 as _arctan2,
-    atan2 as atan2,
-    atanh as _arctanh,
-    atanh as atanh,
-    bitwise_and as bitwise_and,
-    bitwise_left_shift as bitwise_left_shift,
-    bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or,
-    bitwise_right_shift as bitwise_right_shift,
-    bitwise_xor as bitwise_xor,
-    cbrt as cbrt,
-    ceil as ceil,
-    clamp_max as clamp_max,
-    clamp_min as clamp_min,
-    copysign as copysign,
-    cos as cos,
-    cosh as cosh,
-    deg2rad as deg2rad,
-    eq as eq,
-    erf as erf,
-    erfc as erfc,
-    erfinv as erfinv,
-    exp as exp,
-    exp2 as exp2,
-    expm1 as expm1,
-    floor as floor,
-    floor_divide as floor_divide,
-    fmax as fmax,
-    fmin as fmin,
-    fmod as fmod,
-    frac as frac,
-    ge as _greater_equal,
-    ge as ge,
-    gt as _greater,
-    gt as gt,
-    heaviside as heaviside,
-    hypot as hypot,
-    isfinite as isfinite,
-    isinf as isinf,
-    isnan as isnan,
-    isreal as isreal,
-    ldexp as ldexp,
-    le as _less_equal,
-    le as le,
-    lerp as lerp,
-    log as log,
-    log10 as log10,
-    log1p as log1p,
-    log2 as log2,
-    logaddexp as logaddexp,
-    logaddexp2 as logaddexp2,
-    logical_and as logical_and,
-    logical_not as logical_not,
-    logical_or as logical_or,
-    logical_xor as logical_xor,
-    lt as _less,
-    lt as lt,
-    maximum as maximum,
-    minimum as minimum,
-    mul as _multiply,
-    mul as mul,
-    ne as _not_equal,
-    ne as ne,
-    neg as _negative,
-    neg as neg,
-    nextafter as nextafter,
-    pow as pow,
-    rad2deg as rad2deg,
-    reciprocal as reciprocal,
-    relu as relu,
-    remainder as remainder,
-    round as round,
-    rsqrt as rsqrt,
-    sigmoid as sigmoid,
-    signbit as signbit,
-    sin as sin,
-    sinh as sinh,
-    sqrt as sqrt,
-    square as square,
-    tan as tan,
-    tanh as tanh,
-    trunc as _fix,
-    trunc as trunc,
-    xlogy as xlogy,
-)
-from ndgrad._src.tensor.functions.product import (
-    addbmm as addbmm,
-    addmm as addmm,
-    addmv as addmv,
-    addr as addr,
-    baddbmm as baddbmm,
-    bmm as bmm,
-    cdist as cdist,
-    chain_matmul as chain_matmul,
-    dot as dot,
-    inner as inner,
-    kron as kron,
-    matmul as matmul,
-    mm as mm,
-    mv as mv,
-    outer as _ger,
-    outer as outer,
-    pdist as pdist,
-    trace as trace,
-    vdot as vdot,
-)
-from ndgrad._src.tensor.functions.random import (
-    _dirichlet_grad as _dirichlet_grad,
-    _sample_dirichlet as _sample_dirichlet,
-    _standard_gamma as _standard_gamma,
-    _standard_gamma_grad as _standard_gamma_grad,
-    bernoulli as bernoulli,
-    binomial as binomial,
-    get_rng_state as get_rng_state,
-    multinomial as multinomial,
-    normal as normal,
-    poisson as poisson,
-    rand as rand,
-    rand_like as rand_like,
-    randint as randint,
-    randint_like as randint_like,
-    randn as randn,
-    randn_like as randn_like,
-    randperm as randperm,
-    set_rng_state as set_rng_state,
-)
-from ndgrad._src.tensor.functions.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
-from ndgrad._src.tensor.functions.reflections import geqrf as geqrf, ormqr as ormqr
-from ndgrad._src.tensor.functions.segments import segment_reduce as segment_reduce
-from ndgrad._src.tensor.functions.shape import (
-    adjoint as adjoint,
-    atleast_1d as atleast_1d,
-    atleast_2d as atleast_2d,
-    atleast_3d as atleast_3d,
-    broadcast_shapes as broadcast_shapes,
-    broadcast_tensors as broadcast_tensors,
-    broadcast_to as broadcast_to,
-    flatten as flatten,
-    moveaxis as moveaxis,
-    movedim as movedim,
-    permute as permute,
-    ravel as ravel,
-    reshape as reshape,
-    swapaxes as swapaxes,
-    swapdims as swapdims,
-    t as t,
-    transpose as transpose,
-    view_as_complex as view_as_complex,
-    view_as_real as view_as_real,
-)
-from ndgrad._src.tensor.functions.slices import (
-    as_strided_scatter as as_strided_scatter,
-    diagonal_scatter as diagonal_scatter,
-    embedding as embedding,
-    index_put as index_put,
-    index_put_ as index_put_,
-)
-from ndgrad._src.tensor.functions.sparse import (
-    sparse_bsc_tensor as sparse_bsc_tensor,
-    sparse_bsr_tensor as sparse_bsr_tensor,
-    sparse_compressed_tensor as sparse_compressed_tensor,
-    sparse_coo_tensor as sparse_coo_tensor,
-    sparse_csc_tensor as sparse_csc_tensor,
-    sparse_csr_tensor as sparse_csr_tensor,
-)
-from ndgrad._src.tensor.functions.sparse_parts import (
-    ccol_indices_copy as ccol_indices_copy,
-    col_indices_copy as col_indices_copy,
-    crow_indices_copy as crow_indices_copy,
-    hspmm as _hsmm,
-    hspmm as hspmm,
-    indices_copy as indices_copy,
-    resize_as_sparse_ as resize_as_sparse_,
-    row_indices_copy as row_indices_copy,
-    smm as smm,
-    spmm as _dsmm,
-    spmm as spmm,
-    sspaddmm as sspaddmm,
-    values_copy as values_copy,
-)
-from ndgrad._src.tensor.functions.special import mvlgamma as mvlgamma, polygamma as polygamma
-from ndgrad._src.tensor.functions.spectrum import istft as istft, stft as stft
-from ndgrad._src.tensor.functions.split import (
-    as_strided as as_strided,
-    dsplit as dsplit,
-    hsplit as hsplit,
-    vsplit as vsplit,
-)
-from ndgrad._src.tensor.functions.statistics import (
-    bincount as bincount,
-    corrcoef as corrcoef,
-    cov as cov,
-    histc as histc,
-)
-from ndgrad._src.tensor.typed_classes import set_default_tensor_type as set_default_tensor_type
-from ndgrad._src.tensor.functions.triangle import (
-    diag as diag,
-    diag_embed as diag_embed,
-    diagflat as diagflat,
-    diagonal as diagonal,
-    tril as tril,
-    tril_indices as tril_indices,
-    triu as triu,
-    triu_indices as triu_indices,
-)
-from ndgrad._src.tensor.functions.windows import (
-    bartlett_window as bartlett_window,
-    blackman_window as blackman_window,
-    hamming_window as hamming_window,
-    hann_window as hann_window,
-    kaiser_window as kaiser_window,
-)
-from ndgrad._src.arrays.retained_memory import (
-    get_retained_memory as get_retained_memory,
-    set_retained_memory as set_retained_memory,
-)
 from ndgrad.as_torch import install_as_torch as install_as_torch, uninstall_as_torch as uninstall_as_torch
 from ndgrad.autograd import (
     explain as explain, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as
     is_anomaly_enabled,
 )
-from ndgrad._src.core.grad_mode import (
-    enable_grad as enable_grad,
-    inference_mode as inference_mode,
-    is_grad_enabled as is_grad_enabled,
-    is_inference_mode_enabled as is_inference_mode_enabled,
-    no_grad as no_grad,
-    set_grad_enabled as set_grad_enabled,
-)
-from ndgrad._src.compiler.runtime.entry import compile as compile
+from ndgrad.compiler import compile as compile
 from ndgrad.control_flow import cond as cond, while_loop as while_loop
 from ndgrad.cuda import OutOfMemoryError as OutOfMemoryError
 from ndgrad.cuda.streams import Event as Event, Stream as Stream
-from ndgrad._src.foundations.devices import (
-    device as device,
-    get_default_device as get_default_device,
-    layout as layout,
-    memory_format as memory_format,
-    set_default_device as set_default_device,
-)
-from ndgrad._src.arrays.dtypes import (
-    can_cast as can_cast,
-    dtype as dtype,
-    finfo as finfo,
-    get_default_dtype as get_default_dtype,
-    iinfo as iinfo,
-    promote_types as promote_types,
-    result_type as result_type,
-    set_default_dtype as set_default_dtype,
-)
 from ndgrad.func import vmap as vmap
 from ndgrad.futures import Future as Future
-from ndgrad._src.arrays.generator import (
-    Generator as Generator,
-    default_generator as default_generator,
-    initial_seed as initial_seed,
-    manual_seed as manual_seed,
-    seed as seed,
-)
-from ndgrad._src.lifting.entry import lift as lift
 from ndgrad.nn.functional import (
     adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_max_pool1d as adaptive_max_pool1d, alpha_dropout as
     alpha_dropout, avg_pool1d as avg_pool1d, batch_norm as batch_norm, bilinear as bilinear,
@@ -566,33 +252,7 @@ from ndgrad.nn.functional.native import (
 from ndgrad.overrides import (
     DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
-from ndgrad._src.tensor.printing import (
-    get_printoptions as get_printoptions,
-    printoptions as printoptions,
-    set_printoptions as set_printoptions,
-)
 from ndgrad.serialization import load as load, save as save
-from ndgrad._src.tensor.settings import (
-    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
-    compiled_with_cxx11_abi as compiled_with_cxx11_abi,
-    get_deterministic_debug_mode as get_deterministic_debug_mode,
-    get_device_module as get_device_module,
-    get_float32_matmul_precision as get_float32_matmul_precision,
-    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
-    is_vulkan_available as is_vulkan_available,
-    is_warn_always_enabled as is_warn_always_enabled,
-    set_deterministic_debug_mode as set_deterministic_debug_mode,
-    set_float32_matmul_precision as set_float32_matmul_precision,
-    set_flush_denormal as set_flush_denormal,
-    set_warn_always as set_warn_always,
-    use_deterministic_algorithms as use_deterministic_algorithms,
-)
-from ndgrad._src.foundations.sizes import Size as Size
-from ndgrad._src.tensor.storage import (
-    TypedStorage as TypedStorage,
-    UntypedStorage as UntypedStorage,
-    is_storage as is_storage,
-)
 from ndgrad.utils.dlpack import to_dlpack as to_dlpack
 from typing import Literal as Literal, overload as overload
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.runtime.directives import allow_in_graph, assume_constant_result, list_backends
 from ndgrad._src.compiler.runtime.entry import compile, disable, explain, is_compiling, reset
-from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "config", "disable", "explain", "graph_break", "is_compiling",

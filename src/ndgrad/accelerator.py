@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ndgrad import cuda
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device
     from ndgrad._src.foundations.devices import device
+    from ndgrad._typing import Device
 
 
 def is_available() -> bool:

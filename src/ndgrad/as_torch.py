@@ -27,8 +27,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import ndgrad
-from ndgrad._src.foundations import package_name
 from ndgrad import version
+from ndgrad._src.foundations import package_name
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.missing_names import explained
 from ndgrad.torch_version import TorchVersion

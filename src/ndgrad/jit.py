@@ -15,13 +15,13 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.core.variable import Variable
 from ndgrad._src.compiler.runtime.entry import compile
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.pytree import tree_flatten
 from ndgrad.futures import Future
 from ndgrad.nn import Module
-from ndgrad._src.foundations.pytree import tree_flatten
 from ndgrad.testing import assert_close
 
 __all__ = [

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ndgrad import ops
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.tensor.public import in_place
 from ndgrad._src.core.generate import make_eager
 from ndgrad._src.core.generated_names import check_names
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.ops import table as _table
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
 from ndgrad._src.ops.vocabulary import forget
+from ndgrad._src.tensor.public import in_place
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.testing.op_checks import Failure, check_op
 from ndgrad.testing.op_checks import checks as checks_of
 

@@ -1,11 +1,12 @@
 """`ndgrad.linalg`: linear algebra, as torch.linalg.
 
-What torch keeps beside it (`det`, `inverse`, an older form of `svd`) is in `ndgrad`, from ndgrad._src.tensor.functions.matrix.
+What torch keeps beside it (`det`, `inverse`, an older form of `svd`) is in `ndgrad`, from _src.tensor.functions.matrix.
 """
 
 from __future__ import annotations
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.functions.decomposition import (
     cholesky,
     cholesky_ex,
@@ -39,7 +40,6 @@ from ndgrad._src.tensor.functions.linalg import (
 )
 from ndgrad._src.tensor.functions.norm import linalg_norm as norm
 from ndgrad._src.tensor.functions.norm import matrix_norm, vector_norm
-from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 from ndgrad._src.tensor.functions.solve import (
     inv,
     inv_ex,
@@ -51,7 +51,7 @@ from ndgrad._src.tensor.functions.solve import (
     tensorinv,
     tensorsolve,
 )
-from ndgrad._src.ops.matrix import LinAlgError
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 
 __all__ = [
     "LinAlgError",

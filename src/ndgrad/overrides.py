@@ -1,6 +1,6 @@
 """Overriding public functions: modes that see every call, and classes that handle a call themselves.
 
-Every public function looks at its arguments before it runs (see ndgrad._src.tensor.public): a class that it does not know may
+Every public function looks at its arguments before it runs (see _src.tensor.public): a class that it does not know may
 override functions. The order: the modes of this context, innermost first; then the classes of the arguments, subclasses
 before their bases. The first result that is not NotImplemented counts. A function that runs because a mode or a class
 passed the call on does not dispatch the functions that it calls itself.
@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.tensor.families import methods, namespace
-from ndgrad._src.tensor.public import is_public
 from ndgrad._src.core.modes import Block, Modes, process, restore, scope, thread
 from ndgrad._src.core.subclass import DisableFunctionSubclass, ask, disabled, overriding_types
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.families import methods, namespace
+from ndgrad._src.tensor.public import is_public
+from ndgrad._src.tensor.tensor_class import Tensor
 
 __all__ = [
     "BaseTorchFunctionMode", "DisableTorchFunctionSubclass", "FunctionMode", "TorchFunctionMode",

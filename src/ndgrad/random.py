@@ -6,9 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.tensor.functions.random import get_rng_state, set_rng_state
-from ndgrad._src.arrays.gpus import device_number
 from ndgrad._src.arrays.generator import (
     default_generator,
     default_on,
@@ -17,6 +14,9 @@ from ndgrad._src.arrays.generator import (
     manual_seed,
     seed,
 )
+from ndgrad._src.arrays.gpus import device_number
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.random import get_rng_state, set_rng_state
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device

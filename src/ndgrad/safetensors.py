@@ -17,14 +17,14 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.placement import device_of, moved
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.foundations.atomic_files import replacing
 from ndgrad._src.foundations.devices import device as _device
 from ndgrad._src.foundations.mapped_files import map_of, part_of
 from ndgrad._src.tensor.storage import memory_of
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from mmap import mmap

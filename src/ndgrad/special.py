@@ -20,7 +20,6 @@ from ndgrad._src.tensor.functions.polynomial import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
-from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 from ndgrad._src.tensor.functions.special import (
     airy_ai,
     bessel_j0,
@@ -54,6 +53,7 @@ from ndgrad._src.tensor.functions.special import (
     xlog1py,
     zeta,
 )
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 
 __all__ = [
     "airy_ai",

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import IO, TypeAlias
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.foundations.devices import device as _device
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.storage import UntypedStorage
+from ndgrad._src.tensor.tensor_class import Tensor
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 

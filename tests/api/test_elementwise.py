@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.transforms.transforms import jvp, vjp, vmap
 from ndgrad._src.ops import activation, arithmetic, error_function, exponential, rounding, selection, trigonometric
 from ndgrad._src.ops.table import Op
+from ndgrad._src.transforms.transforms import jvp, vjp, vmap
 
 FAMILIES = (activation, arithmetic, error_function, exponential, rounding, selection, trigonometric)
 OPS = {op.name: op for module in FAMILIES for op in vars(module).values() if isinstance(op, Op)}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.transforms.transforms import grad, vmap
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.transforms.transforms import grad, vmap
 from ndgrad.random import fork_rng
 
 DRAWS = {

@@ -10,8 +10,8 @@ import pytest
 
 import ndgrad
 from ndgrad._src.arrays import special_source
-from ndgrad._src.transforms.transforms import grad, vmap
 from ndgrad._src.ops import error_function
+from ndgrad._src.transforms.transforms import grad, vmap
 
 INF, NAN = math.inf, math.nan
 special = ndgrad.special

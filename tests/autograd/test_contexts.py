@@ -12,9 +12,9 @@ import pytest
 
 import ndgrad
 from ndgrad import autograd, func
-from ndgrad._src.interpreters import forward_ad
-from ndgrad._src.engine.graph import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, saved_tensors_hooks
 from ndgrad._src.core.modes import modes, process, thread
+from ndgrad._src.engine.graph import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, saved_tensors_hooks
+from ndgrad._src.interpreters import forward_ad
 from ndgrad.overrides import TorchFunctionMode
 from ndgrad.utils._python_dispatch import TorchDispatchMode
 

@@ -23,13 +23,13 @@ import pytest
 
 import ndgrad
 from ndgrad import autograd
-from ndgrad._src.interpreters import forward_ad
-from ndgrad._src.engine.graph import queue_callback, register_multi_grad_hook, saved_tensors_hooks
+from ndgrad._src.checkpoint import checkpoint
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.op_observers import observing
+from ndgrad._src.engine.graph import queue_callback, register_multi_grad_hook, saved_tensors_hooks
+from ndgrad._src.interpreters import forward_ad
 from ndgrad.overrides import TorchFunctionMode
 from ndgrad.utils._python_dispatch import TorchDispatchMode
-from ndgrad._src.checkpoint import checkpoint
 
 HERE = __file__
 LIBRARY = str(Path(ndgrad.__file__).parent)

@@ -11,8 +11,8 @@ from tests.autograd.functions import Cube, Square
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.checkpoint import checkpoint
+from ndgrad._src.interpreters import forward_ad
 
 
 class Doubled(ndgrad.autograd.Function):

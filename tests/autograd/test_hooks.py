@@ -13,9 +13,9 @@ import pytest
 
 import ndgrad
 from ndgrad import autograd
-from ndgrad._src.engine.graph import register_multi_grad_hook
 from ndgrad._src.core.hooks import RemovableHandle
 from ndgrad._src.core.modes import process
+from ndgrad._src.engine.graph import register_multi_grad_hook
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hooks.md"
 RULES = re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text().split("## The rules")[1], flags=re.MULTILINE)

@@ -15,17 +15,17 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import autograd, func
-from ndgrad._src.interpreters import forward_ad
+from ndgrad._src.checkpoint import checkpoint
+from ndgrad._src.core.modes import Block, modes, process, running, thread
 from ndgrad._src.engine.graph import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
     save_on_cpu,
     saved_tensors_hooks,
 )
-from ndgrad._src.core.modes import Block, modes, process, running, thread
+from ndgrad._src.interpreters import forward_ad
 from ndgrad.overrides import FunctionMode
 from ndgrad.utils._python_dispatch import DispatchMode
-from ndgrad._src.checkpoint import checkpoint
 
 SCENES: dict[str, Any] = {}
 

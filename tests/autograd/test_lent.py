@@ -13,9 +13,9 @@ from numpy.lib.stride_tricks import as_strided
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func
-from ndgrad._src.engine.graph import saved_tensors_hooks
-from ndgrad._src.core.borrowed_memory import SMALL, sample
 from ndgrad._src.checkpoint import checkpoint
+from ndgrad._src.core.borrowed_memory import SMALL, sample
+from ndgrad._src.engine.graph import saved_tensors_hooks
 
 CHANGED = "changed behind the library's back"
 

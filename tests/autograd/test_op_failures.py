@@ -7,10 +7,10 @@ import operator
 import numpy as np
 import pytest
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.op_errors import explain
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.ops import arithmetic, bitwise, selection, trigonometric
+from ndgrad._src.tensor.tensor_class import Tensor
 
 
 def explained(op, *arrays):

@@ -13,9 +13,9 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad._C import _disabled_torch_function_impl
+from ndgrad._src.checkpoint import checkpoint
 from ndgrad._src.core.modes import process, thread
 from ndgrad.utils._python_dispatch import BaseTorchDispatchMode
-from ndgrad._src.checkpoint import checkpoint
 
 A = np.array([0.3, -1.2, 2.0])
 

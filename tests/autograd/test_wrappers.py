@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ndgrad
+from ndgrad._src.checkpoint import checkpoint
+from ndgrad._src.engine.graph import saved_tensors_hooks
 from ndgrad._src.interpreters import forward_ad
 from ndgrad.autograd import functional
-from ndgrad._src.engine.graph import saved_tensors_hooks
 from ndgrad.utils._pytree import tree_map
-from ndgrad._src.checkpoint import checkpoint
 
 A = np.array([0.3, -1.2, 2.0])
 V = np.array([1.0, 2.0, -0.5])

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.runtime import backend
 from ndgrad._src.compiler.native.target import available
+from ndgrad._src.compiler.runtime import backend
 
 PROGRAM = """
 import os, sys, warnings

@@ -16,9 +16,9 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func, nn
-from ndgrad.autograd import Function
-from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.checkpoint import checkpoint
+from ndgrad._src.interpreters import forward_ad
+from ndgrad.autograd import Function
 
 X = np.array([0.5, -1.5, 2.0])
 Y = np.array([1.5, 0.25, -0.75])

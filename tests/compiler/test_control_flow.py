@@ -11,13 +11,13 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func, nn, optim
-from ndgrad.autograd import Function
 from ndgrad._src.compiler.lower.loops import Pieces
 from ndgrad._src.compiler.native.target import available
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
-from ndgrad.func import associative_scan, cond, fori_loop, grad, hessian, jacfwd, jacrev, jvp, scan, vmap, while_loop
 from ndgrad._src.foundations.pytree import tree_flatten
+from ndgrad.autograd import Function
+from ndgrad.func import associative_scan, cond, fori_loop, grad, hessian, jacfwd, jacrev, jvp, scan, vmap, while_loop
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.standard_normal((5, 3))

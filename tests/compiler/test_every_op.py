@@ -15,8 +15,8 @@ import pytest
 
 import ndgrad
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.capture.memory_order import _AS_LEFT, _KEPT, _ORDERLY, _kept_order
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM
 from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.program.text import parse_program
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 #: Limits of all dtypes, and their neighbours.

@@ -13,10 +13,10 @@ import pytest
 import ndgrad
 import ndgrad.numpy as np
 from ndgrad import func
-from ndgrad._src.compiler.runtime import backend
 from ndgrad._src.compiler.capture import tracer
 from ndgrad._src.compiler.lower import native_program
 from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.runtime import backend
 
 #: Rounds of a loop, and frames that compiling may use: fewer than there are rounds.
 LONG, FRAMES = 300, 200

@@ -12,10 +12,10 @@ import pytest
 import ndgrad
 import ndgrad.numpy as gnp
 from ndgrad._src.compiler.capture import loop_gradients
-from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.capture.trace_watch import trust
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
-from ndgrad._src.compiler.capture.trace_watch import trust
+from ndgrad._src.compiler.runtime import specialization
 
 ROUNDS = 200
 

@@ -10,8 +10,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.func import grad, vmap
 from ndgrad._src.foundations.pytree import tree_flatten
+from ndgrad.func import grad, vmap
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((2, 3, 4))

@@ -19,10 +19,10 @@ pytest.importorskip("llvmlite")
 import ndgrad
 from ndgrad import Tensor, nn, optim
 from ndgrad._src.compiler.capture.environment import Environment
-from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.native import layout, target
 from ndgrad._src.compiler.native.calls import MISS, NativeEntry, Specialisation
 from ndgrad._src.compiler.native.guards import Place
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.runtime.state_guards import Snapshot, compare_quickly, tensor_guard
 
 pytestmark = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))

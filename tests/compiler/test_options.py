@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 
 def made(compiled: Any, *args: Any) -> Any:

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.program.min_cut import FlowGraph
 from ndgrad._src.compiler.program.partition import is_cheap, split
-from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, random_function, run, traced

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.program import replay
 from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.program import replay
 from ndgrad._src.compiler.program.replay import Replay, written_out
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, random_function, traced

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.program.compiler_ops import OPS
 from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.program.compiler_ops import OPS
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import left_out, parse_program
 from ndgrad._src.ops.table import table

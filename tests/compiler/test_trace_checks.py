@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.core.op_observers import in_place_form
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.core.op_observers import in_place_form
 from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, various

@@ -13,10 +13,10 @@ import pytest
 import ndgrad
 import ndgrad.numpy as ndnp
 from ndgrad._src.compiler.capture import traced_calls
-from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.compiler.kernels import arrays
 from ndgrad._src.compiler.native import pool, target
-from ndgrad._src.compiler.capture.traced_arrays import TracedArray
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of

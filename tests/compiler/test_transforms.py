@@ -9,8 +9,8 @@ import pytest
 
 import ndgrad
 from ndgrad import func
-from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.interpreters import forward_ad
 
 
 def close(found: Any, expected: Any) -> None:

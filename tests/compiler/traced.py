@@ -9,14 +9,14 @@ from unittest import mock
 import numpy as np
 
 import ndgrad
-from ndgrad._src.compiler.runtime import function as functions
-from ndgrad._src.compiler.runtime import specialization
-from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.capture.trace_watch import trust
 from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.program.text import parse_program
-from ndgrad._src.compiler.capture.trace_watch import trust
+from ndgrad._src.compiler.runtime import function as functions
+from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 trust(__file__)
 

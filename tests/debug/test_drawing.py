@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
-from ndgrad._src.engine import graph
 from ndgrad._src.debug.drawing.contents import format_bytes, gather
 from ndgrad._src.debug.drawing.fold import fold
 from ndgrad._src.debug.drawing.layout import place
 from ndgrad._src.debug.drawing.names import Names
 from ndgrad._src.debug.saved_memory import holdings
+from ndgrad._src.engine import graph
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.autograd import explain
 from ndgrad._src.debug.provenance import departures
+from ndgrad.autograd import explain
 
 
 @pytest.fixture(autouse=True)

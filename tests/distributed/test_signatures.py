@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from tests.op_programs import SAMPLES
 
+from ndgrad._src.ops.table import table
+from ndgrad._src.ops.vocabulary import RawOps, load_all
 from ndgrad.distributed.tensor import planning  # noqa: F401  # which knows all of them
 from ndgrad.distributed.tensor.placements import chunk_sizes
 from ndgrad.distributed.tensor.signatures import has_signature, signature
-from ndgrad._src.ops.table import table
-from ndgrad._src.ops.vocabulary import RawOps, load_all
 
 load_all()
 

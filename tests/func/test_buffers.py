@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import ndgrad
 import ndgrad.autograd.forward_ad as forward_ad
 import ndgrad.numpy as dnp
-from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad._src.checkpoint import checkpoint
+from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 from tests.autograd.functions import Cube
 
 FACES: dict[str, Callable[[Any], Any]] = {"numpy": dnp.array, "torch": ndgrad.tensor}

@@ -12,10 +12,10 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func
+from ndgrad._src.checkpoint import checkpoint
+from ndgrad._src.foundations.pytree import tree_flatten
 from ndgrad._src.interpreters import forward_ad
 from ndgrad.func import associative_scan, cond, fori_loop, functionalize, grad, hessian, jacfwd, jacrev, jvp, scan, vjp, vmap, while_loop
-from ndgrad._src.foundations.pytree import tree_flatten
-from ndgrad._src.checkpoint import checkpoint
 
 RNG = np.random.default_rng(7)
 ROWS = RNG.standard_normal((6, 3))

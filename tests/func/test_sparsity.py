@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func
-from ndgrad.func import hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
+from ndgrad.func import hessian, jacfwd, jacrev, jvp, vmap
 from tests.examples import at_least
 from tests.op_programs import SAMPLES, differentiable, program_of
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import ndgrad
 from ndgrad import func
 from ndgrad._src.core.op_observers import observing
-from ndgrad.func import derivatives, grad, jacfwd, jet, jvp, vmap
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
+from ndgrad.func import derivatives, grad, jacfwd, jet, jvp, vmap
 from tests.examples import at_least, few
 from tests.op_programs import SAMPLES, differentiable, program_of, various
 

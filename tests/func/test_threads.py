@@ -12,9 +12,9 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
+from ndgrad._src.checkpoint import checkpoint
 from ndgrad._src.core.modes import process, thread
 from ndgrad.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
-from ndgrad._src.checkpoint import checkpoint
 from tests.autograd.functions import Cube
 from tests.threads import in_threads
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ndgrad
+from ndgrad._src.ops.table import table
 from ndgrad._src.tensor import families
 from ndgrad._src.tensor.public import is_public
 from ndgrad.nn import functional as F
-from ndgrad._src.ops.table import table
 from tests.nested.components import agree, arrays, check, nested
 
 UNARY = sorted(

@@ -13,8 +13,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.numpy import Array
 from ndgrad._src.foundations.pytree import tree_leaves
+from ndgrad.numpy import Array
 
 TORCH_NAME = {"axis": "dim", "axes": "dims", "keepdims": "keepdim", "axis1": "dim1", "axis2": "dim2"}
 NUMPY_NAME = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}

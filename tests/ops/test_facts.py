@@ -4,9 +4,9 @@ import importlib
 
 import pytest
 
-from ndgrad.ops import aten
 from ndgrad._src.ops.table import KINDS, Op, RulesOfOps, elementwise, op, table
 from ndgrad._src.ops.vocabulary import load_all
+from ndgrad.ops import aten
 
 #: The files that keep rules of their own about ops.
 KEEPERS = ("func.recurrences", "func.sparsity.trace", "profiler.flops")

@@ -12,8 +12,8 @@ import pytest
 
 import ndgrad
 from ndgrad._src.arrays.precision import finfo, is_floating
-from ndgrad.func import jvp, vjp
 from ndgrad._src.ops.table import RANDOM, Op, table
+from ndgrad.func import jvp, vjp
 from ndgrad.testing.op_checks import Sample
 from tests.op_programs import SAMPLES, differentiable, program_of
 

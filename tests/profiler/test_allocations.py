@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.engine import graph
 from ndgrad._src.core.modes import ThreadState, process
+from ndgrad._src.engine import graph
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad._src.core import modes as ndgrad_modes
 from ndgrad._src.compiler.runtime.backend import LoweringFailed
+from ndgrad._src.core import modes as ndgrad_modes
 from tests.programs import language, oracle
 from tests.programs.generate import REJECTED, Program, generate
 from tests.programs.minimise import minimise

@@ -22,9 +22,9 @@ import numpy as np
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import autograd, func
+from ndgrad._src.checkpoint import checkpoint
 from ndgrad._src.interpreters import forward_ad
 from ndgrad.utils._python_dispatch import BaseTorchDispatchMode
-from ndgrad._src.checkpoint import checkpoint
 
 Found = dict[str, Any]
 F = Callable[..., Any]

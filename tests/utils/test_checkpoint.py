@@ -16,7 +16,6 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad._src.core.modes import process, thread
 from ndgrad._src.checkpoint import (
     CheckpointError,
     CheckpointPolicy,
@@ -26,6 +25,7 @@ from ndgrad._src.checkpoint import (
     create_selective_checkpoint_contexts,
     set_checkpoint_debug_enabled,
 )
+from ndgrad._src.core.modes import process, thread
 
 A = np.array([0.3, -1.2, 2.0])
 

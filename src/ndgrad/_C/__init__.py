@@ -4,19 +4,20 @@ code runs as it stands. Its submodules have those of `_functions`, `_autograd` a
 from __future__ import annotations
 
 from ndgrad._C import _autograd, _functions, _functorch
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.engine.callbacks import current_execution_order as _current_graph_task_execution_order
-from ndgrad._src.engine.callbacks import current_graph_task_id as _current_graph_task_id
-from ndgrad._src.engine.callbacks import current_node as _current_autograd_node
+from ndgrad._src.arrays.dtypes import dtype
+from ndgrad._src.arrays.generator import Generator
 from ndgrad._src.core.grad_mode import inference_mode as _InferenceMode
 from ndgrad._src.core.grad_mode import is_grad_enabled
 from ndgrad._src.core.grad_mode import set_grad_enabled as _set
 from ndgrad._src.core.modes import modes as _modes
 from ndgrad._src.core.variable import BareTensor as TensorBase
+from ndgrad._src.engine.callbacks import current_execution_order as _current_graph_task_execution_order
+from ndgrad._src.engine.callbacks import current_graph_task_id as _current_graph_task_id
+from ndgrad._src.engine.callbacks import current_node as _current_autograd_node
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.foundations.devices import get_default_device as _default_device
-from ndgrad._src.arrays.dtypes import dtype
-from ndgrad._src.arrays.generator import Generator
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.sizes import Size
 from ndgrad.overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -25,7 +26,6 @@ from ndgrad.overrides import (
 from ndgrad.overrides import has_torch_function as _has_torch_function
 from ndgrad.overrides import has_torch_function_unary as _has_torch_function_unary
 from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
-from ndgrad._src.foundations.sizes import Size
 
 __all__ = [
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_InferenceMode",

@@ -6,10 +6,10 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.saved_access import SavedTensor
 from ndgrad._src.core.saved_hooks import saved_tensors_hooks
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

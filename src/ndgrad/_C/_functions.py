@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.missing_names import refusal
-from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.core.view import CopySlices
+from ndgrad._src.custom_functions.function import Function
+from ndgrad._src.foundations.missing_names import refusal
 from ndgrad._src.ops.vocabulary import find
 
 __all__ = ["AccumulateGrad", "CopySlices", "DelayedError", "UndefinedGrad"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.variable import Variable, meta_of
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.transforms.unwrap import debug_unwrap
 
 if TYPE_CHECKING:

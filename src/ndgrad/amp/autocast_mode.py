@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.foundations.registry import register
-from ndgrad.amp.policies import policy_of
 from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Modes, modes, process, put, restore, scope
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.foundations.registry import register
+from ndgrad.amp.policies import policy_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dtype

@@ -16,12 +16,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.functions.creation import full
-from ndgrad._src.tensor.functions.elementwise import where
 from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.tensor.functions.creation import full
+from ndgrad._src.tensor.functions.elementwise import where
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.array_api.device_placement import placed
 from ndgrad.array_api.naming import like
-from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.numpy import creation as ours
 from ndgrad.numpy import grids, shapes
 from ndgrad.numpy.coercion import as_array, on_device

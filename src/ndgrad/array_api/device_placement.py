@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays.placement import CPU
+from ndgrad._src.foundations import devices
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, Device

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ndgrad.array_api.naming import like, named, of_one
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import cast as cast_ops
+from ndgrad.array_api.naming import like, named, of_one
 from ndgrad.numpy import elementwise as ours
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, with_dtype
 from ndgrad.numpy.ufunc_objects import FUNCTIONS
-from ndgrad._src.ops import cast as cast_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike

@@ -19,7 +19,6 @@ import numpy as np
 from ndgrad._src.arrays.special_source import special as _raw
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad.numpy.coercion import as_array, constant, inexact, operands, values_of, with_dtype
 from ndgrad._src.ops import (
     activation,
     arithmetic,
@@ -36,10 +35,11 @@ from ndgrad._src.ops import (
 )
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import gamma as gamma_ops
+from ndgrad.numpy.coercion import as_array, constant, inexact, operands, values_of, with_dtype
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Array, ArrayLike
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Array, ArrayLike
 
 where, _both = selection.where, comparison.logical_and
 

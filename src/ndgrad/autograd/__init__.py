@@ -20,8 +20,8 @@ _HOMES = {
     "Variable": "ndgrad.autograd.old_variable",
     "_profiler_enabled": "ndgrad.profiler.timing",
     "kineto_available": "ndgrad.profiler.timing",
-    "is_multithreading_enabled": "ndgrad.autograd.grad_mode",
-    "set_multithreading_enabled": "ndgrad.autograd.grad_mode",
+    "is_multithreading_enabled": "ndgrad._src.core.grad_mode",
+    "set_multithreading_enabled": "ndgrad._src.core.grad_mode",
     "_is_checkpoint_valid": "ndgrad._src.engine.callbacks",
     "SavedTensor": "ndgrad._src.core.saved_access",
     "debug": "ndgrad._src.debug.debug_mode",
@@ -35,30 +35,29 @@ _HOMES = {
     "set_debug": "ndgrad._src.debug.debug_mode",
     "set_detect_anomaly": "ndgrad._src.debug.anomaly",
     "set_guard": "ndgrad._src.debug.checksum",
-    "is_inference_mode_enabled": "ndgrad.autograd.grad_mode",
+    "is_inference_mode_enabled": "ndgrad._src.core.grad_mode",
     "backward": "ndgrad._src.engine.backward_api",
     "grad": "ndgrad._src.engine.backward_api",
     "gradcheck": "ndgrad.autograd.gradcheck",
     "gradgradcheck": "ndgrad.autograd.gradcheck",
-    "Function": "ndgrad.autograd.function",
-    "NestedIOFunction": "ndgrad.autograd.function",
-    "enable_grad": "ndgrad.autograd.grad_mode",
-    "_enter_inference_mode": "ndgrad.autograd.grad_mode",
-    "_exit_inference_mode": "ndgrad.autograd.grad_mode",
-    "_force_original_view_tracking": "ndgrad.autograd.grad_mode",
-    "_unsafe_preserve_version_counter": "ndgrad.autograd.grad_mode",
-    "enforce_grad_layout_policy": "ndgrad.autograd.grad_mode",
-    "is_view_replay_enabled": "ndgrad.autograd.grad_mode",
-    "inference_mode": "ndgrad.autograd.grad_mode",
-    "is_grad_enabled": "ndgrad.autograd.grad_mode",
-    "no_grad": "ndgrad.autograd.grad_mode",
-    "set_grad_enabled": "ndgrad.autograd.grad_mode",
+    "Function": "ndgrad._src.custom_functions.function",
+    "NestedIOFunction": "ndgrad._src.custom_functions.function",
+    "enable_grad": "ndgrad._src.core.grad_mode",
+    "_enter_inference_mode": "ndgrad._src.core.grad_mode",
+    "_exit_inference_mode": "ndgrad._src.core.grad_mode",
+    "_force_original_view_tracking": "ndgrad._src.core.grad_mode",
+    "_unsafe_preserve_version_counter": "ndgrad._src.core.grad_mode",
+    "enforce_grad_layout_policy": "ndgrad._src.core.grad_mode",
+    "is_view_replay_enabled": "ndgrad._src.core.grad_mode",
+    "inference_mode": "ndgrad._src.core.grad_mode",
+    "is_grad_enabled": "ndgrad._src.core.grad_mode",
+    "no_grad": "ndgrad._src.core.grad_mode",
+    "set_grad_enabled": "ndgrad._src.core.grad_mode",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Public names come from their files on first use: the core lies in this package, and rooms above
-    it provide some of them."""
+    """Load a name from its module on first use."""
     import importlib
 
     if name in _SUBMODULES:
@@ -74,7 +73,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What users may look for: the files of the core lie in this package too, and are none of it."""
     return sorted({*(name for name in _HOMES if not name.startswith("_")), *_SUBMODULES})
 
 

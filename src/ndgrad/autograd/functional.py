@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.core.grad_mode import enable_grad
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
+from ndgrad._src.engine.backward_api import grad
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import _basis as basis
 from ndgrad._src.transforms.jacobian import jacfwd, jacrev
-from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

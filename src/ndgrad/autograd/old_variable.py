@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.engine.callbacks import execution_engine
 from ndgrad._src.core.variable import Variable as BareTensor
+from ndgrad._src.engine.callbacks import execution_engine
 
 
 class _VariableType(type):

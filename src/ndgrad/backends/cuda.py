@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.backends.switching import Switches
 
 #: How products of matrices may be rounded: those of float32 to TF32, if it is allowed. Halves are added up in float32.

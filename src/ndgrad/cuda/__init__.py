@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.tensor.typed_classes import CLASSES
 from ndgrad._src.arrays.device_memory import OutOfMemoryError
 from ndgrad._src.arrays.gpus import cupy_with_devices, current, device_number, devices_or_none
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.typed_classes import CLASSES
 from ndgrad.cuda import amp, graphs, memory, nvtx, random, streams
 from ndgrad.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from ndgrad.cuda.memory import (
@@ -62,8 +62,8 @@ from ndgrad.cuda.streams import (
 )
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device, Tensor
     from ndgrad._src.arrays.generator import Generator
+    from ndgrad._typing import Device, Tensor
 
 __all__ = [
     "amp", "BFloat16Tensor", "BoolTensor", "ByteTensor", "caching_allocator_enable", "can_device_access_peer",

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from ndgrad._src.arrays import device_kernels, device_faults, graph_recording
+from ndgrad._src.arrays import device_faults, device_kernels, graph_recording
 from ndgrad._src.arrays.gpus import cupy_with_devices
 from ndgrad.cuda.streams import Stream, current_stream, stream, synchronize
 

@@ -11,8 +11,8 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.arrays.gpus import cupy_with_devices, device_number, devices_or_none
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device

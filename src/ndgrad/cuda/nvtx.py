@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 __all__ = ["mark", "range", "range_pop", "range_push"]
 

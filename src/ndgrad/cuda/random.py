@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, overload
 
-from ndgrad._src.arrays.gpus import cupy_with_devices, device_number, devices_or_none
 from ndgrad._src.arrays.generator import Generator, default_on, seed_devices
+from ndgrad._src.arrays.gpus import cupy_with_devices, device_number, devices_or_none
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Tensor

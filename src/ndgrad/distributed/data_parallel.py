@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.engine.callbacks import queue_callback
 from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
 from ndgrad._src.core.node import edge_node
 from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import Variable, edge, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.engine.callbacks import queue_callback
+from ndgrad._src.foundations.pytree import tree_leaves
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.nn.modules.module import Module
-from ndgrad._src.foundations.pytree import tree_leaves
 
 if TYPE_CHECKING:
     from ndgrad.distributed.agreement import Pending

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays.library import library_of
+from ndgrad._src.ops.table import op
 from ndgrad.distributed import nccl, transport
 from ndgrad.distributed.reductions import ReduceOp
-from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary

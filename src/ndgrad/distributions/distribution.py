@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.foundations.sizes import Size
 from ndgrad.distributions import constraints
 from ndgrad.distributions.constraints import Constraint
 from ndgrad.distributions.utils import are_all, lazy_property
-from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.foundations.sizes import Size
 from ndgrad.distributions import constraints
 from ndgrad.distributions.binomial import Binomial
 from ndgrad.distributions.categorical import Categorical
 from ndgrad.distributions.distribution import Distribution
 from ndgrad.distributions.utils import broadcast_all
-from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

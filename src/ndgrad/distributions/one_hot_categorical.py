@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.foundations.sizes import Size
 from ndgrad.distributions import constraints
 from ndgrad.distributions.categorical import Categorical
 from ndgrad.distributions.distribution import Distribution
 from ndgrad.nn import functional as F
-from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -9,8 +9,8 @@ from ndgrad.distributions.distribution import Distribution
 from ndgrad.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad._src.foundations.sizes import Size
+    from ndgrad._typing import Tensor
 
 __all__: list[str] = []
 

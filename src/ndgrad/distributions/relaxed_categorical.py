@@ -15,8 +15,8 @@ from ndgrad.distributions.transforms import ExpTransform
 from ndgrad.distributions.utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad._src.foundations.sizes import Size
+    from ndgrad._typing import Tensor
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.foundations.sizes import Size
 from ndgrad.distributions import constraints
 from ndgrad.distributions.distribution import Distribution
 from ndgrad.distributions.independent import Independent
 from ndgrad.distributions.transforms import ComposeTransform, Transform
 from ndgrad.distributions.utils import _sum_rightmost
-from ndgrad._src.foundations.sizes import Size
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

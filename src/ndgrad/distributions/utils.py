@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import ndgrad
 from ndgrad._src.core.variable import innermost_array, own_level
-from ndgrad.nn import functional as F
 from ndgrad._src.tensor.storage import checkable
+from ndgrad.nn import functional as F
 
 if TYPE_CHECKING:
     from typing import TypeAlias

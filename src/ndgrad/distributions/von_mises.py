@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.ops import random as random_ops
 from ndgrad.distributions import constraints
 from ndgrad.distributions.distribution import Distribution
 from ndgrad.distributions.utils import broadcast_all
-from ndgrad._src.ops import random as random_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+_TRANSFORMS, _LOOPS = "ndgrad._src.transforms", "ndgrad._src.control_flow"
 _HOMES = {
-    **dict.fromkeys(("chunk_vmap", "grad", "grad_and_value", "jvp", "vjp", "vmap"), "transforms"),
-    "debug_unwrap": "unwrap",
-    "functionalize": "functionalization",
-    "rearrange": "patterns",
-    "associative_scan": "associative",
-    **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), "control_flow"),
-    **dict.fromkeys(("hessian", "hvp", "jacfwd", "jacrev", "linearize"), "jacobian"),
-    **dict.fromkeys(("functional_call", "replace_all_batch_norm_modules_", "stack_module_state"), "modules"),
-    **dict.fromkeys(("SparseHessian", "SparseJacobian", "sparse_hessian", "sparse_jacobian"), "sparsity.products"),
-    **dict.fromkeys(("derivatives", "jet"), "taylor"),
+    **dict.fromkeys(("chunk_vmap", "grad", "grad_and_value", "jvp", "vjp", "vmap"), f"{_TRANSFORMS}.transforms"),
+    "debug_unwrap": f"{_TRANSFORMS}.unwrap",
+    "functionalize": f"{_TRANSFORMS}.functionalization",
+    "rearrange": f"{_TRANSFORMS}.rearrange",
+    "associative_scan": f"{_LOOPS}.associative",
+    **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), f"{_LOOPS}.loops"),
+    **dict.fromkeys(("hessian", "hvp", "jacfwd", "jacrev", "linearize"), f"{_TRANSFORMS}.jacobian"),
+    **dict.fromkeys(
+        ("functional_call", "replace_all_batch_norm_modules_", "stack_module_state"), "ndgrad.nn.utils.functional_call"
+    ),
+    **dict.fromkeys(
+        ("SparseHessian", "SparseJacobian", "sparse_hessian", "sparse_jacobian"), f"{_TRANSFORMS}.sparsity.products"
+    ),
+    **dict.fromkeys(("derivatives", "jet"), f"{_TRANSFORMS}.taylor"),
 }
 __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Public names come from their files on first use: the core below imports this package and
-    must not wait for them."""
+    """Load a name from its module on first use."""
     import importlib
 
     home = _HOMES.get(name)
@@ -29,7 +33,7 @@ def __getattr__(name: str) -> Any:
         from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
 
         raise refusal(__name__, name)
-    value = getattr(importlib.import_module(f"ndgrad.func.{home}"), name)
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ndgrad._src.core.variable import wrap
 from ndgrad._src.interpreters import batching
 from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.levels import find_level
-from ndgrad._src.core.variable import wrap
 
 T = TypeVar("T")
 

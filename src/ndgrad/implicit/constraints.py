@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.foundations.pytree import tree_flatten
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import hessian, jacrev
 from ndgrad.implicit.equations import Equations, carries_derivative
 from ndgrad.implicit.packing import Layout, PyTree, tensors_of
-from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_flatten
 
 
 def constant(name: str, what: str, value: Any) -> Any:

@@ -16,10 +16,10 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.captures import Watch
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.packing import Layout, PyTree, face_of_tree
 from ndgrad.implicit.rewrapping import as_captured, with_face
-from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 T = TypeVar("T")
 

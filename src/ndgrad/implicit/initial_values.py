@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.core.variable import np_dtype, wrap
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import jacfwd
 from ndgrad._src.transforms.transforms import grad, jvp, vjp, vmap
 from ndgrad.implicit.batched_arrays import Batch, take_apart
@@ -26,7 +27,6 @@ from ndgrad.implicit.integration import Adjoint, Settings, System, forward
 from ndgrad.implicit.linear import unit_vectors
 from ndgrad.implicit.packing import Layout
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
-from ndgrad._src.ops.vocabulary import tensor_ops
 
 #: f(t, y, parameters): the right side, of tensors, with y a vector.
 Field = Callable[[Any, Any, Tensors], Any]

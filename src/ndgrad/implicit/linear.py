@@ -14,13 +14,13 @@ import numpy as np
 
 from ndgrad import linalg
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.foundations.pytree import tree_flatten, tree_map
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.transforms import vjp, vmap
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module, singular
 from ndgrad.implicit.equations import Equations
 from ndgrad.implicit.packing import Layout, PyTree, as_tensor, face_of_tree
 from ndgrad.implicit.rules import Rule, Tensors, attach
-from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 
 #: Above this many unknowns, a method that is not named is a Krylov method: the dense matrix would
 #: cost n runs of the function.

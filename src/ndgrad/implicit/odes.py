@@ -10,6 +10,8 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import is_floating, result_dtype
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.foundations.pytree import tree_unflatten
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.implicit.batched_arrays import take_apart
 from ndgrad.implicit.equations import Equations, carries_derivative
 from ndgrad.implicit.initial_values import FlowRule, check_unbatched, flow, numbers, states_array, system_of
@@ -18,8 +20,6 @@ from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
-from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_unflatten
 
 
 class OdeResult(dict[str, Any]):

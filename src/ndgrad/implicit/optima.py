@@ -17,9 +17,10 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import finfo
 from ndgrad._src.core.variable import wrap
-from ndgrad.func import sparse_hessian
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import hessian, hvp, jacfwd
 from ndgrad._src.transforms.transforms import grad
+from ndgrad.func import sparse_hessian
 from ndgrad.implicit.constraints import Bounds, Constraint, read_bounds, read_constraints
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
@@ -27,7 +28,6 @@ from ndgrad.implicit.linear import DENSE_LIMIT
 from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
-from ndgrad._src.ops.vocabulary import tensor_ops
 
 #: What SciPy's methods can make use of.
 WITH_GRADIENT = frozenset(

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.precision import is_inexact, result_dtype
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
-from ndgrad.implicit.rewrapping import as_captured, with_face
-from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.foundations.pytree import PyTree, TreeSpec, tree_flatten, tree_unflatten
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.implicit.rewrapping import as_captured, with_face
 
 
 class Layout:

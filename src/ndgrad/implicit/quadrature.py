@@ -15,6 +15,8 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import FLOATING, is_floating, result_dtype
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.transforms import jvp, vjp
 from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
@@ -22,8 +24,6 @@ from ndgrad.implicit.equations import Equations
 from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
-from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 #: integrand(x, parameters) -> a vector, of tensors.
 Integrand = Callable[[Any, Tensors], Any]

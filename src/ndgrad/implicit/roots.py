@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.foundations.pytree import tree_map
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import jacfwd
 from ndgrad._src.transforms.transforms import jvp, vjp
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
@@ -20,8 +22,6 @@ from ndgrad.implicit.equations import Equations, Lent
 from ndgrad.implicit.linear import DENSE_LIMIT, linear_solve, solve_dense
 from ndgrad.implicit.packing import PyTree
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
-from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_map
 
 Solver = Callable[..., Any]
 

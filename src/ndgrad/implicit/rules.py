@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.modes import restore, scope
 from ndgrad._src.core.variable import Variable, wrap
-from ndgrad._src.transforms.transforms import vmap
 from ndgrad._src.ops.implicit import implicit
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.transforms.transforms import vmap
 
 Tensors = Sequence[Any]
 

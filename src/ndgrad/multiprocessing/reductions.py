@@ -11,8 +11,8 @@ import os
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.variable import requires_grad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn.parameter import Buffer, Parameter
 from ndgrad.utils.data import transport
 

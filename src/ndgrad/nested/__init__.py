@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ndgrad
-from ndgrad._src.foundations import devices
-from ndgrad._src.tensor.public import publish_namespace
 from ndgrad._src.arrays.jagged import Layout, ragged_size
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.foundations import devices
+from ndgrad._src.ops.vocabulary import tensor_ops as _ops
+from ndgrad._src.tensor.public import publish_namespace
 from ndgrad.nested import attention, functions, kinds, shapes  # noqa: F401  # they fill the tables of handlers
 from ndgrad.nested.tensor import HANDLERS, build, constant, is_nested, make_layout
 from ndgrad.nested.tensor import NestedTensor as NestedTensor
-from ndgrad._src.ops.vocabulary import tensor_ops as _ops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nested.tensor import build, carries, constant, data_of, is_nested, layout_of, make_layout, refuse
 
 

@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 import ndgrad
-from ndgrad._src.foundations import devices
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad._src.foundations import devices
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nested.kinds import along, detached, elementwise, mismatch
 from ndgrad.nested.shapes import is_contiguous, refuse_dim
 from ndgrad.nested.tensor import (
@@ -35,7 +36,6 @@ from ndgrad.nested.tensor import (
     refuse,
     values_of,
 )
-from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 # ----- products -------------------------------------------------------------------------------------------------------
 

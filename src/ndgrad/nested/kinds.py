@@ -20,11 +20,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.arrays.jagged import Layout
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.ops.table import Op
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nested.tensor import (
     HANDLERS,
     KINDS,
@@ -44,8 +46,6 @@ from ndgrad.nested.tensor import (
     refuse,
     values_of,
 )
-from ndgrad._src.ops.table import Op
-from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 # ----- elementwise ----------------------------------------------------------------------------------------------------
 

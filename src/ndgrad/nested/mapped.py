@@ -13,9 +13,9 @@ import numpy as np
 
 from ndgrad._src.arrays.jagged import Layout, RaggedSize, ragged_size
 from ndgrad._src.core.variable import Variable
-from ndgrad.nested.tensor import build, described, group_of_rows, groups_of, in_order, is_nested, rows_first, taken
-from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad.nested.tensor import build, described, group_of_rows, groups_of, in_order, is_nested, rows_first, taken
 
 
 def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: list[int | None], out_dims: Any) -> Any:

@@ -14,10 +14,11 @@ import numpy as np
 
 import ndgrad
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.jagged import Layout, RaggedSize, ragged_size
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nested.kinds import along
 from ndgrad.nested.tensor import (
     build,
@@ -34,7 +35,6 @@ from ndgrad.nested.tensor import (
     refuse,
     values_of,
 )
-from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
 

@@ -25,17 +25,17 @@ from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.jagged import JaggedData, Layout, RaggedSize, ragged_size
-from ndgrad._src.custom_functions.function import Function, run_function
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import note_tensor_rules
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.custom_functions.function import Function, run_function
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 

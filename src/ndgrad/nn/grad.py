@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.core.grad_mode import enable_grad
+from ndgrad._src.engine.backward_api import grad
 from ndgrad.nn import functional as F
 
 if TYPE_CHECKING:

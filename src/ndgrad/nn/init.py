@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions.creation import eye
 from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.tensor.functions.creation import eye
 
 if TYPE_CHECKING:
     from ndgrad._typing import Generator, Tensor

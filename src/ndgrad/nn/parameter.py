@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.tensor.functions.creation import empty
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_face, as_class, remove_face
 from ndgrad._src.core.variable import Variable, meta_of, wrap
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.tensor.functions.creation import empty
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Shape

@@ -22,28 +22,28 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions import convert, fill, shape
-from ndgrad._src.tensor.functions import index as index_api
-from ndgrad._src.tensor.arguments import as_shape
-from ndgrad._src.tensor.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad._src.arrays.precision import is_number
+from ndgrad._src.core.detach_checks import at_stake, stake_of
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.sparse_gradients import is_structured
-from ndgrad._src.core.detach_checks import at_stake, stake_of
 from ndgrad._src.core.subclass import add_face
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.debug.scipy_calls import advice
-from ndgrad.numpy._methods import ArrayMethods
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import fill as fill_ops
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.arguments import as_shape
+from ndgrad._src.tensor.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
+from ndgrad._src.tensor.functions import convert, fill, shape
+from ndgrad._src.tensor.functions import index as index_api
 from ndgrad._src.tensor.storage import batch_dims, memory_of, sample_of
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.numpy._methods import ArrayMethods
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

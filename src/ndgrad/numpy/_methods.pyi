@@ -4,9 +4,15 @@ import builtins
 import numpy as np
 from builtins import bool as _bool, float as _float, int as _int, type as _type
 from collections.abc import Callable as Callable, Sequence as Sequence
-from ndgrad._src.foundations import devices
-from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor import return_types
+from ndgrad._src.arrays import dtypes as dtypes
+from ndgrad._src.arrays.generator import Generator as Generator
+from ndgrad._src.foundations import devices as devices
+from ndgrad._src.tensor import return_types as return_types
+from ndgrad._src.tensor.functions.decomposition import LUFactor as LUFactor, QR as QR
+from ndgrad._src.tensor.functions.describe import T as _T
+from ndgrad._src.tensor.functions.linalg import SignLogdet as SignLogdet
+from ndgrad._src.tensor.functions.matrix import SVD as SVD, TriangularSolve as TriangularSolve
+from ndgrad._src.tensor.storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from ndgrad._src.tensor.tensor_class import Tensor as Tensor
 from ndgrad._typing import (
     Array as Array, ArrayLike as ArrayLike, Axes as Axes, Axis as Axis, Device as Device, Dims as Dims, Dtype as Dtype,
@@ -14,13 +20,7 @@ from ndgrad._typing import (
     Out as Out, Shape as Shape, SizedOptions as SizedOptions, Tensor as Tensor, TensorLike as TensorLike, Tensors as
     Tensors,
 )
-from ndgrad._src.tensor.functions.decomposition import LUFactor as LUFactor, QR as QR
-from ndgrad._src.tensor.functions.describe import T as _T
-from ndgrad._src.tensor.functions.linalg import SignLogdet as SignLogdet
-from ndgrad._src.tensor.functions.matrix import SVD as SVD, TriangularSolve as TriangularSolve
-from ndgrad._src.arrays.generator import Generator as Generator
 from ndgrad.numpy._array import Array as Array
-from ndgrad._src.tensor.storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
 from numpy.typing import NDArray as NDArray
 from types import EllipsisType as EllipsisType
 from typing import Any as Any, Literal as Literal, Self as Self, Unpack as Unpack, overload as overload

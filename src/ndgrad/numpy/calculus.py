@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad._src.tensor.functions.scan import grid_derivative
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import join, padding, window
+from ndgrad._src.ops import product as product_ops
+from ndgrad._src.ops import reduce as reduce_ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.functions.scan import grid_derivative
 from ndgrad.numpy.coercion import (
     arranged,
     arranged_like,
@@ -23,11 +28,6 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.ufuncs import call
-from ndgrad._src.ops import complex as complex_ops
-from ndgrad._src.ops import join, padding, window
-from ndgrad._src.ops import product as product_ops
-from ndgrad._src.ops import reduce as reduce_ops
-from ndgrad._src.ops import shape as shape_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes

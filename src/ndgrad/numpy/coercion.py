@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.tensor.arguments import keywords_of, renamed, takes_any_keyword
-from ndgrad._src.tensor.checks import vmap_error
 from ndgrad._src.arrays.precision import is_inexact, is_number, result_dtype
-from ndgrad._src.core.inplace import write
 from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.detach_checks import first_at_stake, stake_of
+from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import birth, process, thread
 from ndgrad._src.core.plain_arrays import NotNumbers, checked
-from ndgrad._src.core.detach_checks import first_at_stake, stake_of
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
-from ndgrad.numpy._array import Array, as_no_numbers, to_array
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import comparison as comparison_ops
 from ndgrad._src.ops import fill as fill_ops
@@ -35,7 +32,10 @@ from ndgrad._src.ops import gather as gather_ops
 from ndgrad._src.ops import join as join_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.ops import slices as slice_ops
+from ndgrad._src.tensor.arguments import keywords_of, renamed, takes_any_keyword
+from ndgrad._src.tensor.checks import vmap_error
 from ndgrad._src.tensor.storage import batch_dims, checkable, memory_of, sample_of
+from ndgrad.numpy._array import Array, as_no_numbers, to_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

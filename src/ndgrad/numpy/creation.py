@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_floating, is_inexact, is_number
-from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.borrowed_memory import Lent
-from ndgrad._src.core.plain_arrays import checked
 from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.layout import is_view_of
+from ndgrad._src.core.plain_arrays import checked
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype
+from ndgrad._src.ops import arithmetic, exponential, join, rounding
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.storage import sample_of, shared_storage
 from ndgrad.numpy._array import as_no_numbers, reshaped, to_array
 from ndgrad.numpy.coercion import (
     as_array,
@@ -34,9 +37,6 @@ from ndgrad.numpy.coercion import (
 )
 from ndgrad.numpy.elementwise import i0
 from ndgrad.numpy.grids import indices
-from ndgrad._src.ops import arithmetic, exponential, join, rounding
-from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.tensor.storage import sample_of, shared_storage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

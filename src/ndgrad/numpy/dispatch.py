@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.registry import register
 
 #: NumPy's modules and ours.
 MODULES = {

@@ -11,6 +11,12 @@ import numpy as np
 from ndgrad._src.arrays.precision import finfo, is_inexact
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import bessel, comparison, join, rounding, scan, selection, trigonometric
+from ndgrad._src.ops import cast as cast_ops
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import fill as fill_ops
+from ndgrad._src.ops import order as order_ops
+from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy.coercion import (
     arranged_like,
     as_array,
@@ -24,12 +30,6 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.ufuncs import call
-from ndgrad._src.ops import bessel, comparison, join, rounding, scan, selection, trigonometric
-from ndgrad._src.ops import cast as cast_ops
-from ndgrad._src.ops import complex as complex_ops
-from ndgrad._src.ops import fill as fill_ops
-from ndgrad._src.ops import order as order_ops
-from ndgrad._src.ops import shape as shape_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Device, Dtype, Out

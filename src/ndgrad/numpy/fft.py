@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import fft as _fft
-from ndgrad._src.tensor.arguments import torch_names
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.tensor.arguments import torch_names
+from ndgrad._src.tensor.functions import fft as _fft
 from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, on_device, one_axis, with_dtype
 
 if TYPE_CHECKING:

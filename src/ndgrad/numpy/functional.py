@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, broadcast, constant, moved, one_axis, operands, with_dtype
 from ndgrad._src.ops import join
 from ndgrad._src.ops import shape as shape_ops
+from ndgrad.numpy.coercion import as_array, broadcast, constant, moved, one_axis, operands, with_dtype
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike

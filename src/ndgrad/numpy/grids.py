@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy.coercion import as_array, as_arrays, broadcast, flat, operands
 from ndgrad.numpy.joining import concatenate
 from ndgrad.numpy.shapes import swapaxes
-from ndgrad._src.ops import shape as shape_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Dtype

@@ -14,9 +14,15 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad._src.core.inplace import write
 from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import arithmetic, comparison, gather, scan, selection
+from ndgrad._src.ops import cast as cast_ops
+from ndgrad._src.ops import fill as fill_ops
+from ndgrad._src.ops import index as index_ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.storage import checkable, is_open, sample_of
 from ndgrad.numpy.coercion import (
     arranged,
     as_array,
@@ -36,12 +42,6 @@ from ndgrad.numpy.coercion import (
     values_of,
     with_dtype,
 )
-from ndgrad._src.ops import arithmetic, comparison, gather, scan, selection
-from ndgrad._src.ops import cast as cast_ops
-from ndgrad._src.ops import fill as fill_ops
-from ndgrad._src.ops import index as index_ops
-from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.tensor.storage import checkable, is_open, sample_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

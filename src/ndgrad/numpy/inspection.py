@@ -14,10 +14,10 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import result_dtype
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain, values_of
-from ndgrad.numpy.elementwise import isclose
 from ndgrad._src.ops import comparison, reduce
 from ndgrad._src.tensor.storage import is_open
+from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain, values_of
+from ndgrad.numpy.elementwise import isclose
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Dtype

@@ -9,6 +9,9 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import is_floating, is_inexact
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import join as ops
+from ndgrad._src.ops import padding
+from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy import reductions, statistics
 from ndgrad.numpy.coercion import (
     arranged_like,
@@ -28,9 +31,6 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims
-from ndgrad._src.ops import join as ops
-from ndgrad._src.ops import padding
-from ndgrad._src.ops import shape as shape_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Dtype, Out

@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import comparison, determinant, reduce
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.arguments import torch_names
 from ndgrad._src.tensor.functions import decomposition as _decomposition
 from ndgrad._src.tensor.functions import linalg as _linalg
 from ndgrad._src.tensor.functions import norm as _norm
 from ndgrad._src.tensor.functions import solve as _solve
-from ndgrad._src.tensor.arguments import torch_names
-from ndgrad._src.arrays.precision import finfo
-from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.tensor.storage import checkable
 from ndgrad.numpy import products, shapes
 from ndgrad.numpy.coercion import (
     arranged_like,
@@ -37,10 +41,6 @@ from ndgrad.numpy.coercion import (
 )
 from ndgrad.numpy.ufunc_methods import NO_VALUE
 from ndgrad.numpy.ufuncs import call
-from ndgrad._src.ops import comparison, determinant, reduce
-from ndgrad._src.ops import complex as complex_ops
-from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.arguments import torch_names
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import fill as fill_ops
+from ndgrad._src.tensor.arguments import torch_names
 from ndgrad.numpy import elementwise, indexing, products, reductions, shapes, sorting
 from ndgrad.numpy._methods import ArrayMethods
 from ndgrad.numpy.ufunc_objects import FUNCTIONS
-from ndgrad._src.ops import fill as fill_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Axis, Out

@@ -10,12 +10,12 @@ import numpy as np
 from ndgrad._src.arrays.precision import finfo
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy import calculus, linalg, products
-from ndgrad.numpy.coercion import arranged_like, as_array, constant, flat, inexact, operands, values_of
 from ndgrad._src.ops import arithmetic, join, padding
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import shape as shape_ops
+from ndgrad.numpy import calculus, linalg, products
+from ndgrad.numpy.coercion import arranged_like, as_array, constant, flat, inexact, operands, values_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike

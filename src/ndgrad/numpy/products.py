@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import einsum as _einsum
-from ndgrad._src.tensor.functions import product as _product
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import join
+from ndgrad._src.ops import product as ops
+from ndgrad._src.tensor.functions import einsum as _einsum
+from ndgrad._src.tensor.functions import product as _product
+from ndgrad._src.tensor.storage import laid_out, memory_of
 from ndgrad.numpy.coercion import (
     arranged,
     broadcast,
@@ -24,10 +28,6 @@ from ndgrad.numpy.coercion import (
     plain,
     with_dtype,
 )
-from ndgrad._src.ops import complex as complex_ops
-from ndgrad._src.ops import join
-from ndgrad._src.ops import product as ops
-from ndgrad._src.tensor.storage import laid_out, memory_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axis, Dtype, Out

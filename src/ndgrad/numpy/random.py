@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgrad._src.core.inplace import write
 from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import Variable
-from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain
 from ndgrad._src.ops import fill as fill_ops
+from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Shape

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import extremum as extremum_api
-from ndgrad._src.tensor.functions import statistics as statistics_api
 from ndgrad._src.arrays.precision import is_floating, is_inexact, result_dtype
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import arithmetic, comparison, join, selection
+from ndgrad._src.ops import reduce as ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.functions import extremum as extremum_api
+from ndgrad._src.tensor.functions import statistics as statistics_api
+from ndgrad._src.tensor.storage import sample_of
 from ndgrad.numpy.coercion import (
     arranged_like,
     as_array,
@@ -33,10 +37,6 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
-from ndgrad._src.ops import arithmetic, comparison, join, selection
-from ndgrad._src.ops import reduce as ops
-from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.tensor.storage import sample_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Axis, Dtype, Out

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
+from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import rearrange as rearrange_ops
+from ndgrad._src.ops import reduce as reduce_ops
+from ndgrad._src.ops import shape as ops
+from ndgrad._src.ops import split as split_ops
+from ndgrad._src.ops import triangle as triangle_ops
+from ndgrad._src.ops import window
 from ndgrad._src.tensor.functions import rearrange as _rearrange
 from ndgrad._src.tensor.functions import triangle as _triangle
 from ndgrad._src.tensor.functions.split import as_strided as _as_strided
-from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.tensor.storage import sample_of
 from ndgrad.numpy._array import reshaped
 from ndgrad.numpy.coercion import (
     arranged,
@@ -31,13 +38,6 @@ from ndgrad.numpy.coercion import (
     values_of,
     with_dtype,
 )
-from ndgrad._src.ops import rearrange as rearrange_ops
-from ndgrad._src.ops import reduce as reduce_ops
-from ndgrad._src.ops import shape as ops
-from ndgrad._src.ops import split as split_ops
-from ndgrad._src.ops import triangle as triangle_ops
-from ndgrad._src.ops import window
-from ndgrad._src.tensor.storage import sample_of
 
 if TYPE_CHECKING:
 

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import order as _order
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import arithmetic, join
+from ndgrad._src.ops import order as ops
+from ndgrad._src.tensor.functions import order as _order
+from ndgrad._src.tensor.storage import is_open
 from ndgrad.numpy.coercion import (
     arranged_like,
     as_array,
@@ -26,9 +29,6 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.indexing import take_along_axis
-from ndgrad._src.ops import arithmetic, join
-from ndgrad._src.ops import order as ops
-from ndgrad._src.tensor.storage import is_open
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

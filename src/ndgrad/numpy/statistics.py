@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import statistics as _statistics
 from ndgrad._src.arrays.precision import is_floating, result_dtype
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import arithmetic, comparison, extremum, index, join, order, selection
+from ndgrad._src.ops import reduce as reduce_ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.functions import statistics as _statistics
+from ndgrad._src.tensor.storage import checkable, is_open, sample_of
 from ndgrad.numpy.coercion import (
     arranged,
     as_array,
@@ -34,10 +38,6 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.ufunc_methods import NO_VALUE, joined, reduced_shape
-from ndgrad._src.ops import arithmetic, comparison, extremum, index, join, order, selection
-from ndgrad._src.ops import reduce as reduce_ops
-from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.tensor.storage import checkable, is_open, sample_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

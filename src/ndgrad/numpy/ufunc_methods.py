@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions.index import put_at
 from ndgrad._src.arrays.precision import INEXACT
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import arithmetic, extremum, index, join, reduce, scan, selection, softmax
+from ndgrad._src.ops import fill as fill_ops
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.functions.index import put_at
 from ndgrad.numpy.coercion import (
     as_array,
     broadcast,
@@ -32,9 +35,6 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.ufuncs import call, implementation
-from ndgrad._src.ops import arithmetic, extremum, index, join, reduce, scan, selection, softmax
-from ndgrad._src.ops import fill as fill_ops
-from ndgrad._src.ops import shape as shape_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out

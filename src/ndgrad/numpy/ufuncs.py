@@ -13,27 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.plain_arrays import NotNumbers, checked
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad.numpy._array import Array
-from ndgrad.numpy.coercion import (
-    as_array,
-    as_arrays,
-    broadcast,
-    constant,
-    deliver,
-    flat,
-    operands,
-    plain,
-    refuse_loss_in_memory,
-    taken,
-    with_dtype,
-)
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import (
     arithmetic,
     bitwise,
@@ -50,12 +35,27 @@ from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.storage import is_open, laid_out
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.numpy._array import Array
+from ndgrad.numpy.coercion import (
+    as_array,
+    as_arrays,
+    broadcast,
+    constant,
+    deliver,
+    flat,
+    operands,
+    plain,
+    refuse_loss_in_memory,
+    taken,
+    with_dtype,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgrad._typing import ArrayLike, Dtype, Out
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import ArrayLike, Dtype, Out
 
 _SCALARS = (bool, int, float, complex)
 

@@ -1,9 +1,9 @@
 """Models for other runtimes: functions and modules as ONNX files."""
 
+from ndgrad._src.foundations.shadowing import prefer_functions
 from ndgrad.onnx import errors
 from ndgrad.onnx.export import ONNXProgram, export, is_in_onnx_export
 from ndgrad.onnx.graph import OnnxExporterError
-from ndgrad._src.foundations.shadowing import prefer_functions
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "errors", "export", "is_in_onnx_export"]
 

@@ -14,19 +14,19 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.data import from_numpy
-from ndgrad._src.core.variable import Variable
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.tensor.functions.data import from_numpy
+from ndgrad._src.tensor.storage import memory_of
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.onnx import arrays, elementwise, networks  # their writers  # noqa: F401
 from ndgrad.onnx.graph import Graph, OnnxExporterError
 from ndgrad.onnx.sizes import Disagreement, Merging, OpenSize, Varying
 from ndgrad.onnx.tracing import Traced, traced
 from ndgrad.onnx.writers import WRITERS
-from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
-from ndgrad._src.tensor.storage import memory_of
-from ndgrad._src.foundations.atomic_files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ndgrad._src.compiler.capture.captured_tensors import payload_of
+from ndgrad._src.compiler.capture.environment import Environment
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.tracer import Tracer
+from ndgrad._src.compiler.program.program import Program
+from ndgrad._src.compiler.runtime.specialization import tracing
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.op_observers import observing
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.compiler.capture.environment import Environment
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.captured_tensors import payload_of
-from ndgrad._src.compiler.program.program import Program
-from ndgrad._src.compiler.runtime.specialization import tracing
-from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 

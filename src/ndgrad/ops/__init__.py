@@ -1,5 +1,4 @@
-"""The table of ops, one file per family. Ops from outside are found here by their namespace, as
-`torch.ops.mylib.name` is."""
+"""`torch.ops`: ops by namespace, `ops.aten.mul` for those of the table and `ops.mylib.name` for registered ones."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Namespaces that are not files. Importing a file asks here first, so nothing is loaded to answer."""
+    """Return a namespace of ops. Importing a submodule calls this first, so it loads nothing else."""
     if name in ("aten", "profiler"):
         import importlib
 

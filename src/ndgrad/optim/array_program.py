@@ -1,6 +1,6 @@
 """A formula as a list of NumPy calls over memory that exists: for steps without native kernels.
 
-The rule of an optimizer, written down as a formula (ndgrad._src.arrays.formulas), is run on each parameter by ufuncs that
+The rule of an optimizer, written down as a formula (_src.arrays.formulas), is run on each parameter by ufuncs that
 write where they may: into the parameter and its state as soon as their old values are not needed any more, else into
 scratch memory. Nothing is allocated per call, and the arrays of one parameter are worked through in blocks that stay
 in the cache. Each op is the one that a tensor would run, so results are the same to the last bit.

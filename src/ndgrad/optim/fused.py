@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.arrays import device_kernels, native_kernels, graph_recording
+from ndgrad._src.arrays import device_kernels, graph_recording, native_kernels
 from ndgrad._src.arrays.addresses import pointer
 from ndgrad._src.arrays.formulas import Formula, NoFormula, Signature, Symbol
 from ndgrad._src.arrays.library import is_on_device, library_of

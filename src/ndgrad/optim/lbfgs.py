@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ndgrad._src.tensor.functions.join import cat
 from ndgrad._src.core.grad_mode import enable_grad, no_grad
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.functions.join import cat
 from ndgrad.optim.optimizer import Optimizer, checked
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.optim.optimizer import Optimizer, as_float
 
 if TYPE_CHECKING:

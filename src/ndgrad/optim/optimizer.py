@@ -15,16 +15,16 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overload
 
-from ndgrad._src.tensor.functions.creation import zeros_like
-from ndgrad._src.tensor.functions.data import tensor
-from ndgrad._src.tensor.functions.elementwise import where
 from ndgrad._src.arrays import graph_recording
+from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.retained_memory import retain_by_default
 from ndgrad._src.core.grad_mode import enable_grad, no_grad
 from ndgrad._src.core.hooks import RemovableHandle
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, innermost_array
-from ndgrad._src.arrays.dtypes import get_default_dtype
+from ndgrad._src.tensor.functions.creation import zeros_like
+from ndgrad._src.tensor.functions.data import tensor
+from ndgrad._src.tensor.functions.elementwise import where
 from ndgrad.optim.fused import Plans, update_alike, update_together
 
 __all__ = ["Optimizer"]

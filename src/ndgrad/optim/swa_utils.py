@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ndgrad._src.tensor.functions.data import tensor
+from ndgrad._src.arrays.dtypes import int64
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.arrays.dtypes import int64
+from ndgrad._src.tensor.functions.data import tensor
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 from ndgrad.nn.modules.module import Module
 from ndgrad.optim.lr_scheduler import LRScheduler, _per_group

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.profiler.events import EventList
 from ndgrad.profiler.timing import kineto_available, record_function
 from ndgrad.profiler.timing import profile as _autograd_profile

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.arrays import library, graph_recording
+from ndgrad._src.arrays import graph_recording, library
 
 
 def moment() -> Any:

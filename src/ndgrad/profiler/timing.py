@@ -1,6 +1,6 @@
 """Where the time goes: `profile` and `record_function`, under torch's names.
 
-The recorder is a watcher (ndgrad._src.engine.call_watchers): every op, write, factory, custom function and backward node
+The recorder is a watcher (_src.engine.call_watchers): every op, write, factory, custom function and backward node
 of every thread, with what lies inside it. Backward runs in the lane in which it always runs, on raw arrays, so what is
 measured is what happens; the price is that the NumPy calls inside one backward node are not told apart, unless the pass
 records a graph or is watched by a mode.
@@ -19,6 +19,12 @@ import time
 from html import escape
 from typing import Any, Self
 
+from ndgrad._src.core.grad_mode import Mode
+from ndgrad._src.core.modes import ThreadState
+from ndgrad._src.core.node import FIRST, next_sequence_number
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.debug.saved_memory import holdings, unique_bytes
+from ndgrad._src.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
 from ndgrad._src.engine.call_watchers import (
     EVALUATION,
     FUNCTION,
@@ -33,12 +39,6 @@ from ndgrad._src.engine.call_watchers import (
     end,
     remove_watcher,
 )
-from ndgrad._src.core.grad_mode import Mode
-from ndgrad._src.core.modes import ThreadState
-from ndgrad._src.core.node import FIRST, next_sequence_number
-from ndgrad._src.core.variable import Variable
-from ndgrad._src.debug.saved_memory import holdings, unique_bytes
-from ndgrad._src.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
 from ndgrad._src.ops.table import table
 from ndgrad.profiler import device_time
 from ndgrad.profiler.allocations import Allocation, Ledger, note_received, note_results

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.pytree import PyTree, tree_map
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import inexact
-from ndgrad._src.foundations.pytree import PyTree, tree_map
 from ndgrad.scipy._without_rules import floating
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import numpy as np
 
 from ndgrad._src.core.detach_checks import first_at_stake, stake_of
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.storage import memory_of
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, as_arrays, inexact, values_of
-from ndgrad._src.tensor.storage import memory_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Tensor

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.implicit.odes import OdeResult
 from ndgrad.implicit.odes import solve_ivp as _solve_ivp
 from ndgrad.implicit.packing import PyTree
 from ndgrad.implicit.quadrature import quad as _quad
 from ndgrad.numpy._array import Array
-from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.scipy._arrays import as_array, as_arrays
 from ndgrad.scipy._without_rules import public_of
 

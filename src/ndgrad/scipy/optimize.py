@@ -16,6 +16,7 @@ import numpy as np
 
 import ndgrad.linalg
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad._src.transforms.jacobian import jacfwd
 from ndgrad._src.transforms.transforms import grad
 from ndgrad.implicit.constraints import constant
@@ -26,7 +27,6 @@ from ndgrad.implicit.packing import Layout, PyTree
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import find_root
 from ndgrad.numpy._array import Array
-from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad.scipy._arrays import as_array, as_arrays
 from ndgrad.scipy._without_rules import public_of
 

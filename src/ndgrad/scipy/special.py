@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad._src.foundations.registry import register
-from ndgrad.array_api import special as standard
-from ndgrad.array_api.special import *  # noqa: F403
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, deliver, inexact, many_axes, operands
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import bessel_order, hypergeometric, integral
 from ndgrad._src.ops.vocabulary import tensor_ops as S
+from ndgrad.array_api import special as standard
+from ndgrad.array_api.special import *  # noqa: F403
+from ndgrad.numpy.coercion import as_array, deliver, inexact, many_axes, operands
 from ndgrad.scipy._without_rules import beyond, public_of
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Array, ArrayLike, Out
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Array, ArrayLike, Out
 
 F = TypeVar("F", bound=Callable[..., Any])
 

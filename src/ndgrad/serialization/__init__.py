@@ -12,6 +12,7 @@ import pickle
 from tempfile import mkdtemp
 from typing import IO, Any, TypeAlias
 
+from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage
 from ndgrad.serialization.locations import (
     MapLocation,
     default_restore_location,
@@ -43,7 +44,6 @@ from ndgrad.serialization.trusted_names import (
     safe_globals,
 )
 from ndgrad.serialization.writing import save
-from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage
 
 __all__ = [
     "DEFAULT_PROTOCOL", "LoadEndianness", "MAP_PRIVATE", "MAP_SHARED", "SourceChangeWarning", "add_safe_globals",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ndgrad._src.foundations import devices
-from ndgrad.serialization.plain_pickle import UsersError
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage
+from ndgrad.serialization.plain_pickle import UsersError
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device

@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: How many values all keys that are tuples or frozensets may have in them, counting a value as often as it is reached.
 _COMPOUND_KEYS = 30_000

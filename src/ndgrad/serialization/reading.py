@@ -13,15 +13,15 @@ from contextlib import nullcontext
 from functools import partial
 from typing import IO, Any
 
-from ndgrad.serialization.plain_pickle import Callee, PlainUnpickler, UsersError, containers, damaged, set_attributes
+from ndgrad._src.foundations.sizes import Size
 from ndgrad.serialization import legacy
 from ndgrad.serialization.archive import Archive
 from ndgrad.serialization.locations import MapLocation
-from ndgrad.serialization.storages import Memories
 from ndgrad.serialization.options import get_default_load_endianness
+from ndgrad.serialization.plain_pickle import Callee, PlainUnpickler, UsersError, containers, damaged, set_attributes
 from ndgrad.serialization.rebuilding import NOT_HERE, give_all, names_in
+from ndgrad.serialization.storages import Memories
 from ndgrad.serialization.trusted_names import vouched_names
-from ndgrad._src.foundations.sizes import Size
 
 
 def load(

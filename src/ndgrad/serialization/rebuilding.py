@@ -7,15 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.creation import empty_strided
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.foundations import devices
+from ndgrad._src.tensor.functions.creation import empty_strided
+from ndgrad._src.tensor.storage import UntypedStorage
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.serialization.names import DTYPE_OF
 from ndgrad.serialization.plain_pickle import Callee, Forgotten
 from ndgrad.serialization.storages import Memories, array_class, requiring
-from ndgrad.serialization.names import DTYPE_OF
-from ndgrad._src.tensor.storage import UntypedStorage
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.addresses import window
 from ndgrad._src.core.variable import meta_of, wrap
-from ndgrad.serialization.locations import MapLocation, placed
-from ndgrad.serialization.names import IS_ARRAY, STORAGE_OF
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, shared_storage
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.serialization.locations import MapLocation, placed
+from ndgrad.serialization.names import IS_ARRAY, STORAGE_OF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

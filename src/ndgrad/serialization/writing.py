@@ -12,17 +12,19 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer
 from ndgrad._src.arrays.placement import device_of, moved
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, memory_of
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.serialization import legacy
 from ndgrad.serialization.archive import ALIGNMENT, write_record
 from ndgrad.serialization.locations import location_tag
-from ndgrad.serialization.storages import array_class
 from ndgrad.serialization.names import (
     DEVICE,
     FROM_TYPE,
@@ -44,9 +46,7 @@ from ndgrad.serialization.names import (
 )  # fmt: skip
 from ndgrad.serialization.options import skipping
 from ndgrad.serialization.rebuilding import _rebuild_as
-from ndgrad._src.foundations.sizes import Size
-from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, memory_of
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad.serialization.storages import array_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

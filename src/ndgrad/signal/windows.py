@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 from ndgrad._src.tensor.functions.windows import (
     bartlett,
     blackman,
@@ -16,6 +15,7 @@ from ndgrad._src.tensor.functions.windows import (
     kaiser,
     nuttall,
 )
+from ndgrad._src.tensor.public import publish_namespace as _publish_namespace
 
 __all__ = [
     "bartlett",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ndgrad
-from ndgrad._src.tensor.functions import sparse as _constructors
-from ndgrad._src.tensor.functions import sparse_parts as _parts
-from ndgrad._src.tensor.public import publish_namespace
-from ndgrad._src.tensor.functions.sparse import check_sparse_tensor_invariants
 from ndgrad._src.arrays.sparse import Coo
 from ndgrad._src.ops.vocabulary import tensor_ops as _ops
+from ndgrad._src.tensor.functions import sparse as _constructors
+from ndgrad._src.tensor.functions import sparse_parts as _parts
+from ndgrad._src.tensor.functions.sparse import check_sparse_tensor_invariants
+from ndgrad._src.tensor.public import publish_namespace
 from ndgrad.sparse import functions, parts, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
 from ndgrad.sparse.tensor import HANDLERS, build, constant, is_sparse

@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 import ndgrad
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.arrays.sparse import Compressed, Coo
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations import devices
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.sparse.tensor import (
     HANDLERS,
     add,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.sparse import Coo
 from ndgrad._src.core.variable import requires_grad, wrap
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.sparse.tensor import build, coalesced, coo, data_of, dense, like
 
 

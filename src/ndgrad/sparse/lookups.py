@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.sparse import Coo
-from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.core.modes import process, thread
+from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad.sparse.tensor import applied, build, constant
 

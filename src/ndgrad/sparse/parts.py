@@ -13,12 +13,12 @@ import numpy as np
 
 import ndgrad
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.sparse import TRANSPOSED, Compressed, Coo
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.sparse.functions import taken
 from ndgrad.sparse.tensor import (
     build,

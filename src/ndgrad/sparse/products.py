@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.sparse import Compressed, Coo, expand
 from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops.sparse import sparse_product, sparse_sample, sparse_solve
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.sparse.functions import mul
 from ndgrad.sparse.parts import permuted
 from ndgrad.sparse.tensor import (

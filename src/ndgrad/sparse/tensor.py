@@ -28,9 +28,7 @@ from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.dtypes import promote_types
 from ndgrad._src.arrays.sparse import (
     BLOCKED,
     BY_ROWS,
@@ -42,14 +40,16 @@ from ndgrad._src.arrays.sparse import (
     finer_structure,
     joined,
 )
-from ndgrad._src.custom_functions.function import Function, run_function
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import note_tensor_rules
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import storage_of
-from ndgrad._src.arrays.dtypes import promote_types
+from ndgrad._src.custom_functions.function import Function, run_function
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 

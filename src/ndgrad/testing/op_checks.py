@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.precision import finfo, is_inexact, result_dtype
-from ndgrad.autograd.gradcheck.progress import Progress
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
-from ndgrad._src.transforms.transforms import jvp, vjp, vmap
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.transforms.transforms import jvp, vjp, vmap
+from ndgrad.autograd.gradcheck.progress import Progress
 
 #: The checks of one sample, in the order they run; the last two, of third order, for smooth elementwise ops.
 CHECKS = (

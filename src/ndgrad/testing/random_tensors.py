@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_shape
-from ndgrad._src.tensor.functions.data import tensor
-from ndgrad._src.arrays.precision import finfo
 from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype
 from ndgrad._src.arrays.generator import default_generator
+from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.tensor.arguments import as_shape
+from ndgrad._src.tensor.functions.data import tensor
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ndgrad._typing import Device, MemoryFormat, Tensor
     from ndgrad._src.arrays.dtypes import DTypeLike
+    from ndgrad._typing import Device, MemoryFormat, Tensor
 
 
 def make_tensor(

@@ -12,7 +12,7 @@ _SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "d
 if TYPE_CHECKING:
     from ndgrad.utils import _python_dispatch as _python_dispatch
     from ndgrad.utils import _pytree as _pytree
-    from ndgrad._src import checkpoint
+    from ndgrad.utils import checkpoint as checkpoint
     from ndgrad.utils import data as data
     from ndgrad.utils import dlpack as dlpack
     from ndgrad.utils import hooks as hooks

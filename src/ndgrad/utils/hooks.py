@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.core.hooks import RemovableHandle
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import ndgrad.nn.functional as F
+from ndgrad._src.compiler.cuda.device_split import parted
 from ndgrad._src.compiler.cuda.expand import expanded
 from ndgrad._src.compiler.cuda.fusion import DEVICE
-from ndgrad._src.compiler.cuda.device_split import parted
 from ndgrad._src.compiler.cuda.scheduling import scheduled
 from ndgrad._src.compiler.lower.grouping import grouped
 from ndgrad._src.compiler.lower.steps import Kernel

@@ -15,7 +15,6 @@ from ndgrad.nn import functional as F
 
 pytest.importorskip("llvmlite")
 
-from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.lower.grouping import grouped
 from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.native_program import NativeProgram
@@ -25,6 +24,7 @@ from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.passes.reroll import rolled
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 from tests.compiler.traced import arrays_for, random_function, run, traced
 
 RNG = np.random.default_rng(5)

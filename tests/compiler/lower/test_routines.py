@@ -13,7 +13,6 @@ from ndgrad.nn import functional as F
 
 pytest.importorskip("llvmlite")
 
-from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.kernels import arrays
 from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.native_program import NativeProgram
@@ -21,6 +20,7 @@ from ndgrad._src.compiler.lower.routines import Routine
 from ndgrad._src.compiler.lower.steps import Call
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.passes.reroll import rolled
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 from tests.compiler.lower.test_native_programs import assert_close, failures_are_errors, native
 from tests.compiler.traced import arrays_for, run, traced
 

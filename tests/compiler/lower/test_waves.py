@@ -14,16 +14,16 @@ from ndgrad.nn import functional as F
 pytest.importorskip("llvmlite")
 
 from ndgrad._src.arrays import threads
-from ndgrad._src.compiler.runtime import specialization
 from ndgrad._src.compiler.lower.accounting import ops_of
 from ndgrad._src.compiler.lower.grouping import grouped
 from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.parallel_steps import waves
 from ndgrad._src.compiler.lower.products import Product
 from ndgrad._src.compiler.lower.steps import Kernel, Step
-from ndgrad._src.compiler.lower.parallel_steps import waves
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.compiler.program.text import parse_program
+from ndgrad._src.compiler.runtime import specialization
 from tests.compiler.lower.test_native_programs import assert_close, failures_are_errors
 from tests.compiler.traced import arrays_for, random_function, run, traced
 

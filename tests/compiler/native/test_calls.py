@@ -26,8 +26,6 @@ pytest.importorskip("llvmlite")
 
 import ndgrad
 from ndgrad import Tensor
-from ndgrad._src.core.variable import requires_grad
-from ndgrad._src.core.versions import InferenceStorage
 from ndgrad._src.compiler.native import calls, layout, target
 from ndgrad._src.compiler.native.calls import (
     MISS,
@@ -43,6 +41,8 @@ from ndgrad._src.compiler.native.calls import (
 )
 from ndgrad._src.compiler.native.guards import Apart, ArrayAt, Equal, Is, Keys, Length, NumberAt, Place
 from ndgrad._src.compiler.native.tensor_guards import TensorAt
+from ndgrad._src.core.variable import requires_grad
+from ndgrad._src.core.versions import InferenceStorage
 
 native = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tests.op_programs  # noqa: F401  # which loads all ops
-from ndgrad._src.compiler.program.compiler_ops import as_complex, as_pairs
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.passes.complex_parts import by_parts
 from ndgrad._src.compiler.passes.complex_walk import has_complex
 from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.program.compiler_ops import as_complex, as_pairs
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.program.text import parse_program

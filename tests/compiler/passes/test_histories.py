@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.program.compiler_ops import op_named
-from ndgrad._src.compiler.passes import write_histories, simplified
+from ndgrad._src.compiler.capture.tracer import infer
+from ndgrad._src.compiler.passes import simplified, write_histories
 from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.passes.part_reads import read_parts
 from ndgrad._src.compiler.passes.rewrite import Rules
 from ndgrad._src.compiler.passes.views import canonical_views
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import Replay
-from ndgrad._src.compiler.capture.tracer import infer
 from tests.compiler.traced import becomes
 
 both = Rules(canonical_views, read_parts)

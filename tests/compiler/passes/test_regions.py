@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.passes.basic_index import common, places, written
 from ndgrad._src.compiler.passes.regions import in_regions
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import Replay
 

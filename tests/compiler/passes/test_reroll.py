@@ -10,9 +10,9 @@ import pytest
 
 import ndgrad
 from ndgrad._src.compiler.passes import simplified, with_loops
-from ndgrad._src.compiler.passes.schedule import with_views_in_place
 from ndgrad._src.compiler.passes.periods import periods, runs
 from ndgrad._src.compiler.passes.reroll import rolled
+from ndgrad._src.compiler.passes.schedule import with_views_in_place
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced

@@ -14,12 +14,12 @@ from ndgrad._src.compiler import passes
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.passes.broadcast import broadcasting
-from ndgrad._src.compiler.passes.simplify import no_arithmetic
+from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
 from ndgrad._src.compiler.passes.cse import without_repetition
 from ndgrad._src.compiler.passes.dead_code import without_dead
-from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
 from ndgrad._src.compiler.passes.part_reads import read_parts
 from ndgrad._src.compiler.passes.rewrite import Rules, Walk
+from ndgrad._src.compiler.passes.simplify import no_arithmetic
 from ndgrad._src.compiler.passes.views import canonical_views
 from ndgrad._src.compiler.program.replay import Replay, written_out
 from ndgrad._src.compiler.program.text import left_out, parse_program

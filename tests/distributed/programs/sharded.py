@@ -10,10 +10,10 @@ from tests.distributed.programs.training import _batch, _mean_over_ranks, _mine,
 
 import ndgrad
 import ndgrad.distributed as dist
+from ndgrad._src.checkpoint import checkpoint
 from ndgrad.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from ndgrad.distributed.tensor.debug import CommDebugMode
 from ndgrad.distributed.tensor.parallel import ColwiseParallel, parallelize_module
-from ndgrad._src.checkpoint import checkpoint
 
 
 def _sharded(seed=0, **settings):

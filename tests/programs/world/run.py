@@ -29,12 +29,12 @@ import numpy as np
 
 import ndgrad
 from ndgrad import nn
-from ndgrad._src.core import modes as ndgrad_modes
 from ndgrad._src.compiler.runtime.native_call import NativeCall
 from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.core import modes as ndgrad_modes
+from ndgrad._src.foundations.pytree import tree_flatten
 from ndgrad.nn.modules import hooks as module_hooks
 from ndgrad.optim import optimizer as optimizers
-from ndgrad._src.foundations.pytree import tree_flatten
 from tests.programs.world.observe import Fact, describe, difference, plain_text
 
 FILE = "program.py"

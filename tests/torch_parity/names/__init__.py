@@ -3,7 +3,7 @@
     torch-2.13.txt     name and kind, one a line, as torch 2.13 has them (without a GPU)
     differs.txt        names that are here and differ on purpose: entry of docs/differences.md, names
 
-A name is `same` if it is here and is a thing of the same kind, `differs` if it stands in differs.txt, and `absent` if `ndgrad._src.foundations.missing_names` has
+A name is `same` if it is here and is a thing of the same kind, `differs` if it stands in differs.txt, and `absent` if `missing_names` has
 the reason. There is no fourth. `python -m tests.torch_parity.names` writes what follows from this: the counts in docs/parity.md, the page
 docs/absent.md, and the table without patterns that nothing fits any more; with `--torch`, the list of names too, from the torch that is
 installed.

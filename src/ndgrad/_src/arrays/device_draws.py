@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad._src.arrays import philox, graph_recording
+from ndgrad._src.arrays import graph_recording, philox
 from ndgrad._src.arrays.device_kernels import kernels
 
 _DOUBLE, _SINGLE = numpy.dtype(numpy.float64), numpy.dtype(numpy.float32)

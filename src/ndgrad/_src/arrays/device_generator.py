@@ -1,4 +1,4 @@
-"""Generators of a GPU's random numbers: Philox, whose numbers are made where they are wanted (ndgrad._src.arrays.philox).
+"""Generators of a GPU's random numbers: Philox, whose numbers are made where they are wanted (_src.arrays.philox).
 
 A generator is a seed and the number of draws so far: so its state is two words, nothing is kept on the device, and a
 CUDA graph that draws is given the next number before each replay. The same seed draws the same numbers on every GPU,
@@ -11,10 +11,10 @@ import struct
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.arrays.generator import _UNSEEDED, _WORD, Generator
 from ndgrad._src.arrays.philox import Draw
 from ndgrad._src.foundations.devices import DeviceLike, device
-from ndgrad._src.arrays.generator import _UNSEEDED, _WORD, Generator
+from ndgrad._src.foundations.locks import make_lock
 
 # Mark of the layout; seed; draws so far.
 _STATE = struct.Struct("<8sQQ")

@@ -1,6 +1,6 @@
 """Ops on a device: kernels of our own where there are any, CuPy's functions elsewhere.
 
-An elementwise op, and the rule of one, is a formula (ndgrad._src.arrays.formulas), of which one kernel is made: CuPy would
+An elementwise op, and the rule of one, is a formula (_src.arrays.formulas), of which one kernel is made: CuPy would
 start one per step. NDGRAD_DEVICE_KERNELS=0 leaves all to CuPy.
 """
 
@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import FLOAT32, half_of, rounded
+from ndgrad._src.foundations import registry
 
 _unknown = object()
 _found: Any = _unknown

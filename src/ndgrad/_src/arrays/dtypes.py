@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgrad._src.foundations import package_name
 from ndgrad._src.arrays import precision
+from ndgrad._src.foundations import package_name
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,6 +73,8 @@ class dtype:
     >>> dtype("int8") is int8
     True
     """
+
+    __module__ = "ndgrad"  # the path that texts show and pickles use
 
     __slots__ = (
         "_category",

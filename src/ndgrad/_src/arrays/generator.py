@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.arrays import library
 from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.devices import DeviceLike, device
+from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,6 +57,8 @@ class Generator:
     >>> g.set_state(state).numpy.random() == first
     True
     """
+
+    __module__ = "ndgrad"  # the path that texts show and pickles use
 
     __slots__ = ("__weakref__", "_seed", "device", "lock", "numpy")
 

@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.integers import as_places
+from ndgrad._src.foundations import registry
 
 _numbers = itertools.count(1)
 _known: weakref.WeakValueDictionary[bytes, RaggedSize] = weakref.WeakValueDictionary()

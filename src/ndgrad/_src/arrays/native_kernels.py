@@ -1,7 +1,7 @@
 """Native kernels for eager ops: whether there are any, and for which arrays they are used.
 
 Where `llvmlite` is installed, ops that take several passes on NumPy run as one native loop on the pool's threads
-(ndgrad._src.compiler.kernels). An op asks here, in its function of arrays, and goes on with NumPy if the answer is None:
+(_src.compiler.kernels). An op asks here, in its function of arrays, and goes on with NumPy if the answer is None:
 
     kernels = native.kernels_for(x)
     if kernels is not None:
@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays import device_kernels
 from ndgrad._src.arrays.library import is_on_device, library_of
+from ndgrad._src.foundations import registry
 
 #: Elements from which on kernels are used.
 SMALLEST = 8192

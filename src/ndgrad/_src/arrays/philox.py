@@ -2,7 +2,7 @@
 
 A number depends on a seed, on which draw it belongs to, and on its place in that draw, and on nothing else: not on what
 was drawn before, on the device, or on how many threads draw. So a draw is written down in two words, and any part of it
-can be made at any time. Here it is made with the functions of an array library; ndgrad._src.compiler.cuda.random_draws has the
+can be made at any time. Here it is made with the functions of an array library; _src.compiler.cuda.random_draws has the
 same as kernels, which give the same bits.
 """
 

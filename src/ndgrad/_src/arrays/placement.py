@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad._src.arrays import device_faults, library, meta, graph_recording
+from ndgrad._src.arrays import device_faults, graph_recording, library, meta
 from ndgrad._src.arrays.gpus import cupy_with_devices, require_number
 from ndgrad._src.arrays.library import second_library
 from ndgrad._src.arrays.pinned_memory import is_pinned, sent
@@ -70,7 +70,9 @@ def moved(array: Any, where: device, non_blocking: bool = False) -> Any:
             device_faults.settle()
         return array.get()
     if here.type == "cpu":
-        graph_recording.refuse("a move of a tensor to the GPU", "move it before, and write new values into it by copy_().")
+        graph_recording.refuse(
+            "a move of a tensor to the GPU", "move it before, and write new values into it by copy_()."
+        )
     with there.cuda.Device(where.index):
         if here.type != "cpu" or not array.flags.c_contiguous or not is_pinned(array):
             return there.asarray(array)

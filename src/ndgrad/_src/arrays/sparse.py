@@ -19,10 +19,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays import library as libraries
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.sparse_pattern import Pattern
+from ndgrad._src.foundations import registry
 
 #: What each compressed layout calls its pointers, the other indices, and the sizes that they count.
 NAMES = {

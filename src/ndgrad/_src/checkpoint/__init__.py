@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.core.modes import thread
-from ndgrad._src.core.variable import Variable
 from ndgrad._src.checkpoint.frame import Contexts, GraphExecGroup, run_checkpointed
 from ndgrad._src.checkpoint.reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from ndgrad._src.checkpoint.selective import (
@@ -27,6 +24,9 @@ from ndgrad._src.checkpoint.selective import (
     create_selective_checkpoint_contexts,
 )
 from ndgrad._src.checkpoint.trace import CheckpointError
+from ndgrad._src.core.modes import thread
+from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -28,22 +28,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.interpreters.forward_ad import forget_closed, tangent_of, with_tangent
-from ndgrad._src.custom_functions.function import FunctionNode
-from ndgrad._src.core.grad_mode import enable_grad
-from ndgrad._src.core.stored_tensors import tangents_now
-from ndgrad._src.core.borrowed_memory import SMALL, Lent, may_change, sample
-from ndgrad._src.interpreters.levels import level_number
-from ndgrad._src.core.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread, under_autocast
-from ndgrad._src.core.node import make_node
-from ndgrad._src.core.op_observers import observing
-from ndgrad._src.core.saved import old_payload
-from ndgrad._src.core.saved_hooks import saved_tensors_hooks
-from ndgrad._src.core.subclass import copy_attributes
-from ndgrad._src.core.variable import Variable, edge, meta_of, twin
-from ndgrad._src.core.versions import kept_storage, storage_of
-from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.checkpoint.randomness import RandomState
 from ndgrad._src.checkpoint.trace import (
     CheckpointError,
@@ -55,6 +39,22 @@ from ndgrad._src.checkpoint.trace import (
     overwritten_error,
     with_traces,
 )
+from ndgrad._src.core.borrowed_memory import SMALL, Lent, may_change, sample
+from ndgrad._src.core.grad_mode import enable_grad
+from ndgrad._src.core.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread, under_autocast
+from ndgrad._src.core.node import make_node
+from ndgrad._src.core.op_observers import observing
+from ndgrad._src.core.saved import old_payload
+from ndgrad._src.core.saved_hooks import saved_tensors_hooks
+from ndgrad._src.core.stored_tensors import tangents_now
+from ndgrad._src.core.subclass import copy_attributes
+from ndgrad._src.core.variable import Variable, edge, meta_of, twin
+from ndgrad._src.core.versions import kept_storage, storage_of
+from ndgrad._src.custom_functions.function import FunctionNode
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.interpreters.forward_ad import forget_closed, tangent_of, with_tangent
+from ndgrad._src.interpreters.levels import level_number
+from ndgrad._src.ops.vocabulary import tensor_ops
 
 Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 

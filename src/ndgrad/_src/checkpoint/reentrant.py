@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from ndgrad._src.engine.backward_api import backward as run_backward
-from ndgrad._src.custom_functions.function import Function, delay_error
+from ndgrad._src.checkpoint.randomness import RandomState
 from ndgrad._src.core.grad_mode import enable_grad
 from ndgrad._src.core.modes import restore, scope, thread, under_autocast
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.checkpoint.randomness import RandomState
+from ndgrad._src.custom_functions.function import Function, delay_error
+from ndgrad._src.engine.backward_api import backward as run_backward
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

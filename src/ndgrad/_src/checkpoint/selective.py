@@ -11,12 +11,12 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ndgrad._src.checkpoint.trace import CheckpointError
 from ndgrad._src.core.op_observers import DispatchMode, InPlaceForm
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.ops.shape import detach
 from ndgrad._src.ops.table import Op
-from ndgrad._src.checkpoint.trace import CheckpointError
 
 #: Ops that cost nothing to run again: the policy is not called for them.
 SAC_IGNORED_OPS = frozenset((detach,))

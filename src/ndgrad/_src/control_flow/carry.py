@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.tensor.functions.data import as_tensor
+from ndgrad._src.arrays.dtypes import dtype as as_dtype
 from ndgrad._src.core.captures import as_captured
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.arrays.dtypes import dtype as as_dtype
+from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.pytree import TreeSpec, leaf_paths, tree_flatten, tree_leaves, tree_unflatten
+from ndgrad._src.tensor.functions.data import as_tensor
 
 
 class Leaves:

@@ -2,7 +2,7 @@
 
 Outside of compiled functions each is the Python that its docstring shows: what it records, batches and differentiates
 is what the ops of its rounds do. They are there for two reasons. Inside a compiled function the body is traced once,
-however long the loop, and a branch is taken by the program (ndgrad._src.compiler.capture.control_flow). And a predicate that vmap
+however long the loop, and a branch is taken by the program (compiler/capture/control_flow). And a predicate that vmap
 has batched, which Python cannot branch on, decides for each sample (ndgrad._src.control_flow.samples).
 """
 
@@ -15,21 +15,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ndgrad._src.tensor.functions.creation import arange, zeros
-from ndgrad._src.tensor.functions.data import as_tensor
+from ndgrad._src.arrays.dtypes import dtype as as_dtype
+from ndgrad._src.arrays.dtypes import int64
+from ndgrad._src.checkpoint import checkpoint as checkpointed
+from ndgrad._src.control_flow import samples
+from ndgrad._src.control_flow.carry import Leaves
 from ndgrad._src.core.captures import as_captured
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.subclass import as_class
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.arrays.dtypes import dtype as as_dtype
-from ndgrad._src.arrays.dtypes import int64
-from ndgrad._src.control_flow import samples
-from ndgrad._src.control_flow.carry import Leaves
-from ndgrad._src.transforms.transforms import vmap
-from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.foundations.pytree import tree_map
-from ndgrad._src.checkpoint import checkpoint as checkpointed
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.functions.creation import arange, zeros
+from ndgrad._src.tensor.functions.data import as_tensor
+from ndgrad._src.transforms.transforms import vmap
 
 Carry = TypeVar("Carry")
 R = TypeVar("R")

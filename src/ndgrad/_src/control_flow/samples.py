@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad._src.interpreters.batching import take_apart
 from ndgrad._src.core.grad_mode import no_grad
-from ndgrad._src.interpreters.levels import find_level
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.interpreters.batching import take_apart
+from ndgrad._src.interpreters.levels import find_level
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 Tensors = Sequence[Any]

@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
-from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.modes import Modes, joined, modes, process, restore, scope, silenced, thread
 from ndgrad._src.core.plain_arrays import checked
 from ndgrad._src.core.promotion import promoted
@@ -29,6 +27,8 @@ from ndgrad._src.core.record import record
 from ndgrad._src.core.subclass import ask_classes, overriding_types, subclass_op
 from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import RANDOM
 
 _NUMBERS = (bool, int, float, complex)

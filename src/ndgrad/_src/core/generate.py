@@ -24,20 +24,20 @@ from typing import Any
 
 import numpy
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays import library
 from ndgrad._src.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad._src.arrays.streams import streams
-from ndgrad._src.core.stored_tensors import kept_in_level, without_base
+from ndgrad._src.core.detach_checks import as_number, with_numbers
 from ndgrad._src.core.modes import process
 from ndgrad._src.core.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, note_stream, sizes
-from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.node_routes import first_route, has_number_form, reads_part
+from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.save_plan import save_plan
-from ndgrad._src.core.detach_checks import as_number, with_numbers
+from ndgrad._src.core.stored_tensors import kept_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.deferred import deferred, renew, renewable
 from ndgrad._src.ops.table import Op
 
@@ -175,9 +175,9 @@ def _has_lane(op: Op, level: bool) -> bool:
 
 def _scope(op: Op, level: bool) -> dict[str, Any]:
     """The names that the lines of a lane use."""
-    from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
     from ndgrad._src.core.promotion import in_default_dtype, makes_floats  # which call what is generated here
     from ndgrad._src.core.record import fact, payload_dtype, shares_memory
+    from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
     node_class = None if not op.differentiable else op.level_node_class if level else op.node_class
     forward = op.forward_for(numpy) if level else op.bare_forward_for(numpy)

@@ -98,7 +98,7 @@ def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
 def names_of_kind(kind: str) -> tuple[frozenset[str], frozenset[str]]:
     """The names in eager functions for ops of a kind, and in the functions of their nodes."""
     for file in _EXAMPLES[kind].values():
-        importlib.import_module(f"ndgrad.ops.{file}")  # files of ops are read when something in them is used
+        importlib.import_module(f"ndgrad._src.ops.{file}")  # files of ops are read when something in them is used
     found = [own_names(table[name]) for name in _EXAMPLES[kind]]
     return frozenset().union(*(eager for eager, _ in found)), frozenset().union(*(apply for _, apply in found))
 

@@ -22,11 +22,11 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Self
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import Node, extra_of, output_count
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad
+from ndgrad._src.foundations.registry import register
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -15,24 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.library import library_of, on_second_library
 from ndgrad._src.arrays.precision import INEXACT, fits, result_dtype
+from ndgrad._src.core.batched_parts import is_picked
+from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.hooks import move_retained
-from ndgrad._src.core.stored_tensors import KeptMeta
-from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.modes import modes, process, restore, scope, thread
 from ndgrad._src.core.op_errors import after_failure
-from ndgrad._src.core.batched_parts import is_picked
 from ndgrad._src.core.record import node_of, own_edge, save_output, together
 from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.saved import with_history
-from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
+from ndgrad._src.core.stored_tensors import KeptMeta
 from ndgrad._src.core.subclass import has_dispatch, note_wrappers
 from ndgrad._src.core.variable import ESCAPED, Variable, edge, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, rebase, write_error
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.fill import assign, copy
 
 
@@ -246,7 +246,9 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
         base_edge = edge(base)
         node = node_of(copy, {}, {}, (base_edge, e_value), found, 0)
         if thread.remembers:
-            from ndgrad._src.foundations.registry import remember_call  # by ndgrad._src.debug, where the mode is switched on
+            from ndgrad._src.foundations.registry import (
+                remember_call,  # by ndgrad._src.debug, where the mode is switched on
+            )
 
             remember_call(node)
         rebase(base, (path, view, named, 0), node, base_edge)
@@ -362,7 +364,9 @@ def inplace_node(
             by_name[own] = _old_value(target, own_edge(target, level))
     node = node_of(op, by_name, settings, edges, target._array, level)
     if thread.remembers:
-        from ndgrad._src.foundations.registry import remember_call  # by ndgrad._src.debug, where the mode is switched on
+        from ndgrad._src.foundations.registry import (
+            remember_call,  # by ndgrad._src.debug, where the mode is switched on
+        )
 
         remember_call(node)
     return node

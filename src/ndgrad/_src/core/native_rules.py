@@ -1,7 +1,7 @@
 """The rules of elementwise ops on large arrays, each as one native kernel.
 
 A rule is written once, in operators and in the vocabulary of the table. On raw arrays each of its steps is a pass over
-memory; run once on symbols (ndgrad._src.arrays.formulas) it is a formula, of which a kernel is made that takes one pass in
+memory; run once on symbols (_src.arrays.formulas) it is a formula, of which a kernel is made that takes one pass in
 all. What a rule does with arrays is the same either way, up to the last digits of functions. Rules that look at values,
 arguments that broadcast, other dtypes and small arrays go to the rule as it stands. On a device any size is worth a
 kernel (ndgrad._src.arrays.device_kernels).
@@ -28,7 +28,8 @@ def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., 
 
     def run(*values: Any) -> Any:
         g = values[at]
-        kernels = native_kernels.kernels() if g.__class__ is np.ndarray and native_kernels.has_kernels(g.dtype) else None
+        is_supported = g.__class__ is np.ndarray and native_kernels.has_kernels(g.dtype)
+        kernels = native_kernels.kernels() if is_supported else None
         if kernels is None:
             return rule(*values)
         operands: list[Any] = []

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays import library, native_kernels
 from ndgrad._src.arrays.precision import HALF
 from ndgrad._src.core.generate import _REAL, FACES, compile_source, guarded, indented
-from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.core.native_rules import natively, on_device
 from ndgrad._src.core.node import UNARY, MultiNode, Node
-from ndgrad._src.core.op_errors import raise_for_node
 from ndgrad._src.core.node_routes import first_route, has_number_form, joins, reads_part, returns_parts
+from ndgrad._src.core.op_errors import raise_for_node
 from ndgrad._src.core.save_plan import SavePlan, save_plan
 from ndgrad._src.core.saved import RuleNode, unpack_raw
 from ndgrad._src.core.saved_access import show_saved
+from ndgrad._src.core.stored_tensors import FREED, Packed
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import VARIABLE, Op, parameter_names
 
 

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, Self
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import Block, Modes, process, restore, scope, thread
 from ndgrad._src.core.record import run_forward
 from ndgrad._src.core.subclass import dispatch_types, dispatched, has_dispatch
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
 
 
 class Observer(Protocol):

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.detach_checks import TANGENT, first_at_stake, stake_of
 from ndgrad._src.core.dispatch import dispatch
 from ndgrad._src.core.modes import restore, scope
-from ndgrad._src.core.detach_checks import TANGENT, first_at_stake, stake_of
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.core.versions import is_inference, storage_of
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.fill import copy
 
 

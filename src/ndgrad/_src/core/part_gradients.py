@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.device_kernels import add_into
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.node import Edge
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.arithmetic import add
 
 #: Below this many elements adding in place is slower than making a new array.

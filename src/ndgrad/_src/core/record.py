@@ -9,7 +9,7 @@
 
 This file does so for everything: any number of results, any level, hooks on saved tensors, classes with a dispatch of
 their own. The functions that ndgrad._src.core.generate writes are the same steps in straight-line code, for plain
-tensors while no mode is in force. Writes (ndgrad._src.core.inplace), transforms (ndgrad._src.interpreters.levels) and custom
+tensors while no mode is in force. Writes (_src.core.inplace), transforms (_src.interpreters.levels) and custom
 functions make their nodes by the same functions.
 """
 
@@ -23,12 +23,12 @@ from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.arrays.placement import CPU, device_of, moved
 from ndgrad._src.arrays.precision import FLOAT32, INEXACT, half_of, rounded
 from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.stored_tensors import Packed, kept_in_level, kept_of_array, without_base
 from ndgrad._src.core.modes import Modes, birth, modes, process, thread
 from ndgrad._src.core.node import RULE, Edge, make_node, sizes
 from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.promotion import in_default_dtype, makes_floats
 from ndgrad._src.core.saved import hooks_for
+from ndgrad._src.core.stored_tensors import Packed, kept_in_level, kept_of_array, without_base
 from ndgrad._src.core.subclass import is_view_of_wrapper, note_wrappers, unshared
 from ndgrad._src.core.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, Storage, kept_storage, storage_of
@@ -250,7 +250,9 @@ def _recorded(
     for name in node.plan.needed(edges)[1]:
         save_output(node, name, results[int(name[3:] or 0)])
     if thread.remembers:
-        from ndgrad._src.foundations.registry import remember_call  # by ndgrad._src.debug, where the mode is switched on
+        from ndgrad._src.foundations.registry import (
+            remember_call,  # by ndgrad._src.debug, where the mode is switched on
+        )
 
         remember_call(node, results)
     return node

@@ -2,7 +2,7 @@
 
 Note [What is saved]
 An input is saved as the tensor itself, together with the version its memory had: identity, Python attributes and graph
-come for free (of views and the like, see ndgrad._src.core.stored_tensors). An output is saved as its bare array, since the node
+come for free (of views and the like, see stored_tensors). An output is saved as its bare array, since the node
 must not hold the tensor that holds the node; the node is told of the output's storage when one is made
 (`announce_storage`), so later writes are noticed. With saved-tensor hooks active, either is a `Packed` that went
 through the pack hook.
@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
-from ndgrad._src.core.stored_tensors import FREED, Packed, has_history, is_of_level, original
 from ndgrad._src.core.modes import SavedHooks, modes, process, thread
 from ndgrad._src.core.node import Node, edge_number
 from ndgrad._src.core.saved_errors import changed_error, freed_error, overwritten_error
+from ndgrad._src.core.stored_tensors import FREED, Packed, has_history, is_of_level, original
 from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, innermost_array, meta_of, np_dtype, twin, wrap
 from ndgrad._src.core.versions import Storage, Unrecorded, Version, storage_of
 from ndgrad._src.core.view import replay, tangents_of
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import VARIABLE, parameter_names
 from ndgrad._src.ops.vocabulary import find, owning_tensor_ops, tensor_ops
 
 if TYPE_CHECKING:
-    from ndgrad._typing import SavePlan
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import SavePlan
 
 
 def hooks_for(level: int) -> tuple[SavedHooks, ...]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.core.saved import lift, unpack_tensor
 from ndgrad._src.core.saved_errors import freed_error
+from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.core.versions import storage_of
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.core.node import Node, edge_node
 from ndgrad._src.core.versions import Version
+from ndgrad._src.foundations import registry
 
 _LINES_HINT = "Run the forward inside ndgrad.autograd.debug() to see both lines."
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.core.grad_mode import Mode
-from ndgrad._src.core.stored_tensors import Packed, kept_of_array, kept_of_lent
 from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad._src.core.saved import is_differentiable_output
+from ndgrad._src.core.stored_tensors import Packed, kept_of_array, kept_of_lent
 from ndgrad._src.core.variable import Variable, meta_of, wrap
 from ndgrad._src.core.versions import version_number
+from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.registry import register
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.core.borrowed_memory import SMALL, Lent, may_change, sample
 from ndgrad._src.core.modes import modes, process, restore, scope, thread
 from ndgrad._src.core.variable import Meta, Variable, edge, new, requires_grad, wrap
 from ndgrad._src.core.versions import Storage, Version, kept_storage, storage_of
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 

@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.foundations.registry import register
+from ndgrad._src.arrays.dtypes import as_numpy_dtype, get_default_dtype
 from ndgrad._src.arrays.meta import WrapperArray
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.modes import Block, Modes, modes, process, restore, scope, thread
@@ -35,8 +33,9 @@ from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import Variable, meta_of, new
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations import devices, registry
 from ndgrad._src.foundations.devices import device as as_device
-from ndgrad._src.arrays.dtypes import as_numpy_dtype, get_default_dtype
+from ndgrad._src.foundations.registry import register
 
 FUNCTION_NAMES = ("__ndgrad_function__", "__torch_function__")
 DISPATCH_NAMES = ("__ndgrad_dispatch__", "__torch_dispatch__")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.node import FIRST, GENERAL, Edge, Node
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.foundations.registry import register
 
 if TYPE_CHECKING:
     from ndgrad._typing import Storage, Tensor, ViewInfo

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.references import ATTRIBUTE, LOCAL
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.locks import make_lock
 
 
 class Version:
@@ -72,7 +72,9 @@ class Storage:
             old = self.version
             old.next = self.version = new = Version(old.number + 1, writer)
         if process.busy and thread.remembers:
-            from ndgrad._src.foundations.registry import user_frames  # by ndgrad._src.debug, where the mode is switched on
+            from ndgrad._src.foundations.registry import (
+                user_frames,  # by ndgrad._src.debug, where the mode is switched on
+            )
 
             new.place = user_frames()
 

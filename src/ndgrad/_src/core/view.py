@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.meta import WrapperArray
 from ndgrad._src.core.layout import Order, copy_in_order, in_order, is_in_order, order_of
 from ndgrad._src.core.modes import process, restore, scope, thread
@@ -20,6 +19,7 @@ from ndgrad._src.core.node import Node, extra_of, make_node
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.variable import edge, meta_of, np_dtype, requires_grad, shape_of
 from ndgrad._src.core.versions import InferenceStorage, storage_of
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.fill import copy, zeros_like
 from ndgrad._src.ops.vocabulary import owning_raw_ops
 

@@ -17,22 +17,22 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.engine.call_watchers import FUNCTION, watched
-from ndgrad._src.custom_functions.function_arguments import by_position
-from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
 from ndgrad._src.core.inplace import check_writable, set_history
-from ndgrad._src.core.stored_tensors import FREED, Packed, kept_in_level, original, without_base
 from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import MultiNode, Node, can_sum_to, edge_node, edge_number, make_node
 from ndgrad._src.core.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.sparse_gradients import wrap_gradient
+from ndgrad._src.core.stored_tensors import FREED, Packed, kept_in_level, original, without_base
 from ndgrad._src.core.subclass import note_wrappers
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad._src.core.versions import kept_storage, storage_of
 from ndgrad._src.core.view import CUSTOM, DEFAULT
+from ndgrad._src.custom_functions.function_arguments import by_position
+from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
+from ndgrad._src.engine.call_watchers import FUNCTION, watched
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.shape import alias
 from ndgrad._src.ops.vocabulary import RawOps
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.core.grad_mode import Switch
 from ndgrad._src.core.modes import ThreadState, thread
 from ndgrad._src.core.node import edge_node
@@ -29,6 +28,7 @@ from ndgrad._src.core.saved import unpack_raw
 from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.debug.nonfinite import first_index, is_finite, raw_values
 from ndgrad._src.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
+from ndgrad._src.foundations.registry import register
 
 # ----- what was found -------------------------------------------------------------------------------------------------
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.placement import device_of, moved
-from ndgrad._src.core.stored_tensors import Packed
 from ndgrad._src.core.modes import thread
+from ndgrad._src.core.stored_tensors import Packed
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.debug.debug_mode import debug, set_debug
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.registry import register
 
 
 def checksum(array: Any, saved: Any = None) -> int:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.engine.engine import GraphTask, materialize, send
-from ndgrad._src.core.stored_tensors import FREED
 from ndgrad._src.core.node import edge_node, edge_number
+from ndgrad._src.core.stored_tensors import FREED
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.core.view import CopySlices
 from ndgrad._src.debug.anomaly import saved_values
 from ndgrad._src.debug.nonfinite import raw_values
+from ndgrad._src.engine.engine import GraphTask, materialize, send
 from ndgrad._src.ops.table import KINDS
 from ndgrad._src.ops.vocabulary import raw_ops
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad
 from ndgrad._src.debug.source_lines import Frames, Place, innermost, user_frames
+from ndgrad._src.foundations.registry import register
 
 #: Why no gradient flows through a call, in words. The first three are no cuts: gradients flow,
 #: or there was none to lose.

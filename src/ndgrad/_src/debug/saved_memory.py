@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.engine.graph import walk
-from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.core.node import Node
 from ndgrad._src.core.saved import RuleNode
 from ndgrad._src.core.saved_access import shown_names, slot
+from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.core.variable import Variable, innermost_array
 from ndgrad._src.core.view import CopySlices
+from ndgrad._src.engine.graph import walk
 
 
 class Held(NamedTuple):

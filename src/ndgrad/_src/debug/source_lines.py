@@ -26,15 +26,15 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad._src.core.node import extra_of
 from ndgrad._src.debug.nonfinite import first_nonfinite
+from ndgrad._src.foundations.registry import register
 
 #: Frames whose code lies here are not the user's: the library's own, generated ones, and NumPy's, which
 #: calls back into the library.
 _INSIDE = (
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
     "<ndgrad generated",
     os.path.dirname(os.path.abspath(numpy.__file__)) + os.sep,
     "<__array_function__",

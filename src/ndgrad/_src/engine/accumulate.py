@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.layout import copy_in_order, order_of
@@ -29,6 +28,7 @@ from ndgrad._src.core.sparse_gradients import is_structured, wrap_gradient
 from ndgrad._src.core.subclass import has_dispatch
 from ndgrad._src.core.variable import Variable, lock_of, meta_of, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations.registry import register
 
 
 class Counts:
@@ -130,7 +130,7 @@ def check_still_leaf(variable: Any) -> None:
         )
 
 
-# ----- leaves that have changed their own shape in place (see ndgrad._src.core.inplace_shape) --------------------------
+# ----- leaves that have changed their own shape in place (see _src.core.inplace_shape) --------------------------
 
 
 def former_accumulators(t: Any) -> list[Any]:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from ndgrad._src.engine.engine import backward_from, run_alone
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.hooks import retain_grad
-from ndgrad._src.engine.pass_logging import is_logged, logged_backward
 from ndgrad._src.core.modes import thread
-from ndgrad._src.engine.roots import root_gradients
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.variable import Variable, beside, np_dtype, requires_grad
+from ndgrad._src.engine.engine import backward_from, run_alone
+from ndgrad._src.engine.pass_logging import is_logged, logged_backward
+from ndgrad._src.engine.roots import root_gradients
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:

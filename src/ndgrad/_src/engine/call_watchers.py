@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.engine.accumulate import accumulate_array
-from ndgrad._src.engine.engine import apply_lane, apply_leaf
 from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad._src.core.variable import AccumulateGrad
+from ndgrad._src.engine.accumulate import accumulate_array
+from ndgrad._src.engine.engine import apply_lane, apply_leaf
+from ndgrad._src.foundations.registry import register
 
 #: What can be watched. The subject of each: the op; the op; the class; None; the node; the node; None; the
 #: step of a compiled program.

@@ -26,7 +26,7 @@ set_materialize_grads(False)), or a node with hooks of its own.
 Note [Owned gradients]
 A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be
 changed in place: further gradients are added into it, the gradient of a part that was read is added to just that part
-of it, and a node that `consumes` its gradient changes just the part that was written (see ndgrad._src.core.part_gradients). So a
+of it, and a node that `consumes` its gradient changes just the part that was written (see core/part_gradients). So a
 loop that writes and reads a buffer of n elements n times costs O(n), not O(n^2).
 """
 
@@ -43,7 +43,6 @@ from ndgrad._src.arrays.leading_sums import sum_leading, sum_over
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.precision import is_half
 from ndgrad._src.arrays.streams import streams
-from ndgrad._src.engine.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
 from ndgrad._src.core.dispatch import open_elsewhere
 from ndgrad._src.core.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad._src.core.modes import joined, process, restore, running, scope, set_running, thread
@@ -62,9 +61,6 @@ from ndgrad._src.core.node import (
 )
 from ndgrad._src.core.part_gradients import SMALL, add_to_part, may_write, sum_of
 from ndgrad._src.core.references import calibrated
-from ndgrad._src.engine.roots import choose_lane, gradient_edge, gradient_edges
-from ndgrad._src.engine.streams import Crossing
-from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
 from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad._src.core.variable import (
     ESCAPED,
@@ -76,6 +72,10 @@ from ndgrad._src.core.variable import (
     np_dtype,
     wrap,
 )
+from ndgrad._src.engine.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
+from ndgrad._src.engine.roots import choose_lane, gradient_edge, gradient_edges
+from ndgrad._src.engine.streams import Crossing
+from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
 from ndgrad._src.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
 _task_numbers = itertools.count().__next__

@@ -6,16 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.engine.callbacks import (
-    current_execution_order,
-    current_graph_task_id,
-    current_node,
-    queue_callback,
-    will_run,
-)
 from ndgrad._src.core.hooks import RemovableHandle
-from ndgrad._src.engine.pass_logging import log_nodes
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.node import Node, edge_node, edge_number
 from ndgrad._src.core.saved_hooks import (
@@ -27,6 +18,15 @@ from ndgrad._src.core.saved_hooks import (
 from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import AccumulateGrad, Variable, accumulator, edge, recorded
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.engine.callbacks import (
+    current_execution_order,
+    current_graph_task_id,
+    current_node,
+    queue_callback,
+    will_run,
+)
+from ndgrad._src.engine.pass_logging import log_nodes
+from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
     from ndgrad._typing import GradNode, Tensor
@@ -256,37 +256,3 @@ def region_activation_memory_budget(budget: float) -> NoReturn:
 def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Tensor | GradientEdge]) -> Callable[[], None]:
     """Let every node behind tensors or edges tell `logging` when it runs; the result is called to end that."""
     return log_nodes(t_outputs)
-
-
-#: What few ask for, by its file.
-_HOMES = {
-    **dict.fromkeys(("GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"), "ndgrad._src.debug.drawing"),
-    "saved_bytes": "ndgrad._src.debug.saved_memory",
-    "trace_allocations": "ndgrad.profiler.allocations",
-}
-
-
-if TYPE_CHECKING:
-    from ndgrad._src.debug.drawing import GraphPicture as GraphPicture
-    from ndgrad._src.debug.drawing import draw as draw
-    from ndgrad._src.debug.drawing import show as show
-    from ndgrad._src.debug.drawing import to_dot as to_dot
-    from ndgrad._src.debug.drawing import to_svg as to_svg
-    from ndgrad._src.debug.drawing import tree as tree
-    from ndgrad._src.debug.saved_memory import saved_bytes as saved_bytes
-    from ndgrad.profiler.allocations import trace_allocations as trace_allocations
-else:
-
-    def __getattr__(name: str) -> Any:
-        """Pictures and traces come from their files on first use."""
-        if name not in _HOMES:
-            raise AttributeError(f"module 'ndgrad.autograd.graph' has no attribute {name!r}")
-        import importlib
-
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_HOMES})

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad._src.engine.engine import backward_from
 from ndgrad._src.core.node import edge_node
-from ndgrad._src.engine.roots import gradient_edges
 from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import np_dtype, shape_of
+from ndgrad._src.engine.engine import backward_from
+from ndgrad._src.engine.roots import gradient_edges
 
 _DEBUG = 10
 _LETTERS = {"f": "f", "c": "c", "i": "i", "u": "u", "b": "b"}

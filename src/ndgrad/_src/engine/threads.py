@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 
-from ndgrad._src.foundations.locks import holds_any
 from ndgrad._src.core.modes import Scope, restore, scope
+from ndgrad._src.foundations.locks import holds_any
 
 #: A stack of this many frames, or of half as many as are allowed, is deep.
 _DEEP = 500

@@ -57,6 +57,8 @@ class device:
     device(type='meta')
     """
 
+    __module__ = "ndgrad"  # the path that texts show and pickles use
+
     __slots__ = ("__weakref__", "index", "type")
 
     type: str
@@ -212,6 +214,8 @@ class layout(_Named):
     True
     """
 
+    __module__ = "ndgrad"  # the path that texts show and pickles use
+
     __slots__ = ()
 
 
@@ -223,6 +227,8 @@ class memory_format(_Named):
     >>> x.stride(), x.is_contiguous(memory_format=ndgrad.channels_last)
     ((24, 1, 8, 2), True)
     """
+
+    __module__ = "ndgrad"  # the path that texts show and pickles use
 
     __slots__ = ()
 

@@ -26,6 +26,8 @@ class Size(tuple[int, ...]):
     True
     """
 
+    __module__ = "ndgrad"  # the path that texts show and pickles use
+
     __slots__ = ()
 
     def __new__(cls, lengths: Iterable[SupportsIndex] = ()) -> Self:

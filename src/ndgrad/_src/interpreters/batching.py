@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.interpreters.levels import Level, below, level_number
 from ndgrad._src.core.modes import Modes, modes, restore, scope
 from ndgrad._src.core.sparse_gradients import refuse_sparse
 from ndgrad._src.core.variable import Variable, innermost_array, meta_of, wrap
 from ndgrad._src.core.view import make_view
+from ndgrad._src.interpreters.levels import Level, below, level_number
 from ndgrad._src.ops.random import SHAPE_ONLY
 from ndgrad._src.ops.shape import reshape
 from ndgrad._src.ops.table import DATA_DEPENDENT, RANDOM, parameter_names

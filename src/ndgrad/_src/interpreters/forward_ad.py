@@ -17,13 +17,10 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_half, is_inexact
-from ndgrad._src.interpreters.array_tangents import plain_dual, plain_linear_dual
 from ndgrad._src.core.dispatch import dispatch, innermost_dual
 from ndgrad._src.core.grad_mode import FieldSwitch, Mode
-from ndgrad._src.core.stored_tensors import copied_tangent
 from ndgrad._src.core.layout import in_layout_of, is_view_of
 from ndgrad._src.core.modes import (
     Modes,
@@ -40,10 +37,13 @@ from ndgrad._src.core.modes import (
 from ndgrad._src.core.record import fact
 from ndgrad._src.core.saved import in_single, lift
 from ndgrad._src.core.sparse_gradients import refuse_sparse
+from ndgrad._src.core.stored_tensors import copied_tangent
 from ndgrad._src.core.subclass import adopt
 from ndgrad._src.core.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad._src.core.versions import LazyStorage, storage_of
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.interpreters.array_tangents import plain_dual, plain_linear_dual
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad._src.ops.vocabulary import tensor_ops
 
@@ -55,7 +55,7 @@ class Interpreter(Protocol):
     """Who runs ops on tensors whose tangent of some level is no derivative.
 
     What moves with the elements of a tensor, through views and in-place writes and out of nested transforms, is
-    carried as a tangent: the index sets of ndgrad._src.transforms.sparsity, the Taylor coefficients of ndgrad.func.jet. Ops
+    carried as a tangent: the index sets of _src.transforms.sparsity, the Taylor coefficients of ndgrad.func.jet. Ops
     alone treat it differently.
     """
 

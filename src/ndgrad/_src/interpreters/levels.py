@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy
 
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.interpreters import forward_ad
+from ndgrad._src.core.batched_parts import follow_pick
 from ndgrad._src.core.dispatch import dispatch
 from ndgrad._src.core.modes import (
     Modes,
@@ -30,12 +29,13 @@ from ndgrad._src.core.modes import (
     restore,
     scope,
 )
-from ndgrad._src.core.batched_parts import follow_pick
 from ndgrad._src.core.record import finish
 from ndgrad._src.core.sparse_gradients import refuse_sparse
 from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, storage_of
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.ops.table import RANDOM
 
 

@@ -14,12 +14,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.interpreters.batching import apply_batch_rule
+from ndgrad._src.core.batched_parts import follow_pick, note_pick
+from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.detach_checks import refuse_loss_in_lent
 from ndgrad._src.core.dispatch import dispatch, innermost_dual, open_elsewhere
-from ndgrad._src.interpreters.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad._src.core.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad._src.core.layout import Order, copy_in_order, order_of
-from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.modes import joined, modes, silenced, thread
+from ndgrad._src.core.record import own_edge
+from ndgrad._src.core.save_plan import save_plan
+from ndgrad._src.core.variable import Variable, meta_of, wrap
+from ndgrad._src.core.versions import storage_of
+from ndgrad._src.core.view import replay, tangents_of
+from ndgrad._src.interpreters.batching import apply_batch_rule
+from ndgrad._src.interpreters.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad._src.interpreters.levels import (
     GradLevel,
     Level,
@@ -30,14 +38,6 @@ from ndgrad._src.interpreters.levels import (
     lower,
     top_level,
 )
-from ndgrad._src.core.modes import joined, modes, silenced, thread
-from ndgrad._src.core.batched_parts import follow_pick, note_pick
-from ndgrad._src.core.record import own_edge
-from ndgrad._src.core.save_plan import save_plan
-from ndgrad._src.core.detach_checks import refuse_loss_in_lent
-from ndgrad._src.core.variable import Variable, meta_of, wrap
-from ndgrad._src.core.versions import storage_of
-from ndgrad._src.core.view import replay, tangents_of
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import find, tensor_ops
 

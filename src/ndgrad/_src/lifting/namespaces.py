@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ndgrad.numpy as dnp
-from ndgrad._src.tensor.copies import KEEPS_HISTORY
 from ndgrad._src.core.detach_checks import first_at_stake, stake_of
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.pytree import tree_map
 from ndgrad._src.lifting.numbers import SCALARS, NDArray, functions_of
 from ndgrad._src.lifting.statistics import STATISTICS
+from ndgrad._src.tensor.copies import KEEPS_HISTORY
 from ndgrad.numpy.coercion import as_array, as_arrays
 from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
-from ndgrad._src.foundations.pytree import tree_map
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike

@@ -23,9 +23,9 @@ from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.subclass import add_face
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
-from ndgrad._src.ops import shape as shape_ops
 
 # ----- what is at stake -----------------------------------------------------------------------------------------------
 

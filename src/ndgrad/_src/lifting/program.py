@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.borrowed_memory import know
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.lifting import namespaces
 from ndgrad._src.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
 from ndgrad._src.lifting.numbers import PythonNumber, Text, changed_builtins, is_constant, isinstance_, with_texts

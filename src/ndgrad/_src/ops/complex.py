@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-# Of real numbers it is a copy. Rules need none: `ops.conj` of a real value is that value (see ndgrad._src.ops.vocabulary).
+# Of real numbers it is a copy. Rules need none: `ops.conj` of a real value is that value (see _src.ops.vocabulary).
 conj = elementwise(
     "conj", "conjugate",
     vjp={"x": lambda g, ops: ops.conj(g)},

@@ -2,7 +2,7 @@
 
 The factors of a decomposition are not unique (signs, phases, bases of equal eigenvalues), and their derivatives exist
 only for what does not depend on the choice. What can be told to depend on it raises; see Note [Equal eigenvalues] in
-ndgrad._src.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al. (2017) for QR
+_src.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al. (2017) for QR
 and eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
 """
 

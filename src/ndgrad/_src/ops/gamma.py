@@ -1,7 +1,7 @@
 """The gamma function's family: its logarithm and derivatives, zeta, beta, and the incomplete gamma functions.
 
 The constraint: raw functions come from SciPy where it is installed and else from NumPy alone
-(ndgrad._src.arrays.special), so rules use only functions that both have. Orders of derivatives are settings: a rule asks
+(_src.arrays.special), so rules use only functions that both have. Orders of derivatives are settings: a rule asks
 for the next one, to any order.
 """
 
@@ -42,7 +42,8 @@ def real_function(name: str, public: str = "") -> Callable[..., Any]:
 
 def shape_derivatives(name: str) -> Callable[..., Any]:
     """A function of the module of that name, which is loaded when a derivative in a shape is asked for."""
-    return getattr(importlib.import_module("ndgrad._src.arrays.special.shape_derivatives"), name)  # a function found by name
+    module = importlib.import_module("ndgrad._src.arrays.special.shape_derivatives")
+    return getattr(module, name)  # a function found by name
 
 
 def on_host(np: Library, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Payload:

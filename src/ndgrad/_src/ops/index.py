@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.meta import zeros_beside
 from ndgrad._src.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:

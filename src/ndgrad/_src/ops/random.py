@@ -1,5 +1,5 @@
 """Random numbers. Every op draws from an `ndgrad.Generator`: on the CPU from the NumPy generator inside it, on a device
-from that device's (ndgrad._src.arrays.device_draws), unless it is given one of the CPU's, whose numbers are then brought
+from that device's (arrays/device_draws), unless it is given one of the CPU's, whose numbers are then brought
 there.
 
 Two kinds. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the in-place forms overwrite
@@ -19,9 +19,9 @@ import numpy
 
 from ndgrad._src.arrays import graph_recording
 from ndgrad._src.arrays.device_draws import DRAWS, FROM_ARRAYS, Source, first_arrivals
+from ndgrad._src.arrays.generator import Generator, default_generator, default_on
 from ndgrad._src.arrays.host_fallback import to_host
 from ndgrad._src.arrays.precision import finfo, result_dtype, widened
-from ndgrad._src.arrays.generator import Generator, default_generator, default_on
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def _placed(np: Library, values: Payload, dtype: Any) -> Payload:
         return numpy.asarray(values).astype(dtype, copy=False)
     if not isinstance(values, (numpy.ndarray, numpy.generic)):
         return values if values.dtype == dtype else values.astype(dtype)
-    graph_recording.refuse("a draw of random numbers on the host", "draw before, and write them into a tensor by copy_().")
+    graph_recording.refuse(
+        "a draw of random numbers on the host", "draw before, and write them into a tensor by copy_()."
+    )
     return np.asarray(numpy.asarray(values).astype(dtype, copy=False))
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.integers import as_int64, as_places
 from ndgrad._src.arrays.precision import finfo, is_inexact
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad._src.ops.reduce import count, keep
 from ndgrad._src.ops.scan import running

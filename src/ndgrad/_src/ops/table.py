@@ -47,7 +47,7 @@ so that n reads of one array cost what they read: `partial_view` (its own view o
 this one comes last. See ndgrad._src.core.part_gradients.
 
 **Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules
-likewise (Note [Half precision] in ndgrad._src.arrays.precision). `halves=True` says that a forward function takes halves as
+likewise (Note [Half precision] in _src.arrays.precision). `halves=True` says that a forward function takes halves as
 they are. Views and single ufuncs do. `halves_on_device=True` says that on a GPU the forward function and the rules do:
 kernels there (of cuBLAS, or our own) add up in single precision by themselves.
 
@@ -71,9 +71,9 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
 
 import numpy
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.arrays import library as arrays
 from ndgrad._src.arrays.device_kernels import device_forward
+from ndgrad._src.foundations import registry
 
 
 class _Word:
@@ -255,7 +255,7 @@ class Op:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name [nd-op-block]")
         if unknown := traits.keys() - Traits.__annotations__.keys():
-            raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see ndgrad._src.ops.table [nd-op-block]")
+            raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see _src.ops.table [nd-op-block]")
         self.name = name
         self.__name__ = name.removesuffix("_all")  # as those who watch ops know it
         self.args = tuple(args)

@@ -19,8 +19,8 @@ import importlib
 import pkgutil
 from typing import Any
 
-from ndgrad._src.foundations import registry
 from ndgrad import ops
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import Op, table
 
 
@@ -38,7 +38,7 @@ def find(name: str) -> Op:
 def load_all() -> None:
     """Import every file of ops, so that the table is complete."""
     for module in pkgutil.iter_modules(ops.__path__):
-        importlib.import_module(f"ndgrad.ops.{module.name}")
+        importlib.import_module(f"ndgrad._src.ops.{module.name}")
 
 
 def _is_complex(x: Any) -> bool:

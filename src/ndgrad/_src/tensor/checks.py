@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations import devices
-from ndgrad._src.tensor.arguments import as_dim, warn_user
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.detach_checks import REQUIRES_GRAD, stake_of
+from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import scalar_of
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, recorded
+from ndgrad._src.foundations import devices, registry
+from ndgrad._src.tensor.arguments import as_dim, warn_user
 from ndgrad._src.tensor.storage import batch_dims, memory_of
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.addresses import flat_bytes, owner_of, pointer
-from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.detach_checks import TANGENT, at_stake, stake_of
+from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import attributes, copy_attributes, set_attributes
 from ndgrad._src.core.variable import Variable, meta_of, wrap
 from ndgrad._src.core.versions import InferenceStorage

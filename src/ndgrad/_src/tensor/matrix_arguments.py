@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions.product import broadcast_shapes, conjugate
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import finfo, is_half, is_inexact
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops import comparison, reduce, shape
+from ndgrad._src.tensor.functions.product import broadcast_shapes, conjugate
 
 if TYPE_CHECKING:
     from ndgrad._typing import Payload, Tensor

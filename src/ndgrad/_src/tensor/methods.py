@@ -1,7 +1,7 @@
 """The methods of tensors that are public functions, and Python's operators.
 
-Which functions are methods too is said beside them (METHODS of each file of ndgrad._src.tensor.functions). For type checkers and editors,
-`_methods.pyi` (written by scripts/surface.py) shows all of them.
+METHODS in each file of `functions/` names the functions that are methods too. For type checkers and editors,
+`methods.pyi` (written by scripts/surface.py) shows all of them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.tensor.public import operator, public
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.plain_arrays import checked
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops import arithmetic, bitwise, comparison, product
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops.table import Op
+from ndgrad._src.tensor.public import operator, public
 
 
 def _binary(name: str, op: Op, shown: str = "") -> Any:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.tensor.public import method
-from ndgrad._src.tensor.checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
 from ndgrad._src.arrays.precision import FLOATING
 from ndgrad._src.core.variable import BareTensor, Variable, np_dtype, wrap
+from ndgrad._src.foundations import registry
+from ndgrad._src.tensor.checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
+from ndgrad._src.tensor.public import method
 from ndgrad._src.tensor.storage import batch_dims, memory_of
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from inspect import Parameter, Signature
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ndgrad._src.foundations import registry
 from ndgrad._src.core.dispatch import dispatch, dispatch_operator
 from ndgrad._src.core.generate import make_eager, public_name
 from ndgrad._src.core.inplace import write
@@ -34,6 +33,7 @@ from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.out_argument import write_out
 from ndgrad._src.core.promotion import agreeing
 from ndgrad._src.core.subclass import KNOWN, ask, overriding_types
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.deferred import deferred
 from ndgrad._src.ops.table import Op
 

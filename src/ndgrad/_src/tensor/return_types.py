@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _text(self: tuple[Any, ...], fields: tuple[str, ...]) -> str:
     """One field to a line."""
     lines = ",\n".join(f"{name}={value!r}" for name, value in zip(fields, self))
-    return f"{__name__}.{type(self).__name__}(\n{lines})"
+    return f"{type(self).__module__}.{type(self).__name__}(\n{lines})"
 
 
 class _Ranked(NamedTuple):
@@ -211,3 +211,7 @@ class geqrf(NamedTuple):
 
     def __repr__(self) -> str:
         return _text(self, self._fields)
+
+
+for _result in [value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, tuple)]:
+    _result.__module__ = "ndgrad.return_types"  # the path that texts show and pickles use

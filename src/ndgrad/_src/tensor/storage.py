@@ -19,19 +19,19 @@ import numpy as np
 
 from ndgrad._src.arrays import device_faults
 from ndgrad._src.arrays.addresses import flat_bytes, owner_of, pointer
+from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import device_of
 from ndgrad._src.core.variable import Variable, innermost_array
 from ndgrad._src.core.versions import LazyStorage, Storage, exporter_of, is_inference, storage_of
-from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.ops.complex import conj
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ndgrad._src.arrays.dtypes import DTypeLike
     from ndgrad._src.foundations import devices
     from ndgrad._typing import Payload
-    from ndgrad._src.arrays.dtypes import DTypeLike
 
 T = TypeVar("T", bound=Variable)
 
@@ -195,6 +195,8 @@ class UntypedStorage:
     >>> x[1:].untyped_storage() == x.untyped_storage(), x.untyped_storage().nbytes()
     (True, 16)
     """
+
+    __module__ = "ndgrad.storage"  # the path that texts show and pickles use
 
     __slots__ = ("_bytes", "_owner")
 
@@ -386,6 +388,8 @@ class TypedStorage:
     >>> ndgrad.tensor([[1, 2], [3, 4]])[1].storage().tolist()
     [1, 2, 3, 4]
     """
+
+    __module__ = "ndgrad.storage"  # the path that texts show and pickles use
 
     __slots__ = ("_elements", "_untyped", "dtype")
 

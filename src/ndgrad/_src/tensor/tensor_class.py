@@ -13,12 +13,23 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.methods import TensorMethods
+from ndgrad._src.arrays.addresses import contiguous_strides, pointer
+from ndgrad._src.arrays.placement import device_of
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core import hooks
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
+from ndgrad._src.core.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
+from ndgrad._src.core.versions import InferenceStorage, Version, is_inference, storage_of, version_number
+from ndgrad._src.core.view import replay
+from ndgrad._src.engine.backward_api import backward
+from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.registry import register
-from ndgrad._src.tensor.families import give_methods
-from ndgrad._src.tensor.public import UNASKED, answer, asks_itself, method
+from ndgrad._src.foundations.sizes import Size, size_of_shape
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import shape
 from ndgrad._src.tensor.checks import (
     as_leaf,
     channels_last_order,
@@ -30,21 +41,9 @@ from ndgrad._src.tensor.checks import (
     vmap_error,
     warn_deprecated,
 )
+from ndgrad._src.tensor.methods import TensorMethods
 from ndgrad._src.tensor.protocols import PythonProtocols
-from ndgrad._src.arrays.addresses import contiguous_strides, pointer
-from ndgrad._src.arrays.placement import device_of
-from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.core import hooks
-from ndgrad._src.engine.backward_api import backward
-from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import process, thread
-from ndgrad._src.core.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
-from ndgrad._src.core.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
-from ndgrad._src.core.versions import InferenceStorage, Version, is_inference, storage_of, version_number
-from ndgrad._src.core.view import replay
-from ndgrad._src.ops import complex as complex_ops
-from ndgrad._src.ops import shape
-from ndgrad._src.foundations.sizes import Size, size_of_shape
+from ndgrad._src.tensor.public import UNASKED, answer, asks_itself, method
 from ndgrad._src.tensor.storage import (
     TypedStorage,
     UntypedStorage,
@@ -55,8 +54,8 @@ from ndgrad._src.tensor.storage import (
 )
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Array, Device, Dtype, GradNode, MemoryFormat, Shape, TensorLike, Tensors
     from ndgrad._src.core.hooks import RemovableHandle
+    from ndgrad._typing import Array, Device, Dtype, GradNode, MemoryFormat, Shape, TensorLike, Tensors
 
 
 class Tensor(PythonProtocols, TensorMethods):
@@ -1028,4 +1027,3 @@ def _conj(t: Any) -> Any:
 
 add_face(Tensor, Tensor)
 register(Tensor=Tensor)
-give_methods(TensorMethods)  # here, because some of these functions are made of the class

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.foundations import package_name
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.data import construct
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations import package_name
+from ndgrad._src.tensor.functions.data import construct
+from ndgrad._src.tensor.tensor_class import Tensor
 
 _NAMES = {
     "BoolTensor": dtypes.bool_,

@@ -18,20 +18,20 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, NamedTuple
 
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.core.dispatch import innermost_dual, open_elsewhere
-from ndgrad._src.interpreters.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
-from ndgrad._src.custom_functions.function import Context, Function, FunctionNode, attach, run_function, separate_setup
-from ndgrad._src.interpreters.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
 from ndgrad._src.core.modes import birth, joined, modes, restore, scope, silenced, thread
 from ndgrad._src.core.node import make_node
-from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, wrap
-from ndgrad._src.transforms.transforms import _to_front, vmap
-from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.custom_functions.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
+from ndgrad._src.interpreters.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
+from ndgrad._src.interpreters.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
+from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.transforms.transforms import _to_front, vmap
 
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

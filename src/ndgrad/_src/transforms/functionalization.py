@@ -20,15 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.core.dispatch import dispatch
 from ndgrad._src.core.inplace import check_memory, check_writable, write
-from ndgrad._src.core.stored_tensors import has_history
 from ndgrad._src.core.layout import copy_in_order, order_of
-from ndgrad._src.interpreters.levels import Level, below, level_number, unwrap
 from ndgrad._src.core.modes import Modes, birth, section, thread
 from ndgrad._src.core.saved import lift
-from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
+from ndgrad._src.core.stored_tensors import has_history
 from ndgrad._src.core.variable import (
     Meta,
     Variable,
@@ -42,9 +39,12 @@ from ndgrad._src.core.variable import (
 )
 from ndgrad._src.core.versions import Storage, storage_of
 from ndgrad._src.core.view import Path, make_view, replay, steps
+from ndgrad._src.engine.backward_api import grad
+from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ndgrad._src.interpreters.levels import Level, below, level_number, unwrap
+from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 if TYPE_CHECKING:
     from ndgrad._src.transforms.transforms import P, R

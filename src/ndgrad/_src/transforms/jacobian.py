@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, shape_of, wrap
+from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.plain_arguments import as_arrays, as_plain, takes_plain
 from ndgrad._src.transforms.transforms import (
     Argnums,
@@ -24,12 +26,10 @@ from ndgrad._src.transforms.transforms import (
     vjp,
     vmap,
 )
-from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad._src.transforms.transforms import Aux, Derivative, Differentiable, P, R, T, Ts
+    from ndgrad._typing import Tensor
 
 
 @overload

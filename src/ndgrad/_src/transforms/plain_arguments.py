@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.pytree import tree_flatten, tree_map, tree_unflatten
+from ndgrad._src.tensor.tensor_class import Tensor
 
 _PLAIN = (np.ndarray, np.generic, float, complex)
 

@@ -1,7 +1,7 @@
 """Taylor mode: derivatives of any order along a curve, at polynomial instead of exponential cost.
 
 Nesting forward mode K times doubles the work with each level. Here a tensor carries the coefficients of its Taylor
-series instead, and an op acts on whole series: by the recurrences of ndgrad._src.transforms.recurrences where it has one,
+series instead, and an op acts on whole series: by the recurrences of _src.transforms.recurrences where it has one,
 coefficient by coefficient where it is linear, and else through its jvp rule:
 
 Note [Taylor series by the jvp rule]
@@ -24,6 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import dispatch
+from ndgrad._src.core.layout import in_layout_of
+from ndgrad._src.core.modes import section, thread
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations.pytree import flatten_up_to, tree_flatten, tree_unflatten
 from ndgrad._src.interpreters.forward_ad import (
     dual_level,
     dual_view,
@@ -34,18 +38,14 @@ from ndgrad._src.interpreters.forward_ad import (
     tangent_of,
     with_tangent,
 )
-from ndgrad._src.core.layout import in_layout_of
-from ndgrad._src.core.modes import section, thread
-from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.transforms.custom_functions import push_function
-from ndgrad._src.transforms.recurrences import Series, convolved, recurrence, scaled
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import flatten_up_to, tree_flatten, tree_unflatten
+from ndgrad._src.transforms.custom_functions import push_function
+from ndgrad._src.transforms.recurrences import Series, convolved, recurrence, scaled
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad._src.transforms.transforms import R
+    from ndgrad._typing import Tensor
 
 
 @section

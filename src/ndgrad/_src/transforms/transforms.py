@@ -17,19 +17,12 @@ from typing import (
     overload,
 )
 
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.arrays.precision import INEXACT
-from ndgrad._src.interpreters import forward_ad
-from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
-from ndgrad._src.engine.engine import backward_from
-from ndgrad._src.interpreters.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
-from ndgrad._src.core.modes import section
-from ndgrad._src.engine.roots import implicit_gradient, is_constant
-from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, wrap
-from ndgrad._src.transforms.nested_arguments import by_values, may_be_nested, put_together, taken_apart
-from ndgrad._src.transforms.plain_arguments import takes_plain
 from ndgrad._src.arrays.generator import default_generator
-from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.arrays.precision import INEXACT
+from ndgrad._src.core.modes import section
+from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, wrap
+from ndgrad._src.engine.engine import backward_from
+from ndgrad._src.engine.roots import implicit_gradient, is_constant
 from ndgrad._src.foundations.pytree import (
     LEAF,
     TreeSpec,
@@ -40,6 +33,13 @@ from ndgrad._src.foundations.pytree import (
     tree_structure,
     tree_unflatten,
 )
+from ndgrad._src.foundations.registry import register
+from ndgrad._src.interpreters import forward_ad
+from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
+from ndgrad._src.interpreters.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.transforms.nested_arguments import by_values, may_be_nested, put_together, taken_apart
+from ndgrad._src.transforms.plain_arguments import takes_plain
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

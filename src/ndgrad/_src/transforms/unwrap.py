@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.interpreters.levels import level_number
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

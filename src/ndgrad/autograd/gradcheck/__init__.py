@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.sparse_gradients import is_sparse_data
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.transforms.nested_arguments import may_be_nested, of_values
 from ndgrad.autograd.gradcheck.analytical import as_tuple, differentiable, like, pull, reverse_jacobian
 from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, name_of, random_like
 from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
-from ndgrad._src.core.sparse_gradients import is_sparse_data
-from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
-from ndgrad._src.transforms.nested_arguments import may_be_nested, of_values
-from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, TensorLike

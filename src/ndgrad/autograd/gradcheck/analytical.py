@@ -12,10 +12,10 @@ from typing import Any, cast
 import numpy as np
 
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.interpreters import forward_ad
-from ndgrad._src.engine.backward_api import grad
-from ndgrad.autograd.gradcheck.numerical import Array, host_array
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad._src.engine.backward_api import grad
+from ndgrad._src.interpreters import forward_ad
+from ndgrad.autograd.gradcheck.numerical import Array, host_array
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

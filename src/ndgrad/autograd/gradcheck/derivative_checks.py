@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
 from ndgrad._src.custom_functions.function import FunctionNode
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.transforms.transforms import vmap
 from ndgrad.autograd.gradcheck.analytical import (
     as_tuple,
     differentiable,
@@ -37,9 +40,6 @@ from ndgrad.autograd.gradcheck.numerical import (
     values_of,
 )
 from ndgrad.autograd.gradcheck.progress import Progress
-from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
-from ndgrad._src.transforms.transforms import vmap
-from ndgrad._src.ops.vocabulary import tensor_ops
 
 #: How many cotangents or tangents a check of batching uses.
 _BATCH = 4

@@ -13,11 +13,11 @@ import numpy as np
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.plain_arrays import checked
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad._src.lifting.numbers import is_constant
+from ndgrad._src.tensor.storage import memory_of
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, constant
-from ndgrad._src.foundations.pytree import tree_flatten, tree_map
-from ndgrad._src.tensor.storage import memory_of
 
 _INEXACT = (float, complex, np.floating, np.complexfloating)
 

@@ -18,14 +18,14 @@ import numpy as np
 
 from ndgrad import func
 from ndgrad._src.arrays.precision import result_dtype
-from ndgrad._src.interpreters.levels import level_number
+from ndgrad._src.checkpoint import checkpoint as run_checkpointed
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from ndgrad._src.interpreters.levels import level_number
 from ndgrad.compat.autograd.boxes import as_tensors, boxed, conjugated, is_box, plain
 from ndgrad.compat.autograd.extend import watch_primitives
 from ndgrad.numpy.coercion import as_array
-from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
-from ndgrad._src.checkpoint import checkpoint as run_checkpointed
 
 Function = Callable[..., Any]
 #: The number of an argument, or of several.

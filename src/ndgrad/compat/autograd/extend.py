@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.custom_functions.function import Function
+from ndgrad._src.foundations.pytree import tree_flatten, tree_map, tree_unflatten
 from ndgrad.compat.autograd.boxes import boxed, conjugated, is_box, plain
 from ndgrad.numpy.coercion import as_array
-from ndgrad._src.foundations.pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
     "VSpace", "def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums", "defvjp", "defvjp_argnum", "defvjp_argnums",

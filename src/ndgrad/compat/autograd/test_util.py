@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad.compat.autograd.boxes import plain
 from ndgrad.compat.autograd.differential_operators import _unary, make_jvp, make_vjp
 from ndgrad.compat.autograd.extend import vspace
-from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 
 TOL = RTOL = 1e-6
 EPS = 1e-6

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.checkpoint.layout import (
     METADATA,
     Chunk,
@@ -28,7 +29,6 @@ from ndgrad.distributed.checkpoint.layout import (
 )
 from ndgrad.distributed.checkpoint.saving import checksum, folder_of, plain_state, ranks_of, together
 from ndgrad.distributed.tensor.dtensor import DTensor
-from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad.safetensors import SafetensorError, safe_open
 
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad import safetensors
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.checkpoint.layout import (
     METADATA,
     CheckpointException,
@@ -35,7 +36,6 @@ from ndgrad.distributed.checkpoint.layout import (
 from ndgrad.distributed.groups import ProcessGroup, group_of, is_initialized
 from ndgrad.distributed.objects import _all
 from ndgrad.distributed.tensor.dtensor import DTensor
-from ndgrad._src.foundations.atomic_files import replacing
 
 
 def ranks_of(process_group: Any, no_dist: bool = False) -> ProcessGroup | None:

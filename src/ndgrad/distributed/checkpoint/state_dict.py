@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.tensor.functions.creation import zeros_like
-from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.data_parallel import DistributedDataParallel
 from ndgrad.distributed.optim.zero_redundancy import ZeroRedundancyOptimizer
 from ndgrad.distributed.tensor.dtensor import DTensor, distribute_tensor

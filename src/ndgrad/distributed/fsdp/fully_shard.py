@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.dtypes import as_numpy_dtype
 from ndgrad._src.core.grad_mode import enable_grad, is_grad_enabled, no_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.saved_hooks import saved_tensors_hooks
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.foundations.pytree import tree_leaves, tree_map
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.device_mesh import DeviceMesh, current_mesh
 from ndgrad.distributed.fsdp.passes import Passes
@@ -25,10 +27,8 @@ from ndgrad.distributed.fsdp.unit import Place, Sharded, Unit
 from ndgrad.distributed.groups import ProcessGroup, get_rank, twin_group
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.distributed.tensor.placements import REPLICATE, Placement, Shard, chunk_sizes
-from ndgrad._src.arrays.dtypes import as_numpy_dtype
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import Parameter, is_lazy
-from ndgrad._src.foundations.pytree import tree_leaves, tree_map
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dtype

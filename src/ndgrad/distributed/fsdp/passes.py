@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.engine.callbacks import queue_callback
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.engine.callbacks import queue_callback
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.fsdp.unit import Place, Unit
 from ndgrad.distributed.reductions import ReduceOp

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.custom_functions.function import Function
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.tensor.dtensor import DTensor

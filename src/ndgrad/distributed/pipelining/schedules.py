@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.join import cat
 from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
+from ndgrad._src.tensor.functions.join import cat
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.pipelining.stage import PipelineStage
 
 

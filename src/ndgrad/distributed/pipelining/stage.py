@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.creation import zeros_like
-from ndgrad._src.engine.backward_api import backward as run_backward
+from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.engine.backward_api import backward as run_backward
+from ndgrad._src.tensor.functions.creation import zeros_like
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of, twin_group
-from ndgrad._src.arrays.dtypes import as_dtype
 
 if TYPE_CHECKING:
     from ndgrad.distributed.agreement import Pending

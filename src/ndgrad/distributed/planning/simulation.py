@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ndgrad._src.foundations.atomic_files import replacing
 from ndgrad.distributed.planning.costs import NOTHING, Cost, cost
 from ndgrad.distributed.planning.machine import Machine
-from ndgrad._src.foundations.atomic_files import replacing
 
 
 class Event(NamedTuple):

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.core.grad_mode import is_grad_enabled, set_grad_enabled
+from ndgrad._src.foundations.locks import make_lock
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.groups import ProcessGroup
 from ndgrad.distributed.notices import notices

@@ -7,7 +7,7 @@ ranks, those are asked to do the same from what they sent, and so on, until ever
 its nodes will run and how many gradients each will get. A rank answers when all that it has asked have answered, so the
 first one knows when all is known, and who takes part.
 
-*Running.* Each rank runs its nodes as the engine does (`ndgrad._src.engine.engine`), youngest first among those that are
+*Running.* Each rank runs its nodes as the engine does (`_src.engine.engine`), youngest first among those that are
 complete. Gradients of tensors that came from elsewhere are sent back; where nothing is left to run but what waits for
 such a message, the pass rests until it comes. A rank whose nodes have all run tells the first one, and when all have,
 every rank adds what has arrived at its leaves to the gradients of the context. So a pass that fails anywhere changes no
@@ -25,21 +25,21 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.engine.accumulate import copy_like, in_present_shape
-from ndgrad._src.engine.engine import GraphTask, apply_lane, run_node, send
 from ndgrad._src.core.modes import restore, running, scope, set_running
 from ndgrad._src.core.node import Node, edge_node
-from ndgrad._src.engine.roots import choose_lane, gradient_edges, root_gradients
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.variable import AccumulateGrad, Variable
+from ndgrad._src.engine.accumulate import copy_like, in_present_shape
+from ndgrad._src.engine.engine import GraphTask, apply_lane, run_node, send
+from ndgrad._src.engine.roots import choose_lane, gradient_edges, root_gradients
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.ops.vocabulary import raw_ops
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.remote.agent import Agent, current_agent
 from ndgrad.distributed.remote.contexts import RANK_BITS, Context, RecvRpcBackward, SendRpcBackward, found
 from ndgrad.distributed.remote.messages import packed_error, unpacked_error
-from ndgrad._src.ops.vocabulary import raw_ops
 
 _pass_numbers = itertools.count(1)
 _passes: dict[int, Pass] = {}

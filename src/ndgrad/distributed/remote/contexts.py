@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.core.node import MultiNode, make_node
 from ndgrad._src.core.variable import edge, meta_of, np_dtype
+from ndgrad._src.foundations.locks import make_lock
 
 #: Of ids, the bits behind the rank that gave them.
 RANK_BITS = 48

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.grad_mode import is_grad_enabled
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.remote.contexts import Recorded, record_receiving, record_sending
 

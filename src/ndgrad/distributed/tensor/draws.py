@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.generator import default_generator
+from ndgrad._src.ops.random import source_of
+from ndgrad._src.ops.table import Op
 from ndgrad.distributed.agreement import Call, Pending
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.tensor.signatures import Labels, Shape, Signature, elementwise, signature_rule
-from ndgrad._src.arrays.generator import default_generator
-from ndgrad._src.ops.random import source_of
-from ndgrad._src.ops.table import Op
 
 #: Methods of NumPy's generators, and which of their arguments is the shape.
 _SHAPES = {

@@ -15,13 +15,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.data import tensor as make_tensor
-from ndgrad._src.tensor.lazy_names import METHODS
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.subclass import KNOWN
 from ndgrad._src.core.variable import Variable, new
+from ndgrad._src.ops.table import Op
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.functions.data import tensor as make_tensor
+from ndgrad._src.tensor.lazy_names import METHODS
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.device_mesh import DeviceMesh, current_mesh
 from ndgrad.distributed.tensor.checked_values import CheckedValues
@@ -37,8 +39,6 @@ from ndgrad.distributed.tensor.placements import (
 )
 from ndgrad.distributed.tensor.planning import Plan, plan_for
 from ndgrad.distributed.tensor.redistribution import steps
-from ndgrad._src.ops.table import Op
-from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 class DTensor(Tensor):

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.ops.table import Op
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.distributed.tensor import signatures_of_layers, signatures_of_matrices, signatures_of_places  # noqa: F401
 from ndgrad.distributed.tensor.draws import Piece, PieceGenerator, agree_on_state
 from ndgrad.distributed.tensor.placements import (
@@ -31,8 +33,6 @@ from ndgrad.distributed.tensor.placements import (
 )
 from ndgrad.distributed.tensor.redistribution import Step, cost, shared, steps
 from ndgrad.distributed.tensor.signatures import Signature, signature
-from ndgrad._src.ops.table import Op
-from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 class Plan:

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.ops.table import op
 from ndgrad.distributed.ops import _all_gather, _all_reduce, _host, _reduce_scatter
 from ndgrad.distributed.ops import all_to_all as all_to_all_op
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Shard, Spec
-from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload

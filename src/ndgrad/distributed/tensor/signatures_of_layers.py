@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ndgrad._src.ops.table import Op
 from ndgrad.distributed.tensor.signatures import (
     Labeller,
     Labels,
@@ -18,7 +19,6 @@ from ndgrad.distributed.tensor.signatures import (
     normalised_labels,
     signature_rule,
 )
-from ndgrad._src.ops.table import Op
 
 
 def _with_local_shape(op: Op, name: str) -> Any:

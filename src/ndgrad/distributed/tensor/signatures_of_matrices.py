@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ndgrad._src.ops.table import Op
 from ndgrad.distributed.tensor.signatures import (
     Labeller,
     Labels,
@@ -19,7 +20,6 @@ from ndgrad.distributed.tensor.signatures import (
     linear_in,
     signature_rule,
 )
-from ndgrad._src.ops.table import Op
 
 #: op -> the dimensions of one problem, argument by argument.
 CORES: dict[str, tuple[int, ...]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ndgrad._src.ops.table import Op
 from ndgrad.distributed.tensor.signatures import (
     Labeller,
     Labels,
@@ -20,7 +21,6 @@ from ndgrad.distributed.tensor.signatures import (
     linear_in,
     signature_rule,
 )
-from ndgrad._src.ops.table import Op
 
 _FIRST = (frozenset((0,)),)
 

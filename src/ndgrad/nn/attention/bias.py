@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from typing import Self
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.creation import ones
 from ndgrad._src.arrays.dtypes import bool_
+from ndgrad._src.tensor.functions.creation import ones
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.overrides import _disabled_torch_function_impl
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]

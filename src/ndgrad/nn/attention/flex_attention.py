@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.creation import arange, full
 from ndgrad._src.arrays.dtypes import bool_, int32
+from ndgrad._src.tensor.functions.creation import arange, full
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.transforms.transforms import vmap
 
 __all__ = [

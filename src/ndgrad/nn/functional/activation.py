@@ -5,20 +5,20 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.arguments import as_dim, both_worlds
-from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.arrays.dtypes import as_numpy_dtype
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
-from ndgrad._src.arrays.dtypes import as_numpy_dtype
-from ndgrad.nn.functional.noise import exponential_like, uniform_like
 from ndgrad._src.ops import activation, trigonometric
 from ndgrad._src.ops import softmax as softmax_ops
 from ndgrad._src.ops.arithmetic import mul
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.arguments import as_dim, both_worlds
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad.nn.functional.noise import exponential_like, uniform_like
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Dtype, Tensor
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Dtype, Tensor
 
 __all__ = [
     "relu", "relu6", "elu", "selu", "celu", "leaky_relu", "prelu", "rrelu", "threshold", "hardtanh", "hardsigmoid",

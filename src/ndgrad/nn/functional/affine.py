@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad.nn.functional.spatial import sizes_of
 from ndgrad._src.ops import linear as linear_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad.nn.functional.spatial import sizes_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.core.variable import Variable, np_dtype, shape_of
-from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad._src.ops import alignment  # noqa: F401  # the op is known to the vocabulary once its file is loaded
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.tensor.storage import checkable
+from ndgrad.nn.functional.reduction import read_reduction, reduced
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -9,13 +9,13 @@ import numpy as np
 
 from ndgrad._src.arrays.native_kernels import attention_kernels
 from ndgrad._src.arrays.precision import FLOATING
-from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.nn.functional.affine import linear
-from ndgrad.nn.functional.regularization import dropout
 from ndgrad._src.ops import attention as attention_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad.nn.functional.affine import linear
+from ndgrad.nn.functional.regularization import dropout
 
 if TYPE_CHECKING:
     from ndgrad._typing import Sizes, Tensor

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._src.arrays.device_kernels import targets_later
 from ndgrad._src.arrays.native_kernels import class_loss_kernels
 from ndgrad._src.arrays.precision import is_half, is_inexact
-from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.variable import np_dtype, shape_of, wrap
-from ndgrad.nn.functional.affine import linear
-from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.storage import checkable
+from ndgrad.nn.functional.affine import linear
+from ndgrad.nn.functional.reduction import read_reduction, reduced
 
 if TYPE_CHECKING:
     from ndgrad._typing import Payload, Sizes, Tensor

@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
 from ndgrad._src.ops import convolution as convolution_ops
 from ndgrad._src.ops import patches
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.out_argument import copy_into
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.norm import vector_norm
-from ndgrad._src.core.out_argument import copy_into
-from ndgrad._src.core.detach_checks import as_number
 from ndgrad.nn.functional.reduction import read_reduction, reduced
-from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Sizes, Tensor

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ndgrad._src.core.variable import np_dtype, shape_of
-from ndgrad.nn.functional.noise import uniform_like
-from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
 from ndgrad._src.ops import pooling as pooling_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad.nn.functional.noise import uniform_like
+from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Tensor

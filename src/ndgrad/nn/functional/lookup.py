@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.variable import beside, np_dtype
 from ndgrad._src.ops import slices
 from ndgrad._src.ops.vocabulary import tensor_ops as ops

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgrad._src.tensor.public import public
-from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.variable import beside, np_dtype
-from ndgrad.nn.functional import convolution as convolutions
-from ndgrad.nn.functional import norm, padding, regularization, vision
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.tensor.public import public
+from ndgrad.nn.functional import convolution as convolutions
+from ndgrad.nn.functional import norm, padding, regularization, vision
 
 if TYPE_CHECKING:
     from ndgrad._typing import Number, Shape, Tensor

@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
 from ndgrad._src.ops import gather as gather_ops
 from ndgrad._src.ops import pooling as pooling_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.tensor.storage import checkable
+from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor

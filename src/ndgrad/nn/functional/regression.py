@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgrad._src.core.detach_checks import as_number
-from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.storage import checkable
+from ndgrad.nn.functional.reduction import read_reduction, reduced
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -6,14 +6,14 @@ import math
 import warnings
 from typing import TYPE_CHECKING
 
-from ndgrad._src.core.inplace import write
 from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.nn.functional.noise import kept_like, uniform_like
 from ndgrad._src.ops.arithmetic import mul
 from ndgrad._src.ops.dropout import native_dropout
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad.nn.functional.noise import kept_like, uniform_like
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

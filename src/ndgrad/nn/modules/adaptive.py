@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ndgrad._src.tensor.functions.data import tensor
 from ndgrad._src.tensor.functions.join import cat
+from ndgrad._src.tensor.storage import checkable
 from ndgrad.nn.functional import log_softmax
 from ndgrad.nn.modules.container import ModuleList, Sequential
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.modules.module import Module
-from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ndgrad._src.arrays.dtypes import int64
 from ndgrad._src.tensor.functions.creation import ones, zeros
 from ndgrad._src.tensor.functions.data import tensor
-from ndgrad._src.arrays.dtypes import int64
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter

@@ -15,10 +15,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.core.hooks import RemovableHandle
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, requires_grad
+from ndgrad._src.custom_functions.function import Function
 
 if TYPE_CHECKING:
     from ndgrad._src.core.node import Node

@@ -13,9 +13,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from ndgrad._src.arrays import dtypes
+from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.tensor.functions.convert import _read_to, converted
 from ndgrad._src.tensor.functions.creation import empty, empty_like
-from ndgrad._src.core.grad_mode import no_grad
 from ndgrad.nn.modules.hooks import (
     Hooked,
     register_module_backward_hook,

@@ -12,11 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.hooks import RemovableHandle
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:

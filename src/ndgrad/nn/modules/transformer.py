@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad._src.tensor.functions.creation import arange, full
-from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.core.grad_mode import is_grad_enabled
 from ndgrad._src.foundations.devices import jagged
+from ndgrad._src.tensor.functions.creation import arange, full
+from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.activation import GELU, ReLU

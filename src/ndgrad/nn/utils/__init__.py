@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.shadowing import prefer_functions
 from ndgrad.nn.utils import rnn
 from ndgrad.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -20,7 +21,6 @@ from ndgrad.nn.utils.clip_grad import (
     get_total_norm,
 )
 from ndgrad.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
-from ndgrad._src.foundations.shadowing import prefer_functions
 
 if TYPE_CHECKING:
     from ndgrad.nn.utils import fusion, init, memory_format, parametrizations, parametrize, prune, stateless

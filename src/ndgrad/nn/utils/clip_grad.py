@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from ndgrad._src.tensor.functions.creation import zeros
-from ndgrad._src.tensor.functions.join import stack
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.functions.creation import zeros
+from ndgrad._src.tensor.functions.join import stack
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

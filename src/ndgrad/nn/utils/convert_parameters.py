@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ndgrad._src.tensor.functions.join import cat
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.functions.join import cat
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.tensor.functions.join import stack
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.tensor.functions.join import stack
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.tensor.functions.creation import eye
 from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.tensor.functions.join import cat
-from ndgrad._src.core.grad_mode import no_grad
 from ndgrad.nn.functional.distance import normalize
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import is_lazy

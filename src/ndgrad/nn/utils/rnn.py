@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.data import as_tensor, tensor
 from ndgrad._src.tensor.functions.join import cat, stack
-from ndgrad._src.core.variable import Variable
 
 if TYPE_CHECKING:
     import numpy.typing as npt

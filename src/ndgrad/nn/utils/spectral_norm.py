@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndgrad._src.tensor.functions.creation import empty
 from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.tensor.functions.creation import empty
 from ndgrad.nn.functional.distance import normalize
 from ndgrad.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ndgrad.nn.modules.module import Module

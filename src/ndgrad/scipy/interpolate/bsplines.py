@@ -12,11 +12,11 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad._src.ops.banded import solve_banded
+from ndgrad._src.tensor.storage import batch_dims, memory_of
+from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing
-from ndgrad._src.tensor.storage import batch_dims, memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,11 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.storage import batch_dims, memory_of
 from ndgrad.numpy.coercion import one_axis, operands
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.interpolate.bsplines import basis, derived, make_interp_spline
 from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing, pchip_slopes, places_of
-from ndgrad._src.tensor.storage import batch_dims, memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,10 +12,10 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad._src.ops.banded import solve_banded
-from ndgrad.scipy._without_rules import floating
 from ndgrad._src.tensor.storage import batch_dims, memory_of
+from ndgrad.numpy.coercion import one_axis, operands, values_of
+from ndgrad.scipy._without_rules import floating
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

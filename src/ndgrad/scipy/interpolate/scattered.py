@@ -15,12 +15,12 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.tensor.storage import memory_of
 from ndgrad.numpy.coercion import one_axis, values_of
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.interpolate.grids import interp1d
 from ndgrad.scipy.interpolate.piecewise import _at_axis, columns
 from ndgrad.scipy.signal.response import _from_roots
-from ndgrad._src.tensor.storage import memory_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, RandomState

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.numpy.coercion import operands
 from ndgrad._src.ops import matrix_equation
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad.numpy.coercion import operands
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.linalg.systems import adjoint, square
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.numpy.coercion import as_array, constant, operands, values_of
 from ndgrad._src.ops import banded, banded_cholesky, matrix_root
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad.numpy.coercion import as_array, constant, operands, values_of
 from ndgrad.scipy._without_rules import finite
 from ndgrad.scipy.linalg.systems import adjoint, of_arrays, square, times_columns
 

@@ -9,12 +9,12 @@ import numpy
 
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy.coercion import constant, operands, values_of
 from ndgrad._src.ops import matrix_root
 from ndgrad._src.ops.matrix_function import derivative_by_blocks
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad.scipy.linalg.systems import of_arrays, square
 from ndgrad._src.tensor.storage import batch_dims
+from ndgrad.numpy.coercion import constant, operands, values_of
+from ndgrad.scipy.linalg.systems import of_arrays, square
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike

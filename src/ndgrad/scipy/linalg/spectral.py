@@ -8,9 +8,9 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.numpy import linalg as numpy_linalg
 from ndgrad.numpy.coercion import operands, values_of
-from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import finite
 from ndgrad.scipy.linalg.factors import _dense
 from ndgrad.scipy.linalg.systems import adjoint, all_bands, of_arrays, square

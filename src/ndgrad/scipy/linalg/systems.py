@@ -9,12 +9,12 @@ import numpy
 import ndgrad.linalg
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy import linalg
-from ndgrad.numpy.coercion import operands, plain, values_of
 from ndgrad._src.ops import banded, toeplitz
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad.scipy._without_rules import finite, floating
 from ndgrad._src.tensor.storage import batch_dims
+from ndgrad.numpy import linalg
+from ndgrad.numpy.coercion import operands, plain, values_of
+from ndgrad.scipy._without_rules import finite, floating
 
 if TYPE_CHECKING:
     from collections.abc import Callable

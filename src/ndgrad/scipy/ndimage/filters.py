@@ -14,8 +14,8 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import Variable
-from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.ndimage.borders import axes_of, extended, mode_of, neighbourhoods, of_images, sequence, total
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy.coercion import many_axes, operands
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad.numpy.coercion import many_axes, operands
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.fft import next_fast_len
 from ndgrad.scipy.signal.filters import lfilter

@@ -14,13 +14,13 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
-from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad._src.ops.filter import recursive_filter
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.storage import batch_dims
+from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.scipy._without_rules import floating, refuse_active
 from ndgrad.scipy.linalg.structured import companion
 from ndgrad.scipy.linalg.systems import solve
-from ndgrad._src.tensor.storage import batch_dims
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike

@@ -11,11 +11,11 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.tensor.storage import batch_dims
 from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.convolution import convolve
 from ndgrad.scipy.signal.filters import leading_zeros
-from ndgrad._src.tensor.storage import batch_dims
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad.implicit.convergence import scipy_module
-from ndgrad.numpy.coercion import as_array, operands, values_of
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import sparse as ops
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad.implicit.convergence import scipy_module
+from ndgrad.numpy.coercion import as_array, operands, values_of
 from ndgrad.scipy._without_rules import floating
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import sparse as ops
+from ndgrad._src.tensor.storage import batch_dims
 from ndgrad.implicit.linear import linear_solve
 from ndgrad.numpy.coercion import as_array, operands, values_of
-from ndgrad._src.ops import sparse as ops
 from ndgrad.scipy._without_rules import beyond, floating, public_of
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, is_scipys
 from ndgrad.scipy.sparse.construction import eye_array
-from ndgrad._src.tensor.storage import batch_dims
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.numpy.coercion import many_axes, values_of
-from ndgrad._src.ops import distribution as ops
 from ndgrad._src.foundations.pytree import register_pytree_node
+from ndgrad._src.ops import distribution as ops
+from ndgrad.numpy.coercion import many_axes, values_of
 from ndgrad.scipy.special import boxcox, boxcox1p
 from ndgrad.scipy.stats.distribution import S, real
 

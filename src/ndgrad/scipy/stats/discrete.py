@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.numpy.coercion import constant, values_of
 from ndgrad._src.ops import distribution as ops
 from ndgrad._src.ops import gamma as gamma_ops
+from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.scipy._without_rules import refuse_active
 from ndgrad.scipy.stats.distribution import (
     Distribution,

@@ -17,11 +17,11 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.storage import memory_of
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import constant, values_of
-from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating, on_constants, refuse_active, without_tensors
-from ndgrad._src.tensor.storage import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

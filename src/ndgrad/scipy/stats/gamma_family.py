@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.array_api.special import fdtr, fdtrc
 from ndgrad._src.ops import distribution as ops
 from ndgrad._src.ops import gamma as gamma_ops
+from ndgrad.array_api.special import fdtr, fdtrc
 from ndgrad.scipy.stats.distribution import (
     EULER,
     EVERYWHERE,

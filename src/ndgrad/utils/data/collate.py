@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import float64
+from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.data import as_tensor, tensor
 from ndgrad._src.tensor.functions.join import stack
-from ndgrad._src.core.variable import Variable
-from ndgrad._src.arrays.dtypes import float64
 
 
 def default_convert(data: Any) -> Any:

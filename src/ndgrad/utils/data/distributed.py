@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ndgrad._src.tensor.functions.random import randperm
 from ndgrad._src.arrays.generator import Generator
+from ndgrad._src.tensor.functions.random import randperm
 from ndgrad.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]

@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.variable import Variable, requires_grad, wrap
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: From how many bytes on arrays go through shared memory.
 SHARED = 1 << 16

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.borrowed_memory import over
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.pytree import TreeSpec, tree_flatten, tree_unflatten
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.runtime.specialization import Specialisation

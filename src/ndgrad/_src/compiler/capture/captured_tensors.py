@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.tensor_metadata import replacements
+from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.core.borrowed_memory import Lent
+from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.node import Node, make_node
 from ndgrad._src.core.variable import BareTensor, Meta, requires_grad
 from ndgrad._src.core.versions import InferenceStorage
-from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.traced_arrays import TracedArray
-from ndgrad._src.compiler.capture.tensor_metadata import replacements
+from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.tensor.tensor_class import Tensor
 
 _SLOTS = {name: BareTensor.__dict__[name] for name in ("_array", "_node", "_storage", "_meta")}
 _array, _node, _storage, _meta = _SLOTS.values()

@@ -25,16 +25,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.custom_functions.function import Function
-from ndgrad._src.core.variable import np_dtype, wrap
-from ndgrad._src.compiler.capture.subprograms import Closed, Region
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.program.compiler_ops import branch, loop
 from ndgrad._src.compiler.capture.captured_tensors import tracer_at_work
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.subprograms import Closed, Region
 from ndgrad._src.compiler.passes.basic_index import Place, written
+from ndgrad._src.compiler.program.compiler_ops import branch, loop
 from ndgrad._src.compiler.program.program import Instruction, Value
-from ndgrad._src.transforms.transforms import jvp, vjp, vmap
+from ndgrad._src.core.variable import np_dtype, wrap
+from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.ops.vocabulary import find, tensor_ops
+from ndgrad._src.transforms.transforms import jvp, vjp, vmap
 
 Tensors = Sequence[Any]
 Flat = Callable[[Tensors], list[Any]]

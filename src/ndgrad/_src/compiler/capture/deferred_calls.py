@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.captured_state import NUMBERS
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
-from ndgrad._src.compiler.capture.slot_effects import Effect
 from ndgrad._src.compiler.capture.side_effects import is_watched, stands_for
+from ndgrad._src.compiler.capture.slot_effects import Effect
+from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.pytree import TreeSpec, tree_unflatten
 
 if TYPE_CHECKING:

@@ -42,19 +42,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.generator import Generator
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.variable import Variable, requires_grad
-from ndgrad._src.core.versions import InferenceStorage
-from ndgrad._src.compiler.capture.looked_up_names import (
-    attribute_chains,
-    changed_attributes,
-    codes_in,
-    names_of,
-    own_names,
-)
-from ndgrad._src.compiler.capture.code_origin import is_foreign
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.captured_state import (
     MISSING,
     NUMBERS,
@@ -80,11 +69,22 @@ from ndgrad._src.compiler.capture.captured_state import (
     slots_of,
     state_of,
 )
+from ndgrad._src.compiler.capture.code_origin import is_foreign
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.known_calls import is_pure_source, refuse_c_function
+from ndgrad._src.compiler.capture.looked_up_names import (
+    attribute_chains,
+    changed_attributes,
+    codes_in,
+    names_of,
+    own_names,
+)
+from ndgrad._src.compiler.capture.side_effects import original_function
 from ndgrad._src.compiler.capture.slot_effects import is_placeholder
 from ndgrad._src.compiler.capture.tensor_metadata import attributes_of
-from ndgrad._src.compiler.capture.side_effects import original_function
-from ndgrad._src.arrays.generator import Generator
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.variable import Variable, requires_grad
+from ndgrad._src.core.versions import InferenceStorage
 
 #: How many objects a function may reach; how many bytes of an array are compared at each call as
 #: they are, and without a copy.

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad._src.arrays.placement import CPU
-from ndgrad._src.core.record import run_forward
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray, contiguous_strides
 from ndgrad._src.compiler.program.program import settings_key
+from ndgrad._src.core.record import run_forward
 from ndgrad._src.foundations.devices import device
 
 #: Bytes of arguments above which no op is run in order to find out.

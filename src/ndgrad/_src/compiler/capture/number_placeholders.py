@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ndgrad._src.core.variable import Variable
+from ndgrad._src.compiler.capture.captured_tensors import payload_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.number_tape import EXACT, At, NumberTape
-from ndgrad._src.compiler.capture.captured_tensors import payload_of
 from ndgrad._src.compiler.program.program import Value
+from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.vocabulary import find
 
 #: How many operations on placeholders a trace may have.

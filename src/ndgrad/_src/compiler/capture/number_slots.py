@@ -18,9 +18,9 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad._src.compiler.capture.captured_state import MISSING, Held, Varying, same
+from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
 from ndgrad._src.compiler.capture.number_tape import NumberTape, slot_expression
 from ndgrad._src.compiler.capture.patched_functions import PATCHED
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
 from ndgrad._src.compiler.capture.slot_effects import Effect, Growth, NewEntry, growing
 
 if TYPE_CHECKING:

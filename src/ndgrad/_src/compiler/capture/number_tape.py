@@ -27,10 +27,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.core.modes import restore, scope
 from ndgrad._src.core.variable import wrap
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: Integers up to here are the same as floats, and the sum of two of them is one of int64.
 EXACT = 2**53

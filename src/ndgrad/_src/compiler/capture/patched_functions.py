@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.compiler.capture.number_placeholders import MATH, ReadNumber, extreme, of_math
 from ndgrad._src.compiler.capture.side_effects import stands_for
+from ndgrad._src.foundations.locks import make_lock
 
 
 class PatchedFunction:

@@ -26,12 +26,12 @@ import numpy as np
 import ndgrad
 from ndgrad._src.arrays import library
 from ndgrad._src.arrays.device_draws import DRAWS, Source
+from ndgrad._src.arrays.generator import Generator, default_generator, default_on, defaults_of_devices
 from ndgrad._src.arrays.placement import device_of
-from ndgrad._src.core.variable import wrap
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
 from ndgrad._src.compiler.program.program import Value
-from ndgrad._src.arrays.generator import Generator, default_generator, default_on, defaults_of_devices
+from ndgrad._src.core.variable import wrap
 from ndgrad._src.ops import random
 from ndgrad._src.ops.vocabulary import find
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from numpy.random import bit_generator
 
-from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.arrays.generator import Generator, default_generator
 from ndgrad._src.compiler.capture.code_origin import is_foreign
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.foundations.locks import make_lock
 
 
 class _Watched:

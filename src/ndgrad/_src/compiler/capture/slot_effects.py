@@ -23,11 +23,11 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from ndgrad._src.core.variable import Variable, meta_of
-from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.captured_state import MISSING, NUMBERS, Held, extend, set_item
-from ndgrad._src.compiler.capture.patched_functions import PatchedFunction
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
+from ndgrad._src.compiler.capture.patched_functions import PatchedFunction
+from ndgrad._src.core.variable import Variable, meta_of
 from ndgrad._src.foundations.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.compiler.capture.captured_tensors import Outside, tracer_at_work
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.random_draws import Draw
+from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
+from ndgrad._src.compiler.capture.tracer import Tracer
+from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
 from ndgrad._src.core.captures import Watch
 from ndgrad._src.core.op_observers import InPlaceForm, observing
 from ndgrad._src.core.variable import np_dtype, wrap
-from ndgrad._src.compiler.capture.random_draws import Draw
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.captured_tensors import Outside, tracer_at_work
-from ndgrad._src.compiler.passes import simplified
-from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
-from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
-from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 Tensors = Sequence[Any]
 Flat = Callable[[Tensors], list[Any]]

@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.node import Node
 from ndgrad._src.core.variable import BareTensor
-from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.traced_arrays import TracedArray
+from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.capture.environment import Environment

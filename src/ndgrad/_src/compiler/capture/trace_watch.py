@@ -28,16 +28,16 @@ from _warnings import warn
 from pathlib import Path
 from typing import Any, Self
 
-from ndgrad._src.core.variable import Variable
-from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.code_origin import is_foreign
+from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.known_calls import is_setter, refuse_c_function, refuse_python_code
+from ndgrad._src.core.variable import Variable
 
 #: Kinds of code: ndgrad's own, a library's, the user's, and ndgrad's that reads or writes files.
 _OWN, _LIBRARY, _USER, _FILES = range(4)
 
-_PACKAGE = ("<ndgrad", str(Path(__file__).parents[1]) + os.sep)
+_PACKAGE = ("<ndgrad", str(Path(__file__).parents[3]) + os.sep)
 
 #: By file: the kind of its code, and its module. Files without a name of their own ("<string>") are never kept.
 _files: dict[str, tuple[int, str]] = {}

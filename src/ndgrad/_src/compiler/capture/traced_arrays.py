@@ -26,9 +26,9 @@ import numpy as np
 
 from ndgrad._src.arrays import library as libraries
 from ndgrad._src.arrays.placement import CPU
-from ndgrad._src.core.versions import Unrecorded
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.program.program import Value
+from ndgrad._src.core.versions import Unrecorded
 from ndgrad._src.foundations.devices import device
 
 

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.core.dispatch import record_any
 from ndgrad._src.core.generate import Lane, indented, make_eager
 from ndgrad._src.core.variable import BareTensor
-from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.ops.table import RANDOM
 
 #: Ops whose results nobody reads.

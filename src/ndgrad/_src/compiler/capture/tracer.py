@@ -17,29 +17,29 @@ import ndgrad
 from ndgrad._src.arrays.library import is_on_device, is_raw_array
 from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.arrays.placement import CPU, device_of
+from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
+from ndgrad._src.compiler.capture.captured_state import same_bits
+from ndgrad._src.compiler.capture.captured_tensors import Outside, payload_of, refused
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.memory_order import Made, arrange, is_orderly, settle
+from ndgrad._src.compiler.capture.number_placeholders import ReadNumber, read
+from ndgrad._src.compiler.capture.number_tape import NumberTape
+from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, drawn
+from ndgrad._src.compiler.capture.trace_constants import FixedValues
+from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
+from ndgrad._src.compiler.capture.traced_calls import CHECKS, run_traced
+from ndgrad._src.compiler.capture.user_lines import where
+from ndgrad._src.compiler.kernels.precompile import note_op
+from ndgrad._src.compiler.lower.memory_places import reshaped_view
+from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
+from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, settings_key
+from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.core.inplace import check_fits
 from ndgrad._src.core.modes import modes, restore, running, scope
 from ndgrad._src.core.op_observers import Factory, InPlaceForm
 from ndgrad._src.core.record import run_forward
 from ndgrad._src.core.variable import Variable, wrap
-from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
-from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, drawn
-from ndgrad._src.compiler.capture.trace_constants import FixedValues
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.captured_state import same_bits
-from ndgrad._src.compiler.kernels.precompile import note_op
-from ndgrad._src.compiler.capture.memory_order import Made, arrange, is_orderly, settle
-from ndgrad._src.compiler.lower.memory_places import reshaped_view
-from ndgrad._src.compiler.capture.number_tape import NumberTape
-from ndgrad._src.compiler.capture.captured_tensors import Outside, payload_of, refused
-from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
-from ndgrad._src.compiler.passes.dead_code import without_dead
-from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
-from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, settings_key
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber, read
-from ndgrad._src.compiler.program.replay import Replay
-from ndgrad._src.compiler.capture.traced_calls import CHECKS, run_traced
-from ndgrad._src.compiler.capture.user_lines import where
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find

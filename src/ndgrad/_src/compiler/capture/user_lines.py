@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from ndgrad._src.debug.source_lines import is_users
 
 #: The file whose frames lie between a function that is traced and whoever calls it.
-_BEGINS = str(Path(__file__).with_name("specialise.py"))
+_BEGINS = str(Path(__file__).parents[1] / "runtime" / "specialization.py")
 
 
 class _Names(dict[str, str | None]):

@@ -31,10 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.custom_functions.function import Function
-from ndgrad._src.core.variable import np_dtype, wrap
-from ndgrad._src.compiler.capture.subprograms import Closed, Region
 from ndgrad._src.compiler.capture.control_flow import (
     Flat,
     Tensors,
@@ -49,10 +45,14 @@ from ndgrad._src.compiler.capture.control_flow import (
     tracer_here,
 )
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.program.compiler_ops import run_while, sweeps
+from ndgrad._src.compiler.capture.subprograms import Closed, Region
 from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.program.compiler_ops import run_while, sweeps
 from ndgrad._src.compiler.program.program import Value
+from ndgrad._src.core.variable import np_dtype, wrap
+from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 
 @dataclass(frozen=True)

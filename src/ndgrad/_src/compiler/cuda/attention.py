@@ -11,7 +11,7 @@ import sys
 from math import prod
 from typing import Any
 
-from ndgrad._src.compiler.cuda import cudnn, launch, float32_attention, half_attention
+from ndgrad._src.compiler.cuda import cudnn, float32_attention, half_attention, launch
 from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.products import multiply, takes
 from ndgrad._src.compiler.cuda.rows import run_rows

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays import library, graph_recording
+from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.compiler.cuda import launch
-from ndgrad._src.compiler.cuda.index_faults import INTEGERS, NOTE, notes
 from ndgrad._src.compiler.cuda.fused_form import HEAD
+from ndgrad._src.compiler.cuda.index_faults import INTEGERS, NOTE, notes
 from ndgrad._src.compiler.cuda.values import COMPUTED, STORED
 
 _THREADS = 256

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays import library, determinism as repeatable
+from ndgrad._src.arrays import determinism as repeatable
+from ndgrad._src.arrays import library
 from ndgrad._src.arrays.correlation import Axis
 from ndgrad._src.compiler.cuda import cudnn_backend, launch
 from ndgrad._src.compiler.cuda.copies import in_order

@@ -17,12 +17,11 @@ import numpy as np
 
 from ndgrad._src.arrays import library
 from ndgrad._src.arrays.formulas import Formula, Signature
-from ndgrad._src.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, launch, products, full_reductions
+from ndgrad._src.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, full_reductions, launch, products
 from ndgrad._src.compiler.cuda.attention import attention_for
 from ndgrad._src.compiler.cuda.class_loss import class_loss_for
 from ndgrad._src.compiler.cuda.columns import add_along
 from ndgrad._src.compiler.cuda.copies import cast, copy_into, in_order, scalar_one
-from ndgrad._src.compiler.cuda.random_draws import drawn
 from ndgrad._src.compiler.cuda.elementwise import (
     BYTES,
     LARGEST,
@@ -34,11 +33,12 @@ from ndgrad._src.compiler.cuda.elementwise import (
     source,
     walked,
 )  # fmt: skip
-from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets
 from ndgrad._src.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers, rouse
-from ndgrad._src.compiler.cuda.products import summed_product
-from ndgrad._src.compiler.cuda.rows import rows_for
+from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets
 from ndgrad._src.compiler.cuda.launchers import ARRAY, NUMBER, starter
+from ndgrad._src.compiler.cuda.products import summed_product
+from ndgrad._src.compiler.cuda.random_draws import drawn
+from ndgrad._src.compiler.cuda.rows import rows_for
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.arrays import library, graph_recording
+from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.values import PRELUDE
 from ndgrad._src.compiler.program.program import Value
+from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.cuda.program import Arrays, DeviceProgram

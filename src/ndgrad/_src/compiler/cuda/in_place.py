@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad._src.arrays import library, graph_recording
+from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.arrays.formulas import Signature
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.elementwise import BYTES, THREADS, can_be_written, formula_lines

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays import device_faults, library, graph_recording
+from ndgrad._src.arrays import device_faults, graph_recording, library
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.elementwise import BYTES, THREADS
 from ndgrad._src.compiler.cuda.values import PRELUDE

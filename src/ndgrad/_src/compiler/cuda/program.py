@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays import device_kernels, library, graph_recording
+from ndgrad._src.arrays import device_kernels, graph_recording, library
 from ndgrad._src.arrays.addresses import bounds
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.cuda import launch
-from ndgrad._src.compiler.cuda.graph_capture import Capturing
+from ndgrad._src.compiler.cuda.device_split import parted
 from ndgrad._src.compiler.cuda.expand import expanded
 from ndgrad._src.compiler.cuda.fused import fused
 from ndgrad._src.compiler.cuda.fused_flat import Line, as_line, entries_of
 from ndgrad._src.compiler.cuda.fused_form import FLAG, HEAD, THREADS, Affine, Fused
 from ndgrad._src.compiler.cuda.fusion import DEVICE
-from ndgrad._src.compiler.cuda.device_split import parted
+from ndgrad._src.compiler.cuda.graph_capture import Capturing
 from ndgrad._src.compiler.lower.capabilities import Abilities
 from ndgrad._src.compiler.lower.grouping import grouped
 from ndgrad._src.compiler.lower.in_place import Writes, written_in_place

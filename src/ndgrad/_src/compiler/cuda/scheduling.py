@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from ndgrad._src.compiler.cuda.fusion import is_pointwise, is_reduction
 from ndgrad._src.compiler.lower.memory_places import whole
-from ndgrad._src.compiler.program.partition import is_cheap, is_view, least_kept
 from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.program.partition import is_cheap, is_view, least_kept
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, with_arguments
 from ndgrad._src.ops.vocabulary import find
 

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.arrays import threads as allowed
 from ndgrad._src.compiler.kernels import convolution, gemm, pooling, slices, windows
 from ndgrad._src.compiler.kernels.tiles import TileShape, tile_shape
 from ndgrad._src.compiler.native import pool, target
 from ndgrad._src.compiler.native.ir import TYPES, module
-from ndgrad._src.compiler.native.selftest import difference, problem
 from ndgrad._src.compiler.native.phases import phase
+from ndgrad._src.compiler.native.selftest import difference, problem
+from ndgrad._src.foundations.locks import make_lock
 
 Array = NDArray[Any]
 

@@ -25,12 +25,13 @@ The gradient of the weight is another sum: weight_gradient.py.
 from __future__ import annotations
 
 from ndgrad._src.compiler.kernels.depthwise import depthwise_functions
-from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.layout import gather_function, transpose_function
 from ndgrad._src.compiler.kernels.packing import pack_along, transposed
 from ndgrad._src.compiler.kernels.plane_convolution import padded_planes_function, planes_function
-from ndgrad._src.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape
+from ndgrad._src.compiler.kernels.pool_work import work_function
+from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.tile_walk import LEVELS, WALK, call_walk, walk_function
+from ndgrad._src.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape
 from ndgrad._src.compiler.kernels.weight_gradient import (
     WEIGHT_GRADIENT,
     WEIGHT_SUM,
@@ -38,7 +39,6 @@ from ndgrad._src.compiler.kernels.weight_gradient import (
     weight_sum_function,
 )
 from ndgrad._src.compiler.kernels.windows import ENTRY, HEADER
-from ndgrad._src.compiler.kernels.pool_work import work_function
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 from ndgrad._src.compiler.native.target import Target
 

@@ -11,8 +11,8 @@ in[p * step + t, c] g[p, c].
 from __future__ import annotations
 
 from ndgrad._src.compiler.kernels.table_fields import Fields
-from ndgrad._src.compiler.kernels.tiles import Epilogue, Tile, multiply_add
 from ndgrad._src.compiler.kernels.tile_walk import WALK
+from ndgrad._src.compiler.kernels.tiles import Epilogue, Tile, multiply_add
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 
 #: Pixels at a time, as many as there are; and sums over pixels.

@@ -50,6 +50,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ndgrad._src.compiler.kernels.packing import pack_functions
+from ndgrad._src.compiler.kernels.pool_work import work_function
 from ndgrad._src.compiler.kernels.thin_products import NARROW, thin_functions, thin_road
 from ndgrad._src.compiler.kernels.tiles import (
     ACCUMULATE,
@@ -62,7 +63,6 @@ from ndgrad._src.compiler.kernels.tiles import (
     tile_shape,
     tile_signature,
 )
-from ndgrad._src.compiler.kernels.pool_work import work_function
 from ndgrad._src.compiler.native.ir import SIZES, Function
 from ndgrad._src.compiler.native.target import Target
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.packing import pieces, shuffled, transposed
+from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.windows import HEADER
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 

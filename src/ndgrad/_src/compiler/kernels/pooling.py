@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad._src.compiler.kernels import pooling_last
-from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.packing import shuffled
-from ndgrad._src.compiler.kernels.windows import Axis, three
 from ndgrad._src.compiler.kernels.pool_work import work_function
+from ndgrad._src.compiler.kernels.table_fields import Fields
+from ndgrad._src.compiler.kernels.windows import Axis, three
 from ndgrad._src.compiler.native.ir import SIZES, Carried, Function, Vector
 from ndgrad._src.compiler.native.target import Target
 

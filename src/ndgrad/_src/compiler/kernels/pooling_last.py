@@ -18,8 +18,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.pool_work import work_function
+from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 
 PARAMETERS = {

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.pool_work import work_function
+from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 from ndgrad._src.compiler.native.target import Target
 

@@ -13,10 +13,10 @@ the parts in their order, so the result does not depend on the number of threads
 
 from __future__ import annotations
 
-from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.packing import transposed
-from ndgrad._src.compiler.kernels.tiles import ACCUMULATE, TileShape
+from ndgrad._src.compiler.kernels.table_fields import Fields
 from ndgrad._src.compiler.kernels.tile_walk import WALK, call_walk
+from ndgrad._src.compiler.kernels.tiles import ACCUMULATE, TileShape
 from ndgrad._src.compiler.kernels.windows import ENTRY, HEADER
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector, number
 

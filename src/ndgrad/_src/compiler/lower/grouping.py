@@ -22,14 +22,14 @@ from math import prod
 
 from ndgrad._src.compiler.lower import pointwise
 from ndgrad._src.compiler.lower.capabilities import NATIVE, Abilities
-from ndgrad._src.compiler.lower.value_assembly import Parts, parts_of
 from ndgrad._src.compiler.lower.components import Components
-from ndgrad._src.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad._src.compiler.lower.image_layouts import kept_in_order, needed_in_order
+from ndgrad._src.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad._src.compiler.lower.memory_places import Place, contiguous, whole
 from ndgrad._src.compiler.lower.products import Product, is_product, product
 from ndgrad._src.compiler.lower.routines import Images, Routine, last_order, routine
 from ndgrad._src.compiler.lower.steps import Call, Groups, Item, Kernel, Step
+from ndgrad._src.compiler.lower.value_assembly import Parts, parts_of
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.ops.vocabulary import find
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from ndgrad._src.arrays import threads as allowed
 from ndgrad._src.compiler.kernels import arrays, maths
 from ndgrad._src.compiler.lower.epilogues import SHARED_COST, Block, block_of_images
-from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.loop_nests import Blocks, Nest
+from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.products import Product, symbols
 from ndgrad._src.compiler.lower.routines import Phase, Routine
 from ndgrad._src.compiler.lower.steps import Call, Chain, Finished, Groups, Kernel, Step

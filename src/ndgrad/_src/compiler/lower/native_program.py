@@ -18,32 +18,32 @@ import numpy as np
 
 from ndgrad._src.arrays.retained_memory import retain_by_default
 from ndgrad._src.compiler.lower.accounting import program_flops
-from ndgrad._src.compiler.lower.float_errors import FloatFlags, reported
-from ndgrad._src.compiler.lower.module_assembly import Assembly, threads_of
 from ndgrad._src.compiler.lower.chains import chained
 from ndgrad._src.compiler.lower.epilogues import finished
+from ndgrad._src.compiler.lower.float_errors import FloatFlags, reported
 from ndgrad._src.compiler.lower.grouping import grouped
 from ndgrad._src.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad._src.compiler.lower.loops import Loop, Pieces
 from ndgrad._src.compiler.lower.memory_places import Place
 from ndgrad._src.compiler.lower.memory_plan import planned
+from ndgrad._src.compiler.lower.module_assembly import Assembly, threads_of
+from ndgrad._src.compiler.lower.parallel_steps import waves
 from ndgrad._src.compiler.lower.pointwise import cost_alone
 from ndgrad._src.compiler.lower.steps import Call, Groups, Step
 from ndgrad._src.compiler.lower.templates import Sizes, code_for
-from ndgrad._src.compiler.lower.parallel_steps import waves
 from ndgrad._src.compiler.native import float_status, layout
 from ndgrad._src.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
 from ndgrad._src.compiler.native.guards import ArrayAt
 from ndgrad._src.compiler.native.guards import Place as Argument
 from ndgrad._src.compiler.native.ir import Function, Vector, element_of
 from ndgrad._src.compiler.native.target import host
-from ndgrad._src.compiler.program.compiler_ops import as_complex, as_pairs
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.passes.complex_parts import by_parts
 from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.neighbour_slices import neighbours_in_place
 from ndgrad._src.compiler.passes.regions import in_regions
 from ndgrad._src.compiler.passes.transposed_products import with_turned_products
+from ndgrad._src.compiler.program.compiler_ops import as_complex, as_pairs
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay, forward_of
 

@@ -25,9 +25,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.compiler.native.target import Code, Target
 from ndgrad._src.compiler.native.phases import note_object
+from ndgrad._src.compiler.native.target import Code, Target
+from ndgrad._src.foundations.locks import make_lock
 
 #: Sizes of tensors.
 Sizes = frozenset[int]

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import Process, process
-from ndgrad._src.core.variable import AccumulateGrad, BareTensor, Meta
 from ndgrad._src.compiler.native import layout
 from ndgrad._src.compiler.native.calls import made_builtin
 from ndgrad._src.compiler.native.ir import Function, module
 from ndgrad._src.compiler.native.tables import TableFunction
 from ndgrad._src.compiler.native.target import Code
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.modes import Process, process
+from ndgrad._src.core.variable import AccumulateGrad, BareTensor, Meta
 
 #: Words of the table behind `self`.
 (

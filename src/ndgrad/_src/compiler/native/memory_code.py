@@ -6,13 +6,13 @@ gives up the interpreter lock, so what is read does not change under the reader.
 
 from __future__ import annotations
 
-from ndgrad._src.core.variable import BareTensor, Meta
-from ndgrad._src.core.versions import Storage
-from ndgrad._src.core.view import ViewInfo
 from ndgrad._src.compiler.native import guards, layout
 from ndgrad._src.compiler.native import tensor_guards as tensors
 from ndgrad._src.compiler.native.ir import Function
 from ndgrad._src.compiler.native.tables import TableFunction
+from ndgrad._src.core.variable import BareTensor, Meta
+from ndgrad._src.core.versions import Storage
+from ndgrad._src.core.view import ViewInfo
 
 _FIRST, _SECOND, _THIRD, _FOURTH = (guards.OPERANDS + k for k in range(4))
 

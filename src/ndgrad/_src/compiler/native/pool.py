@@ -58,10 +58,10 @@ import platform
 import sys
 import time
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.arrays import threads as allowed
 from ndgrad._src.compiler.native import pool_code
 from ndgrad._src.compiler.native.target import Code, host
+from ndgrad._src.foundations.locks import make_lock
 
 #: How long a worker waits for the next run before it sleeps, in seconds: more than Python takes between two calls, or one
 #: thread for those steps of a program that are not shared; and little enough to be no burden on those who share the machine.

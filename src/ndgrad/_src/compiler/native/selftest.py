@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.compiler.native import cache
 from ndgrad._src.compiler.native.target import Code
+from ndgrad._src.foundations.locks import make_lock
 
 Check: TypeAlias = Callable[[Code], str | None]
 

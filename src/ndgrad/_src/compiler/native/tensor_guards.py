@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.compiler.native.guards import DISTINCT, OUTSIDE, TENSOR, WRITABLE, Found, Place
 from ndgrad._src.core.variable import BareTensor, Meta, requires_grad
 from ndgrad._src.core.versions import InferenceStorage
 from ndgrad._src.core.view import ViewInfo
-from ndgrad._src.compiler.native.guards import DISTINCT, OUTSIDE, TENSOR, WRITABLE, Found, Place
 
 #: Words of what a row of this kind points at; then come dimensions and strides.
 CLASS, DTYPE, NDIM, SCALAR, RECORDED, INFERENCE, STORAGE, META, VIEW, TRUE, FALSE, NONE, NDARRAY, GIVES = range(14)

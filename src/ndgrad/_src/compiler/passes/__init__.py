@@ -23,16 +23,16 @@ A pass is exact, unless its file says that it reassociates sums.
 from __future__ import annotations
 
 from ndgrad._src.compiler.passes.broadcast import broadcasting
-from ndgrad._src.compiler.passes.simplify import no_arithmetic
+from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
 from ndgrad._src.compiler.passes.counters import counted_rows
 from ndgrad._src.compiler.passes.cse import without_repetition
 from ndgrad._src.compiler.passes.dead_code import without_dead
-from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
 from ndgrad._src.compiler.passes.part_reads import read_parts
 from ndgrad._src.compiler.passes.piecewise import put_together
 from ndgrad._src.compiler.passes.reroll import rolled
 from ndgrad._src.compiler.passes.rewrite import Rules
 from ndgrad._src.compiler.passes.shared_rounds import shared_rounds
+from ndgrad._src.compiler.passes.simplify import no_arithmetic
 from ndgrad._src.compiler.passes.views import canonical_views
 from ndgrad._src.compiler.program.program import Program
 

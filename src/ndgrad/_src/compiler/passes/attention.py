@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, rewritten
 
 

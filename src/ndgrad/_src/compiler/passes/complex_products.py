@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from math import prod
 
-from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.passes.complex_walk import ByParts, real_dtype
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Argument, Instruction, Value
 
 products = Rules()

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.program.compiler_ops import as_pairs, op_named
 from ndgrad._src.compiler.passes.rewrite import Rules, Walk
+from ndgrad._src.compiler.program.compiler_ops import as_pairs, op_named
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
 
 #: A value that is computed, or a number that is the same everywhere.

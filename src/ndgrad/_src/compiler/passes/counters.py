@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.program.compiler_ops import loop, op_named
 from ndgrad._src.compiler.passes.basic_index import Place, written
 from ndgrad._src.compiler.passes.loop_parts import LoopParts
+from ndgrad._src.compiler.program.compiler_ops import loop, op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 

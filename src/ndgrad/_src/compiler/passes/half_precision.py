@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Value
 
 narrow = Rules()

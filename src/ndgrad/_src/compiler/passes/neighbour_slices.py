@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import combinations
 
-from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.passes.basic_index import Place, after, disjoint, is_whole, places, shape_of, written
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, with_values
 
 #: Bytes of a value from which on it is worth while.

@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
-from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.passes.basic_index import Place, common, disjoint, is_written, places, shape_of, written
 from ndgrad._src.compiler.passes.rewrite import Rules, Walk
 from ndgrad._src.compiler.passes.views import stated
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 

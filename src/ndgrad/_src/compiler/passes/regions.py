@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.compiler.native.ir import TYPES
-from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.passes.basic_index import (
     Place,
     Range,
@@ -41,6 +40,7 @@ from ndgrad._src.compiler.passes.basic_index import (
     written,
 )
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 #: More regions than this are not worth a kernel each.

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.compiler.passes.loop_building import RESULTS, Building, FoundLoop, home_of
-from ndgrad._src.compiler.passes.schedule import with_views_in_place
 from ndgrad._src.compiler.passes.periods import periods, runs
+from ndgrad._src.compiler.passes.schedule import with_views_in_place
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, frozen
 
 #: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop.

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.program.compiler_ops import loop
-from ndgrad._src.compiler.program.partition import is_view
 from ndgrad._src.compiler.passes.basic_index import places
 from ndgrad._src.compiler.passes.cse import key_of
 from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.passes.loop_parts import LoopParts
+from ndgrad._src.compiler.program.compiler_ops import loop
+from ndgrad._src.compiler.program.partition import is_view
 from ndgrad._src.compiler.program.program import Instruction, Program, Unhashable, Value, with_values
 
 _PLAIN = frozenset(["add", "sub", "mul", "neg"])

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import FLOAT32, HALF, half_of, rounded
-from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.core.op_errors import after_failure
 
 #: Instructions beyond which a function takes too long to compile; and those for which it waits another call: compiling
 #: takes as long as some twenty calls save.

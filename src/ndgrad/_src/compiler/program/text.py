@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import bfloat16
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
-from ndgrad._src.arrays.dtypes import bfloat16
 
 _INLINE = 16
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad._src.core.modes import modes
 from ndgrad._src.compiler.capture.random_draws import put_back
-from ndgrad._src.compiler.runtime.function import CompiledFunction
-from ndgrad._src.compiler.report.picture import CompiledGraph
 from ndgrad._src.compiler.program.program import Program, Value
+from ndgrad._src.compiler.report.picture import CompiledGraph
 from ndgrad._src.compiler.report.report import KernelList, measured
+from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.core.modes import modes
 from ndgrad._src.foundations.pytree import tree_flatten
 
 __all__ = ["graph", "kernel_list"]

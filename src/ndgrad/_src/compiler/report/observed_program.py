@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ndgrad._src.engine.call_watchers import FUNCTION, KERNEL, begin, end
 from ndgrad._src.compiler.lower.accounting import Work, called, in_words, instruction_flops, parts_of, work_of
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call, Finished
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.engine.call_watchers import FUNCTION, KERNEL, begin, end
 
 
 @dataclass(eq=False)

@@ -18,12 +18,12 @@ import numpy as np
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU, library_for
 from ndgrad._src.compiler.lower.accounting import Work, in_lines, in_words
-from ndgrad._src.compiler.runtime.backend import Runner
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native import target
-from ndgrad._src.compiler.report.roofline import machine
-from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.compiler.report.observed_program import WatchedStep
+from ndgrad._src.compiler.report.roofline import machine
+from ndgrad._src.compiler.runtime.backend import Runner
+from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.debug.drawing.contents import format_bytes
 
 _WIDEST = 56

@@ -12,19 +12,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.core.modes import ThreadState
 from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.native_program import NativeProgram, TooLong
 from ndgrad._src.compiler.lower.templates import Sizes
+from ndgrad._src.compiler.native.phases import Times, compiling, phase
 from ndgrad._src.compiler.native.target import available
 from ndgrad._src.compiler.passes.hoist_products import hoisting
 from ndgrad._src.compiler.passes.reroll import rolled
 from ndgrad._src.compiler.passes.select_branches import selected_branches
-from ndgrad._src.compiler.native.phases import Times, compiling, phase
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.core.modes import ThreadState
+from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.cuda.program import DeviceProgram

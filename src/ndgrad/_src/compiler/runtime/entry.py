@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from ndgrad._src.arrays.placement import CPU
-from ndgrad._src.core.modes import modes
-from ndgrad._src.compiler.capture.random_draws import put_back
-from ndgrad._src.compiler.runtime.function import CompiledFunction, compiled_functions
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.runtime.options import resolved
+from ndgrad._src.compiler.capture.random_draws import put_back
 from ndgrad._src.compiler.native.phases import Times
-from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.compiler.runtime.execution_notes import ways_of
+from ndgrad._src.compiler.runtime.function import CompiledFunction, compiled_functions
+from ndgrad._src.compiler.runtime.options import resolved
+from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.core.modes import modes
 from ndgrad._src.foundations.pytree import tree_flatten
 
 __all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]

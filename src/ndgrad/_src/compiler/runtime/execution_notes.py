@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.compiler.runtime.backend import Runner
 from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call
 from ndgrad._src.compiler.program.program import Instruction, Program
+from ndgrad._src.compiler.runtime.backend import Runner
 
 
 def ways_of(*runners: Runner) -> list[str]:

@@ -15,15 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread, under_autocast
-from ndgrad._src.core.variable import Variable, requires_grad
 from ndgrad._src.compiler.capture.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
 from ndgrad._src.compiler.capture.environment import SMALL, Environment, facts
-from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
+from ndgrad._src.compiler.capture.trace_watch import Unreached
+from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.calls import MISS, NativeEntry
 from ndgrad._src.compiler.runtime.native_call import (
@@ -33,13 +33,13 @@ from ndgrad._src.compiler.runtime.native_call import (
     has_fresh_numbers,
     native_call,
 )
-from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad._src.compiler.runtime.recorded_call import RecordedCall
-from ndgrad._src.compiler.runtime.state_guards import compare_quickly
 from ndgrad._src.compiler.runtime.specialization import Specialisation
-from ndgrad._src.compiler.capture.trace_watch import Unreached
+from ndgrad._src.compiler.runtime.state_guards import compare_quickly
+from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread, under_autocast
+from ndgrad._src.core.variable import Variable, requires_grad
 from ndgrad._src.foundations.devices import get_default_device
-from ndgrad._src.arrays.dtypes import get_default_dtype
+from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 #: How many specialisations a function keeps, and how many are made before it is left alone.

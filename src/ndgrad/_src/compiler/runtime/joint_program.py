@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.compiler.runtime.backend import Later, Runner
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.program.program import Program, Value
+from ndgrad._src.compiler.runtime.backend import Later, Runner
 
 #: Calls that are watched before it is decided anew.
 _WATCHED = 3

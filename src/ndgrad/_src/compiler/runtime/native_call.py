@@ -24,14 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.core import modes
-from ndgrad._src.core.variable import AccumulateGrad, Meta, Variable, wrap
-from ndgrad._src.compiler.lower import float_errors
 from ndgrad._src.compiler.capture.branch_conditions import Mispredicted
 from ndgrad._src.compiler.capture.environment import facts
+from ndgrad._src.compiler.lower import float_errors
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native import layout
 from ndgrad._src.compiler.native.calls import Guard, Guarded, Output, Same
@@ -42,9 +38,13 @@ from ndgrad._src.compiler.native.memory_guards import Items, Names
 from ndgrad._src.compiler.native.target import available
 from ndgrad._src.compiler.native.tensor_guards import Distinct, Outside, Writable
 from ndgrad._src.compiler.runtime.node import CompiledFunctionBackward, node_of_call
-from ndgrad._src.compiler.runtime.state_guards import Snapshot, tensor_guard
 from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.compiler.runtime.state_guards import Snapshot, tensor_guard
+from ndgrad._src.core import modes
+from ndgrad._src.core.variable import AccumulateGrad, Meta, Variable, wrap
+from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.pytree import LEAF, tree_flatten
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: How often the row of a specialisation is made anew for objects that have been replaced.
 MOST_ROWS = 16

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.node import MultiNode, make_node
@@ -23,6 +22,7 @@ from ndgrad._src.core.saved import input_array, input_tensor, old_array
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.variable import Variable, edge, np_dtype, requires_grad, shape_of, wrap
 from ndgrad._src.core.versions import kept_storage, storage_of
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.runtime.specialization import Specialisation

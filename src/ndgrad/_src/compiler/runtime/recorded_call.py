@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.variable import Variable, requires_grad
-from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.foundations.pytree import TreeSpec, tree_map, tree_unflatten
+from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 class RecordedCall:

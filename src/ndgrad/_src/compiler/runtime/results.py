@@ -22,23 +22,23 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.arrays.placement import CPU
+from ndgrad._src.compiler.capture.captured_state import NUMBERS
+from ndgrad._src.compiler.capture.captured_tensors import payload_of
+from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, order_of, settle
+from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
+from ndgrad._src.compiler.capture.number_tape import LateNumbers
+from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
+from ndgrad._src.compiler.capture.tracer import Tracer
+from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import BareTensor, Variable, meta_of, requires_grad, wrap
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.core.view import DEFAULT
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.captured_state import NUMBERS
-from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, order_of, settle
-from ndgrad._src.compiler.capture.number_tape import LateNumbers
-from ndgrad._src.compiler.capture.captured_tensors import payload_of
-from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
-from ndgrad._src.compiler.program.program import Value
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
-from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.foundations.devices import device
-from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.ops.vocabulary import find, tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 
 @dataclass(slots=True)

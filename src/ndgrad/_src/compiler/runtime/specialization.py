@@ -27,49 +27,49 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.addresses import bounds
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU, moved
-from ndgrad._src.engine.backward_api import grad
+from ndgrad._src.compiler.capture.branch_conditions import FailedLate, Mispredicted
+from ndgrad._src.compiler.capture.captured_tensors import hidden, payload_of
+from ndgrad._src.compiler.capture.deferred_calls import DeferredCall, deferring
+from ndgrad._src.compiler.capture.environment import Environment, facts
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
+from ndgrad._src.compiler.capture.number_slots import NumberSlots, SeenNumbers
+from ndgrad._src.compiler.capture.number_tape import DTYPES, NumberTape
+from ndgrad._src.compiler.capture.patched_functions import patched
+from ndgrad._src.compiler.capture.random_draws import put_back
+from ndgrad._src.compiler.capture.side_effects import unchanged_world
+from ndgrad._src.compiler.capture.slot_effects import Effect, EffectFinder, original_of
+from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watched_attributes
+from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch
+from ndgrad._src.compiler.capture.tracer import Tracer
+from ndgrad._src.compiler.capture.user_lines import line_of
+from ndgrad._src.compiler.lower.float_errors import FloatFlags, bits_to_look_for, has_silent, reported, shows_all
+from ndgrad._src.compiler.lower.in_place import Writes
+from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.lower.templates import Sizes
+from ndgrad._src.compiler.native.phases import Times, compiling, phase
+from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.program.partition import split
+from ndgrad._src.compiler.program.program import Program, Value
+from ndgrad._src.compiler.program.replay import Replay
+from ndgrad._src.compiler.runtime.backend import Runner, runs_on_numpy
+from ndgrad._src.compiler.runtime.joint_program import Whole
+from ndgrad._src.compiler.runtime.node import node_of_call
+from ndgrad._src.compiler.runtime.results import NEW, Results, prepare_numbers
+from ndgrad._src.compiler.runtime.tensor_replay import run_on_tensors
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread
 from ndgrad._src.core.op_observers import observing
 from ndgrad._src.core.variable import Variable, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, storage_of
 from ndgrad._src.core.view import DEFAULT
-from ndgrad._src.compiler.runtime.backend import Runner, runs_on_numpy
-from ndgrad._src.compiler.capture.branch_conditions import FailedLate, Mispredicted
-from ndgrad._src.compiler.capture.deferred_calls import DeferredCall, deferring
-from ndgrad._src.compiler.capture.random_draws import put_back
-from ndgrad._src.compiler.capture.environment import Environment, facts
-from ndgrad._src.compiler.lower.float_errors import FloatFlags, bits_to_look_for, has_silent, reported, shows_all
-from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
-from ndgrad._src.compiler.lower.in_place import Writes
-from ndgrad._src.compiler.lower.native_program import NativeProgram
-from ndgrad._src.compiler.lower.templates import Sizes
-from ndgrad._src.compiler.runtime.node import node_of_call
-from ndgrad._src.compiler.capture.number_slots import NumberSlots, SeenNumbers
-from ndgrad._src.compiler.capture.number_tape import DTYPES, NumberTape
-from ndgrad._src.compiler.capture.captured_tensors import hidden, payload_of
-from ndgrad._src.compiler.program.partition import split
-from ndgrad._src.compiler.passes import simplified, with_loops
-from ndgrad._src.compiler.capture.patched_functions import patched
-from ndgrad._src.compiler.native.phases import Times, compiling, phase
-from ndgrad._src.compiler.program.program import Program, Value
-from ndgrad._src.compiler.program.replay import Replay
-from ndgrad._src.compiler.runtime.results import NEW, Results, prepare_numbers
-from ndgrad._src.compiler.capture.slot_effects import Effect, EffectFinder, original_of
-from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watched_attributes
-from ndgrad._src.compiler.runtime.tensor_replay import run_on_tensors
-from ndgrad._src.compiler.capture.tracer import Tracer
-from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch
-from ndgrad._src.compiler.capture.user_lines import line_of
-from ndgrad._src.compiler.runtime.joint_program import Whole
-from ndgrad._src.compiler.capture.side_effects import unchanged_world
-from ndgrad._src.ops.fill import copy
+from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.foundations.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
+from ndgrad._src.ops.fill import copy
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: How many traces may find out something that the next one needs.
 MOST_TRACES = 8

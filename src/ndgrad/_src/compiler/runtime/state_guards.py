@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.core.modes import Process, process
-from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.captured_state import MISSING, Held, same
+from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.native import entry_code, layout
 from ndgrad._src.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
 from ndgrad._src.compiler.native.guards import Is, Keys, Length, Place
@@ -35,6 +34,7 @@ from ndgrad._src.compiler.native.memory_guards import (
     absent,
 )
 from ndgrad._src.compiler.native.tensor_guards import TensorAt
+from ndgrad._src.core.modes import Process, process
 
 
 class Snapshot:

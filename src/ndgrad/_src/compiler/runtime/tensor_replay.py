@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.core.variable import wrap
 from ndgrad._src.compiler.capture.captured_tensors import tracer_at_work
 from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.core.variable import wrap
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.tensor_class import Tensor
 
 
 def run_on_tensors(program: Program, tensors: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from ndgrad._src.engine.graph import GradientEdge, get_gradient_edge
 from ndgrad._src.core.node import FIRST, Node, edge_node, edge_number, output_count
 from ndgrad._src.core.saved import RuleNode
 from ndgrad._src.core.traversal import iterate_nodes
@@ -23,6 +22,7 @@ from ndgrad._src.core.view import CopySlices
 from ndgrad._src.debug.drawing.names import Names
 from ndgrad._src.debug.saved_memory import Held, holdings, unique_bytes
 from ndgrad._src.debug.source_lines import Place, place_of
+from ndgrad._src.engine.graph import GradientEdge, get_gradient_edge
 
 
 @dataclass(eq=False)

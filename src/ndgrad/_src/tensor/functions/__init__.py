@@ -1,0 +1,1 @@
+"""Torch's functions of tensors, one file per family."""

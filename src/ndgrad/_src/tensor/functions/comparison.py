@@ -15,8 +15,8 @@ from ndgrad._src.ops import comparison, fill
 from ndgrad._src.ops.table import table
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor, TensorLike
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Tensor, TensorLike
 
 _IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
 

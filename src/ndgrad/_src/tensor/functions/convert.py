@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.checks import channels_last_order, handed_out
-from ndgrad._src.tensor.typed_classes import type_name, type_of
 from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.core.detach_checks import stake_of
 from ndgrad._src.core.modes import process
 from ndgrad._src.core.record import on_device
-from ndgrad._src.core.detach_checks import stake_of
 from ndgrad._src.core.subclass import is_wrapper, scalar_of
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.debug.scipy_calls import advice
+from ndgrad._src.foundations import devices
 from ndgrad._src.ops import cast as ops
 from ndgrad._src.ops.arithmetic import neg
+from ndgrad._src.tensor.checks import channels_last_order, handed_out
 from ndgrad._src.tensor.storage import announce, batch_dims, is_lazy, locked, memory_of
+from ndgrad._src.tensor.typed_classes import type_name, type_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

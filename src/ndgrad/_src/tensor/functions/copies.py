@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ndgrad._src.foundations import devices
+from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.ops import split as split_ops
+from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.functions import shape as shapes
 from ndgrad._src.tensor.functions import split as parts
 from ndgrad._src.tensor.functions import triangle
-from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.functions.convert import clone
 from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.ops import split as split_ops
 
 if TYPE_CHECKING:
     from ndgrad._src.arrays import dtypes

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_shape, warn_user
-from ndgrad._src.tensor.functions.data import fresh, place
-from ndgrad._src.tensor.checks import channels_last_order
 from ndgrad._src.arrays.addresses import window
 from ndgrad._src.arrays.placement import CPU, library_for, moved
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
-from ndgrad._src.engine.call_watchers import FACTORY, watched
+from ndgrad._src.core.detach_checks import as_number, at_stake
 from ndgrad._src.core.modes import birth, process, thread
 from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.core.saved import lift
-from ndgrad._src.core.detach_checks import as_number, at_stake
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad._src.engine.call_watchers import FACTORY, watched
+from ndgrad._src.foundations import devices
+from ndgrad._src.tensor.arguments import as_shape, warn_user
+from ndgrad._src.tensor.checks import channels_last_order
+from ndgrad._src.tensor.functions.data import fresh, place
 from ndgrad._src.tensor.storage import batch_dims, memory_of
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -14,24 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.foundations.registry import register
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import warn_user
-from ndgrad._src.tensor.checks import check_differentiable, lost_by_name
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.placement import library_for, moved
 from ndgrad._src.arrays.precision import is_inexact, is_number
-from ndgrad._src.engine.call_watchers import FACTORY, watched
 from ndgrad._src.core.borrowed_memory import Lent
-from ndgrad._src.core.modes import birth, process, thread
 from ndgrad._src.core.detach_checks import as_number, stake_of
+from ndgrad._src.core.modes import birth, process, thread
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.core.versions import InferenceStorage
+from ndgrad._src.engine.call_watchers import FACTORY, watched
+from ndgrad._src.foundations import devices, registry
+from ndgrad._src.foundations.registry import register
 from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor.arguments import warn_user
+from ndgrad._src.tensor.checks import check_differentiable, lost_by_name
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.saved import lift
+from ndgrad._src.ops import arithmetic, comparison, extremum, product, selection, shape
+from ndgrad._src.ops import decomposition as ops
+from ndgrad._src.ops import index as index_ops
+from ndgrad._src.ops import solve as solve_ops
+from ndgrad._src.ops import triangle as triangle_ops
+from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.functions import triangle
+from ndgrad._src.tensor.functions.product import takes_out
+from ndgrad._src.tensor.functions.solve import keep_successes
 from ndgrad._src.tensor.matrix_arguments import adjoint as adjoint_of
 from ndgrad._src.tensor.matrix_arguments import (
     identity,
@@ -15,17 +26,6 @@ from ndgrad._src.tensor.matrix_arguments import (
     require_system,
     with_column,
 )
-from ndgrad._src.tensor.functions.product import takes_out
-from ndgrad._src.tensor.functions.solve import keep_successes
-from ndgrad._src.arrays.library import library_of
-from ndgrad._src.core.saved import lift
-from ndgrad._src.core.detach_checks import at_stake
-from ndgrad._src.ops import arithmetic, comparison, extremum, product, selection, shape
-from ndgrad._src.ops import decomposition as ops
-from ndgrad._src.ops import index as index_ops
-from ndgrad._src.ops import solve as solve_ops
-from ndgrad._src.ops import triangle as triangle_ops
-from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:

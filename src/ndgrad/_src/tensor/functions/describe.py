@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
-from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.functions.data import fresh
-from ndgrad._src.arrays import pinned_memory, threads
-from ndgrad._src.arrays.gpus import devices_or_none
-from ndgrad._src.core.variable import Variable, new, np_dtype
+from ndgrad._src.arrays import dtypes, pinned_memory, threads
 from ndgrad._src.arrays.dtypes import (
     can_cast,
     dtype,
@@ -20,7 +16,10 @@ from ndgrad._src.arrays.dtypes import (
     result_type,
     set_default_dtype,
 )
+from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.core.variable import Variable, new, np_dtype
 from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.functions.data import fresh
 from ndgrad._src.tensor.printing import get_printoptions, printoptions, set_printoptions
 from ndgrad._src.tensor.storage import is_storage
 

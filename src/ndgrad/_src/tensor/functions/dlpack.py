@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.detach_checks import stake_of
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations import devices
+from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.tensor.storage import batch_dims, memory_of
 
 if TYPE_CHECKING:

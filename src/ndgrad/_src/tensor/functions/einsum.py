@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from ndgrad._src.ops import product, reduce, shape, triangle
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad._src.ops import product, reduce, shape, triangle
 
 if TYPE_CHECKING:
     from types import EllipsisType

@@ -1,6 +1,6 @@
 """Elementwise functions under torch's names.
 
-Most are ops of the table as they stand, and are in ndgrad._src.tensor.functions.pointwise. Here are those that take more than arrays and
+Most are ops of the table as they stand, and are in `pointwise`. Here are those that take more than arrays and
 keywords (`alpha=`, `rounding_mode=`, bounds that may be absent), or that are several ops under one name. Questions with
 yes-or-no answers are in ndgrad._src.tensor.functions.comparison.
 """
@@ -16,7 +16,7 @@ from ndgrad._src.arrays.precision import is_floating, result_dtype
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.out_argument import write_out
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
-from ndgrad._src.ops import (
+from ndgrad._src.ops import (  # noqa: F401  # some only to fill the op table
     activation,
     arithmetic,
     bitwise,
@@ -32,8 +32,8 @@ from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.tensor.storage import conjugate_view
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Number, Tensor, TensorLike
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Number, Tensor, TensorLike
 
 __all__ = [
     "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sgn", "sign", "nan_to_num",

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import as_dtype
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import extremum as ops
+from ndgrad._src.ops import selection, shape
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.reduce import along, deliver, dims_of, ndim_of
-from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype
-from ndgrad._src.ops import extremum as ops
-from ndgrad._src.ops import selection, shape
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Dims, Tensor, TensorLike, Tensors
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Dims, Tensor, TensorLike, Tensors
 
 __all__ = ["max", "min", "amax", "amin", "aminmax", "argmax", "argmin"]
 METHODS = ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin")

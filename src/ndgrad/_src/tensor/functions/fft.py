@@ -1,6 +1,6 @@
 """Fourier transforms under torch's names: which dimensions, how many points, what scale.
 
-All come down to three ops (ndgrad._src.ops.fourier). What is decided here: sizes along the transformed dimensions are met
+All come down to three ops (_src.ops.fourier). What is decided here: sizes along the transformed dimensions are met
 by trimming, which is a view, or by padding with zeros; `norm` and the direction become a scale.
 """
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import cast, fourier, index, padding
 from ndgrad._src.tensor.arguments import as_integer, both_worlds
+from ndgrad._src.tensor.checks import existing_dim
 from ndgrad._src.tensor.functions.creation import Options
 from ndgrad._src.tensor.functions.product import conjugate
 from ndgrad._src.tensor.functions.rearrange import roll
 from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad._src.tensor.checks import existing_dim
-from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.core.detach_checks import as_number
-from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
-from ndgrad._src.ops import cast, fourier, index, padding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import split
-from ndgrad._src.tensor.arguments import as_shape
-from ndgrad._src.tensor.functions.data import to_array
 from ndgrad._src.arrays.addresses import contiguous_strides, flat_bytes, owner_of, window
-from ndgrad._src.core.inplace import check_writable, write
 from ndgrad._src.core.detach_checks import TANGENT, stake_of
+from ndgrad._src.core.inplace import check_writable, write
 from ndgrad._src.core.variable import Variable, innermost_array, meta_of, np_dtype, wrap
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.ops import fill as ops
 from ndgrad._src.ops.window import geometry_of
+from ndgrad._src.tensor.arguments import as_shape
+from ndgrad._src.tensor.functions import split
+from ndgrad._src.tensor.functions.data import to_array
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, storage_offset
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.tensor.public import in_place, pointwise
 from ndgrad._src.ops import bessel, gamma
+from ndgrad._src.tensor.public import in_place, pointwise
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, TensorLike

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim, both_worlds
-from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.inplace import write
@@ -22,10 +20,12 @@ from ndgrad._src.core.variable import Variable, beside, np_dtype, wrap
 from ndgrad._src.ops import arithmetic, cast, shape
 from ndgrad._src.ops import gather as ops
 from ndgrad._src.ops import index as index_ops
+from ndgrad._src.tensor.arguments import as_dim, both_worlds
+from ndgrad._src.tensor.functions.reduce import deliver
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Number, Tensor, TensorLike
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Number, Tensor, TensorLike
 
 __all__ = [
     "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter",

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import as_dtype
+from ndgrad._src.arrays.precision import is_floating
+from ndgrad._src.core.variable import Variable, beside, np_dtype
+from ndgrad._src.ops import cast, comparison, extremum, index, order, selection, shape
+from ndgrad._src.ops import reduce as reductions
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_integer
 from ndgrad._src.tensor.functions.reduce import deliver, ndim_of
-from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.core.variable import Variable, beside, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype
-from ndgrad._src.ops import cast, comparison, extremum, index, order, selection, shape
-from ndgrad._src.ops import reduce as reductions
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

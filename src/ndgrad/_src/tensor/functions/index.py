@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.foundations import registry
-from ndgrad._src.tensor.public import UNASKED, answer, asks_itself
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.core.inplace import write
-from ndgrad._src.core.borrowed_memory import over
-from ndgrad._src.core.modes import process
 from ndgrad._src.core.batched_parts import Picked, note_pick
+from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.modes import process
 from ndgrad._src.core.subclass import KNOWN
 from ndgrad._src.core.variable import Variable, beside, innermost_array, np_dtype, shape_of, wrap
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops import arithmetic, cast, fill, join, selection, slices
 from ndgrad._src.ops import index as ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.ops import split as split_ops
+from ndgrad._src.tensor.public import UNASKED, answer, asks_itself
 from ndgrad._src.tensor.storage import batch_dims, is_open
 
 if TYPE_CHECKING:

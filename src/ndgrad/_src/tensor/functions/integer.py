@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.tensor import return_types
-from ndgrad._src.tensor.public import in_place, pointwise
-from ndgrad._src.tensor.functions.reduce import deliver, ndim_of
+from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.core.variable import np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.ops import arithmetic, bitwise, rounding
+from ndgrad._src.tensor import return_types
+from ndgrad._src.tensor.functions.reduce import deliver, ndim_of
+from ndgrad._src.tensor.public import in_place, pointwise
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, TensorLike

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_dim, both_worlds, warn_user
-from ndgrad._src.tensor.functions.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
+from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.core.out_argument import write_out
 from ndgrad._src.core.variable import Variable, beside, np_dtype, shape_of, wrap
-from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import join as ops
 from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.arguments import as_dim, both_worlds, warn_user
+from ndgrad._src.tensor.functions.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor, Tensors
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Tensor, Tensors
 
 __all__ = [
     "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod",

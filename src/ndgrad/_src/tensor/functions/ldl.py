@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ndgrad._src.tensor.matrix_arguments import payload, require_matrices, require_precision, require_square
-from ndgrad._src.tensor.functions.product import broadcast_shapes, takes_out
 from ndgrad._src.ops import ldl as ops
 from ndgrad._src.ops import shape
 from ndgrad._src.ops.matrix import LinAlgError, adjoint, transpose
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.functions.product import broadcast_shapes, takes_out
+from ndgrad._src.tensor.matrix_arguments import payload, require_matrices, require_precision, require_square
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -9,20 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim, both_worlds
-from ndgrad._src.tensor.matrix_arguments import (
-    count_above,
-    identity,
-    payload,
-    require_matrices,
-    require_precision,
-    require_square,
-    tolerances,
-    with_column,
-)
-from ndgrad._src.tensor.functions.norm import matrix_norm
-from ndgrad._src.tensor.functions.product import broadcast_shapes, conjugate, cross_along, takes_out
-from ndgrad._src.tensor.functions.solve import inv, inv_ex
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact, real_dtype
 from ndgrad._src.core.saved import lift
@@ -43,6 +29,20 @@ from ndgrad._src.ops import (
 )
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import index as index_ops
+from ndgrad._src.tensor.arguments import as_dim, both_worlds
+from ndgrad._src.tensor.functions.norm import matrix_norm
+from ndgrad._src.tensor.functions.product import broadcast_shapes, conjugate, cross_along, takes_out
+from ndgrad._src.tensor.functions.solve import inv, inv_ex
+from ndgrad._src.tensor.matrix_arguments import (
+    count_above,
+    identity,
+    payload,
+    require_matrices,
+    require_precision,
+    require_square,
+    tolerances,
+    with_column,
+)
 from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:

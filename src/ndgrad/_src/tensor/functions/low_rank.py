@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.functions import decomposition, random
-from ndgrad._src.tensor.matrix_arguments import adjoint, require_matrices, require_square
-from ndgrad._src.tensor.functions.reduce import mean
-from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.arrays.dtypes import as_dtype
+from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import index, product
 from ndgrad._src.ops import solve as solve_ops
+from ndgrad._src.tensor.functions import decomposition, random
+from ndgrad._src.tensor.functions.reduce import mean
+from ndgrad._src.tensor.matrix_arguments import adjoint, require_matrices, require_square
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import extremum, reduce, scan, statistics
-from ndgrad._src.tensor.functions import norm as norms
-from ndgrad._src.tensor.arguments import as_dim
-from ndgrad._src.tensor.functions.elementwise import where
-from ndgrad._src.tensor.functions.reduce import along, dims_of, ndim_of
-from ndgrad._src.tensor.functions.shape import broadcast_to
+from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad._src.arrays.precision import is_floating, is_inexact
 from ndgrad._src.core.variable import innermost_array, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad._src.ops import arithmetic, cast, comparison, exponential, selection
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import statistics as statistics_ops
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.functions import extremum, reduce, scan, statistics
+from ndgrad._src.tensor.functions import norm as norms
+from ndgrad._src.tensor.functions.elementwise import where
+from ndgrad._src.tensor.functions.reduce import along, dims_of, ndim_of
+from ndgrad._src.tensor.functions.shape import broadcast_to
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Tensor

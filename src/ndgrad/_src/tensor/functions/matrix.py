@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
+from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.ops import shape
+from ndgrad._src.ops import solve as solve_ops
+from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.functions import decomposition, linalg, solve, triangle
 from ndgrad._src.tensor.functions.decomposition import QR, LUFactor, lu_unpack
+from ndgrad._src.tensor.functions.product import takes_out
 from ndgrad._src.tensor.matrix_arguments import (
     adjoint,
     identity,
@@ -16,11 +21,6 @@ from ndgrad._src.tensor.matrix_arguments import (
     require_system,
     transposed,
 )
-from ndgrad._src.tensor.functions.product import takes_out
-from ndgrad._src.core.variable import beside, np_dtype
-from ndgrad._src.ops import shape
-from ndgrad._src.ops import solve as solve_ops
-from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.storage import checkable
 
 if TYPE_CHECKING:

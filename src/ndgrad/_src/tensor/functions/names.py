@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.named.tensor import number_of, set_names
 from ndgrad._src.ops import shape as ops
+from ndgrad._src.tensor.named.tensor import number_of, set_names
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import as_dtype
+from ndgrad._src.core.variable import Variable, beside, np_dtype
+from ndgrad._src.ops import arithmetic, cast, comparison, index, join, selection, shape, statistics
+from ndgrad._src.ops import reduce as reductions
 from ndgrad._src.tensor.arguments import as_integer
 from ndgrad._src.tensor.functions.gather import line
 from ndgrad._src.tensor.functions.reduce import deliver, ndim_of
-from ndgrad._src.core.variable import Variable, beside, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype
-from ndgrad._src.ops import arithmetic, cast, comparison, index, join, selection, shape, statistics
-from ndgrad._src.ops import reduce as reductions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim, both_worlds
-from ndgrad._src.tensor.functions.reduce import deliver, dims_of, ndim_of
-from ndgrad._src.arrays.precision import is_inexact, result_dtype
-from ndgrad._src.core.inplace import write
-from ndgrad._src.core.detach_checks import as_number
-from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype
+from ndgrad._src.arrays.precision import is_inexact, result_dtype
+from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import cast, decomposition, extremum, shape
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import norm as ops
 from ndgrad._src.ops import reduce as reductions
 from ndgrad._src.ops.shape import inverse_permutation
+from ndgrad._src.tensor.arguments import as_dim, both_worlds
+from ndgrad._src.tensor.functions.reduce import deliver, dims_of, ndim_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Tensor

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
-from ndgrad._src.tensor import return_types
-from ndgrad._src.tensor.arguments import as_dim, both_worlds
-from ndgrad._src.tensor.functions.gather import as_index
-from ndgrad._src.tensor.functions.reduce import along, deliver, ndim_of
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops import cast, comparison, gather, shape, slices
 from ndgrad._src.ops import order as ops
+from ndgrad._src.tensor import return_types
+from ndgrad._src.tensor.arguments import as_dim, both_worlds
+from ndgrad._src.tensor.functions.gather import as_index
+from ndgrad._src.tensor.functions.reduce import along, deliver, ndim_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, TensorLike

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.tensor.public import in_place, pointwise
 from ndgrad._src.ops import (
     activation,
     arithmetic,
@@ -22,6 +21,7 @@ from ndgrad._src.ops import (
     trigonometric,
 )
 from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.tensor.public import in_place, pointwise
 
 if TYPE_CHECKING:
     from ndgrad._typing import Number, Tensor, TensorLike

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
-from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.ops import cast
 from ndgrad._src.ops.polynomial import orthogonal_polynomial
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._typing import TensorLike

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim, both_worlds, warn_user
-from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad._src.core.inplace import write
 from ndgrad._src.core.detach_checks import as_number
+from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import arithmetic, cast, distance, norm, reduce, shape
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import matrix as matrix_ops
 from ndgrad._src.ops import product as ops
+from ndgrad._src.tensor.arguments import as_dim, both_worlds, warn_user
+from ndgrad._src.tensor.functions.reduce import deliver
 
 if TYPE_CHECKING:
     from ndgrad._typing import Number, Tensor, TensorLike

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.creation import Options, directly, shape_of
-from ndgrad._src.tensor.functions.data import fresh
-from ndgrad._src.tensor.checks import as_leaf
+from ndgrad._src.arrays.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from ndgrad._src.arrays.placement import library_for
 from ndgrad._src.arrays.precision import finfo, is_floating, is_inexact
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
-from ndgrad._src.arrays.generator import Generator, default_generator, initial_seed, manual_seed, seed
+from ndgrad._src.foundations import devices
 from ndgrad._src.ops import fill
 from ndgrad._src.ops import random as ops
 from ndgrad._src.ops.vocabulary import tensor_ops
+from ndgrad._src.tensor.checks import as_leaf
+from ndgrad._src.tensor.functions.creation import Options, directly, shape_of
+from ndgrad._src.tensor.functions.data import fresh
 from ndgrad._src.tensor.storage import checkable, memory_of
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from ndgrad._typing import MemoryFormat, RandomOptions
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import MemoryFormat, RandomOptions
 
 __all__ = [
     "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "bernoulli", "binomial",

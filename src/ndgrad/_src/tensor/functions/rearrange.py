@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim, as_dims, as_shape, both_worlds
-from ndgrad._src.tensor.functions.shape import _keyword, _sizes, flatten, unsqueeze
 from ndgrad._src.core.variable import Variable, beside
 from ndgrad._src.ops import cast
 from ndgrad._src.ops import rearrange as ops
 from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.tensor.arguments import as_dim, as_dims, as_shape, both_worlds
+from ndgrad._src.tensor.functions.shape import _keyword, _sizes, flatten, unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

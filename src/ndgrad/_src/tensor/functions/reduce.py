@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim, as_dims, both_worlds
+from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad._src.arrays.precision import is_floating, is_inexact
 from ndgrad._src.core.out_argument import copy_into, refuse_out
 from ndgrad._src.core.variable import np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad._src.ops import cast, shape
 from ndgrad._src.ops import reduce as ops
 from ndgrad._src.ops import softmax as softmax_ops
+from ndgrad._src.tensor.arguments import as_dim, as_dims, both_worlds
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Dims, Dtype, Tensor, TensorLike, Tensors
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Dims, Dtype, Tensor, TensorLike, Tensors
 
 Result = TypeVar("Result")
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor import return_types
-from ndgrad._src.tensor.matrix_arguments import adjoint, require_matrices, require_precision
-from ndgrad._src.tensor.functions.norm import vector_norm
-from ndgrad._src.tensor.functions.product import conjugate, takes_out
-from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.core.variable import beside, np_dtype
 from ndgrad._src.ops import comparison, index, join, padding, product, selection, shape
 from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.tensor import return_types
+from ndgrad._src.tensor.functions.norm import vector_norm
+from ndgrad._src.tensor.functions.product import conjugate, takes_out
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.tensor.matrix_arguments import adjoint, require_matrices, require_precision
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype
+from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.core.inplace import write
+from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.ops import comparison, index, join, shape
+from ndgrad._src.ops import reduce as reductions
+from ndgrad._src.ops import scan as ops
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, as_dims, both_worlds
 from ndgrad._src.tensor.functions.extremum import require_order
 from ndgrad._src.tensor.functions.reduce import along, deliver, ndim_of, sum_dtype
-from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.core.inplace import write
-from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype
-from ndgrad._src.ops import comparison, index, join, shape
-from ndgrad._src.ops import reduce as reductions
-from ndgrad._src.ops import scan as ops
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Dims, Dtype, Tensor
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Dims, Dtype, Tensor
 
 __all__ = [
     "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff", "gradient", "trapezoid", "cumulative_trapezoid",

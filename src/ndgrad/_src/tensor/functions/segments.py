@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgrad._src.core.variable import beside, innermost_array, np_dtype
+from ndgrad._src.ops import cast, comparison, index, scan, selection, shape
 from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.functions.gather import scatter_reduce
 from ndgrad._src.tensor.functions.order import searchsorted
-from ndgrad._src.core.variable import beside, innermost_array, np_dtype
-from ndgrad._src.ops import cast, comparison, index, scan, selection, shape
 
 if TYPE_CHECKING:
     from ndgrad._typing import Number, Tensor

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape, warn_user
-from ndgrad._src.tensor.functions.convert import clone
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.core.inplace_shape import change_shape
 from ndgrad._src.core.detach_checks import stake_of
+from ndgrad._src.core.inplace_shape import change_shape
 from ndgrad._src.core.variable import Variable, np_dtype, shape_of
+from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import shape as ops
 from ndgrad._src.ops.window import geometry_of
-from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.tensor.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape, warn_user
+from ndgrad._src.tensor.functions.convert import clone
 from ndgrad._src.tensor.storage import conjugate_view
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Dims, Payload, Shape, Tensor, Tensors
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Dims, Payload, Shape, Tensor, Tensors
 
 __all__ = [
     "reshape", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis", "adjoint",

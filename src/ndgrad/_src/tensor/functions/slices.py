@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgrad._src.arrays.library import is_raw_array, library_of
+from ndgrad._src.arrays.scatter import check_range
+from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.ops import arithmetic, cast, shape, triangle
+from ndgrad._src.ops import index as index_ops
+from ndgrad._src.ops import slices as ops
 from ndgrad._src.tensor.arguments import as_dim, as_shape, both_worlds
 from ndgrad._src.tensor.functions.convert import clone
 from ndgrad._src.tensor.functions.fill import copy_
@@ -27,12 +33,6 @@ from ndgrad._src.tensor.functions.gather import (
 from ndgrad._src.tensor.functions.index import put_at, with_put
 from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.tensor.functions.split import as_strided
-from ndgrad._src.arrays.library import is_raw_array, library_of
-from ndgrad._src.arrays.scatter import check_range
-from ndgrad._src.core.variable import Variable, np_dtype, wrap
-from ndgrad._src.ops import arithmetic, cast, shape, triangle
-from ndgrad._src.ops import index as index_ops
-from ndgrad._src.ops import slices as ops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

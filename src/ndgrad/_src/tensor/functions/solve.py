@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.precision import real_dtype
+from ndgrad._src.core.saved import lift
+from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import arithmetic, cast, decomposition, product, reduce, selection, shape
+from ndgrad._src.ops import complex as complex_ops
+from ndgrad._src.ops import index as index_ops
+from ndgrad._src.ops import solve as ops
+from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.functions.product import conjugate, takes_out
 from ndgrad._src.tensor.matrix_arguments import (
     adjoint,
     count_above,
@@ -28,16 +38,6 @@ from ndgrad._src.tensor.matrix_arguments import (
     with_column,
     without_column,
 )
-from ndgrad._src.tensor.functions.product import conjugate, takes_out
-from ndgrad._src.arrays.library import library_of
-from ndgrad._src.arrays.precision import real_dtype
-from ndgrad._src.core.saved import lift
-from ndgrad._src.core.variable import np_dtype
-from ndgrad._src.ops import arithmetic, cast, decomposition, product, reduce, selection, shape
-from ndgrad._src.ops import complex as complex_ops
-from ndgrad._src.ops import index as index_ops
-from ndgrad._src.ops import solve as ops
-from ndgrad._src.ops.matrix import LinAlgError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

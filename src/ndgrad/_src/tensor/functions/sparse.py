@@ -1,4 +1,4 @@
-"""Making sparse tensors and converting them, under torch's names. What they consist of: ndgrad._src.tensor.functions.sparse_parts.
+"""Making sparse tensors and converting them, under torch's names. What they consist of: sparse_parts.
 
 Structures are checked whenever one is made (torch does so on demand): a wrong index would be a wrong result, later.
 """
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.foundations import devices
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.arguments import as_shape
-from ndgrad._src.tensor.checks import set_requires_grad
 from ndgrad._src.arrays.sparse import BLOCKED, NAMES, Compressed, Coo, Structure, compress
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations import devices
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.arguments import as_shape
+from ndgrad._src.tensor.checks import set_requires_grad
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Layout, Shape, TensorLike

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.arrays.sparse import Compressed, Coo
+from ndgrad._src.core.variable import requires_grad, wrap
+from ndgrad._src.core.versions import storage_of
 from ndgrad._src.foundations import devices
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.tensor.arguments import as_shape
 from ndgrad._src.tensor.functions.product import mm
 from ndgrad._src.tensor.functions.sparse import (
@@ -18,9 +20,7 @@ from ndgrad._src.tensor.functions.sparse import (
     sparse_compressed_tensor,
     sparse_coo_tensor,
 )
-from ndgrad._src.arrays.sparse import Compressed, Coo
-from ndgrad._src.core.variable import requires_grad, wrap
-from ndgrad._src.core.versions import storage_of
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._typing import Number, Shape

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.arguments import as_integer
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.out_argument import write_out
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import arithmetic, bessel, bessel_order, exponential, gamma, probability, trigonometric
+from ndgrad._src.tensor.arguments import as_integer
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor, TensorLike
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Tensor, TensorLike
 
 __all__ = ["mvlgamma", "polygamma"]
 METHODS = ("mvlgamma", "mvlgamma_", "polygamma_")

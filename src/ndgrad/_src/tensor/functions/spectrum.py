@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.functions import fft
-from ndgrad._src.tensor.arguments import as_integer
-from ndgrad._src.tensor.functions.reduce import ndim_of
-from ndgrad._src.tensor.functions.shape import view_as_real
+from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.core.variable import beside, innermost_array, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.ops import index, padding, shape
 from ndgrad._src.ops import window as windows
 from ndgrad._src.ops.resample import border_taps, resample
+from ndgrad._src.tensor.arguments import as_integer
+from ndgrad._src.tensor.functions import fft
+from ndgrad._src.tensor.functions.reduce import ndim_of
+from ndgrad._src.tensor.functions.shape import view_as_real
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

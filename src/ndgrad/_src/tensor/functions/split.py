@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim, as_shape, both_worlds
 from ndgrad._src.arrays.addresses import owner_of
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.core.modes import thread
@@ -23,6 +22,7 @@ from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.ops import split as ops
 from ndgrad._src.ops import window
 from ndgrad._src.ops.window import Geometry
+from ndgrad._src.tensor.arguments import as_dim, as_shape, both_worlds
 from ndgrad._src.tensor.storage import batch_dims, memory_of, storage_offset
 
 if TYPE_CHECKING:

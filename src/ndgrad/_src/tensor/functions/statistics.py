@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import as_dtype, get_default_dtype
+from ndgrad._src.arrays.precision import is_floating, is_inexact, real_dtype, result_dtype
+from ndgrad._src.core.detach_checks import BATCHED, stake_of
+from ndgrad._src.core.variable import Variable, beside, innermost_array, np_dtype
+from ndgrad._src.ops import arithmetic, cast, extremum, product, rounding, selection, shape
+from ndgrad._src.ops import reduce as reductions
+from ndgrad._src.ops import statistics as ops
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.extremum import require_elements, require_order
 from ndgrad._src.tensor.functions.reduce import along, deliver, dims_of, ndim_of
-from ndgrad._src.arrays.precision import is_floating, is_inexact, real_dtype, result_dtype
-from ndgrad._src.core.detach_checks import BATCHED, stake_of
-from ndgrad._src.core.variable import Variable, beside, innermost_array, np_dtype
-from ndgrad._src.arrays.dtypes import as_dtype, get_default_dtype
-from ndgrad._src.ops import arithmetic, cast, extremum, product, rounding, selection, shape
-from ndgrad._src.ops import reduce as reductions
-from ndgrad._src.ops import statistics as ops
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Dims, Tensor
     from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Dims, Tensor
 
 __all__ = [
     "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount",

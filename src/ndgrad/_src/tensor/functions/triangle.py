@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.arguments import as_dim
-from ndgrad._src.tensor.functions.creation import Options
-from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad._src.tensor.functions.shape import flatten
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.out_argument import write_out
 from ndgrad._src.ops import cast
 from ndgrad._src.ops import triangle as ops
+from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.functions.creation import Options
+from ndgrad._src.tensor.functions.reduce import deliver
+from ndgrad._src.tensor.functions.shape import flatten
 
 if TYPE_CHECKING:
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.tensor.arguments import as_integer
-from ndgrad._src.tensor.functions.creation import Options
 from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.arrays.special_source import special
+from ndgrad._src.tensor.arguments import as_integer
+from ndgrad._src.tensor.functions.creation import Options
 
 if TYPE_CHECKING:
     from typing import Unpack

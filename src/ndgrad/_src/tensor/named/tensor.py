@@ -3,7 +3,7 @@
 A tensor becomes one when it is given names, and a plain `Tensor` again when they are taken away: the class says whether
 there are any, so nothing is asked of tensors without names. It answers every public function itself: dimensions that
 are given by name become numbers, the function runs on the same tensors as if they had no names, and the names of its
-results follow from a rule (ndgrad._src.tensor.named.inference). A function without a rule is refused, and changes nothing.
+results follow from a rule (_src.tensor.named.inference). A function without a rule is refused, and changes nothing.
 
 Autograd ignores names, as torch's did: gradients have none, and ops that rules compute with do not look at them.
 """
@@ -15,13 +15,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.core.modes import process
 from ndgrad._src.core.subclass import DisableFunctionSubclass
 from ndgrad._src.core.variable import Variable, meta_of
-from ndgrad._src.tensor.named.inference import Call, Names, refuse, rule_of, signature_of, tensors_in, writes
 from ndgrad._src.ops import shape as ops
 from ndgrad._src.ops.table import Op
+from ndgrad._src.tensor.named.inference import Call, Names, refuse, rule_of, signature_of, tensors_in, writes
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: Parameters by which functions are told dimensions.
 _DIMENSIONS = frozenset(

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.interpreters.forward_ad import dual_level, interpreters
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.modes import section, thread
 from ndgrad._src.core.variable import Meta, Variable, wrap
-from ndgrad._src.transforms.sparsity.rules import Array
+from ndgrad._src.foundations.pytree import tree_flatten
+from ndgrad._src.interpreters.forward_ad import dual_level, interpreters
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad._src.ops.vocabulary import raw_ops
-from ndgrad._src.foundations.pytree import tree_flatten
+from ndgrad._src.transforms.sparsity.rules import Array
 
 #: Ops that are linear in their first argument, for constant others, and are their own derivative with respect to it.
 _LINEAR_IN_FIRST = frozenset("index rows index_select gather take embedding masked_select pick_along".split())

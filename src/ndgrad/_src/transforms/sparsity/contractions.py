@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.ops.product import split_subscripts
 from ndgrad._src.transforms.sparsity.moves import sliding, windows
 from ndgrad._src.transforms.sparsity.rules import Array, Call, Operand, everything, rule
 from ndgrad._src.transforms.sparsity.sets import Ids, IndexSets
-from ndgrad._src.ops.product import split_subscripts
 
 #: Entries that are looked at together; more are taken in several steps.
 _STEP = 1 << 24

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import result_dtype
-from ndgrad._src.transforms.sparsity.rules import Array, Call, everything, rule
-from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids
 from ndgrad._src.ops.table import table
 from ndgrad._src.ops.window import _Layout
+from ndgrad._src.transforms.sparsity.rules import Array, Call, everything, rule
+from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids
 
 # ----- one source per element -----------------------------------------------------------------------------------------
 

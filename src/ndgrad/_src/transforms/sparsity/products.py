@@ -14,17 +14,17 @@ import numpy as np
 
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
+from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.interpreters.levels import level_number
+from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.sparsity import batched_tangents
 from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, readable
 from ndgrad._src.transforms.sparsity.rules import Array
 from ndgrad._src.transforms.sparsity.sets import Ids
 from ndgrad._src.transforms.sparsity.trace import Pattern, pattern_of, trace
 from ndgrad._src.transforms.transforms import Argnums, _select, _substitute, grad, jvp, vjp, vmap
-from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 #: Elements of a batch of tangents that are at work together, unless `chunk_size` says otherwise.
 _AT_ONCE = 1 << 23
@@ -134,7 +134,8 @@ class _Prepared:
             return np.zeros(0, np_dtype(inputs[0]))
         rows = []
         for seeds in self._seeds(inputs):
-            made = [part.reshape(len(part), -1) for part in batched_tangents.push(self._pushed_function(flat), inputs, seeds)]
+            pushed = batched_tangents.push(self._pushed_function(flat), inputs, seeds)
+            made = [part.reshape(len(part), -1) for part in pushed]
             rows.append(made[0] if len(made) == 1 else np.concatenate(made, axis=1))
         compressed = rows[0] if len(rows) == 1 else np.concatenate(rows)
         if compressed.shape[1] != self.shape[0]:

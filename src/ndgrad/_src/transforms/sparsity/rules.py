@@ -6,7 +6,7 @@ of the program, and at no others; an op that nobody has written a rule for gets 
 by which each element of the result depends on each element of the arguments.
 
 Rules that only move elements about run the op itself on ids and return floats (see Note [Ids as tangents] in
-ndgrad._src.transforms.sparsity.trace); rules that combine elements return integers, one set for the real and the imaginary part.
+`trace`); rules that combine elements return integers, one set for the real and the imaginary part.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids, IndexSets
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, RulesOfOps
+from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids, IndexSets
 
 Array = np.ndarray[Any, Any]
 

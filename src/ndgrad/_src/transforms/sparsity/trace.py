@@ -2,7 +2,7 @@
 
 Note [Ids as tangents]
 Forward mode has a place for something that accompanies every element of a tensor: its tangent. A trace opens a dual
-level and puts the ids of sets there (see ndgrad._src.transforms.sparsity.sets). Views of a tensor are then views of its ids, a
+level and puts the ids of sets there (see _src.transforms.sparsity.sets). Views of a tensor are then views of its ids, a
 write into a buffer writes ids into the buffer's ids, and transforms inside the traced function (an inner grad, say)
 carry them through as they carry tangents, at no further cost in code; only ops combine ids by rules of their own. Ids
 are floats, exact to 2^53. Those of a complex tensor are complex: its real and imaginary part are elements of their own,
@@ -24,6 +24,10 @@ import numpy as np
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import dispatch
+from ndgrad._src.core.layout import in_layout_of
+from ndgrad._src.core.modes import section, thread
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
+from ndgrad._src.foundations.pytree import tree_flatten
 from ndgrad._src.interpreters.forward_ad import (
     dual_level,
     dual_view,
@@ -34,13 +38,9 @@ from ndgrad._src.interpreters.forward_ad import (
     tangent_of,
     with_tangent,
 )
-from ndgrad._src.core.layout import in_layout_of
-from ndgrad._src.core.modes import section, thread
-from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad._src.transforms.sparsity import contractions, moves, reductions  # noqa: F401  (they register their rules)
 from ndgrad._src.transforms.sparsity.rules import Array, Call, Operand, rule_for
 from ndgrad._src.transforms.sparsity.sets import DISCRETE, Ids, IndexSets, distinct
-from ndgrad._src.foundations.pytree import tree_flatten
 
 
 class Pattern(NamedTuple):

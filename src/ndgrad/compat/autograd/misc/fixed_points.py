@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad import implicit
-from ndgrad.compat.autograd.boxes import as_tensors, is_box, plain
 from ndgrad._src.foundations.pytree import tree_leaves, tree_map
+from ndgrad.compat.autograd.boxes import as_tensors, is_box, plain
 
 
 def fixed_point(

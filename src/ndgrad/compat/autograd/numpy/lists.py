@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.ops.triangle import diag_embed
 from ndgrad.numpy import creation, grids
 from ndgrad.numpy.coercion import holds_tensors
-from ndgrad._src.ops.triangle import diag_embed
 
 #: Functions of one array (or two), in NumPy and in its linalg.
 OF_ARRAYS = (

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad._src.tensor.functions.data import tensor as make_tensor
 from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.tensor.functions.data import tensor as make_tensor
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import ops
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.tensor.experimental.ring_attention import ring_attention, segments_of

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.arrays.precision import is_half
-from ndgrad.autograd import grad
-from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.core.grad_mode import is_grad_enabled
 from ndgrad._src.core.variable import wrap
+from ndgrad._src.custom_functions.function import Function
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.autograd import grad
 from ndgrad.distributed import ops, transport
 from ndgrad.distributed.groups import ProcessGroup, group_of, twin_group
 from ndgrad.nn.functional import scaled_dot_product_attention

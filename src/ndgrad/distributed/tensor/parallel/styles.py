@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.tensor.functions.elementwise import where
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.tensor.dtensor import DTensor, distribute_module, distribute_tensor
 from ndgrad.distributed.tensor.placements import PARTIAL, REPLICATE, Placement, Shard

@@ -1,0 +1,1 @@
+"""Tracing a function: its ops, the state that it reads, and its side effects."""

@@ -1,0 +1,1 @@
+"""Programs: instructions, text form, partition into forward and backward, runs on NumPy."""

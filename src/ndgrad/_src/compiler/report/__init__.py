@@ -1,0 +1,1 @@
+"""Reports on compiled functions: kernel lists, pictures, bytes and operations, the roofline."""

@@ -1,0 +1,1 @@
+"""Calls of compiled functions: guards, specializations, native calls, results, backward nodes."""

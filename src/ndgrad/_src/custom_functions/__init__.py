@@ -1,0 +1,1 @@
+"""Functions with a forward and a backward of the user's own (`autograd.Function`)."""

@@ -1,0 +1,1 @@
+"""Backward passes: roots, order, accumulation into leaves, callbacks, threads, streams."""

@@ -1,0 +1,1 @@
+"""Open transforms: levels, forward mode, batching, and in-place writes inside of them."""

@@ -1,0 +1,1 @@
+"""Function transforms: grad, vjp, jvp, vmap, Jacobians, Taylor mode, sparse derivatives."""

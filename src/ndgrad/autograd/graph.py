@@ -1,0 +1,113 @@
+"""`torch.autograd.graph`: nodes, gradient edges, hooks over several tensors, hooks on saved tensors, pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndgrad._src.engine.graph import (
+    GradientEdge as GradientEdge,
+)
+from ndgrad._src.engine.graph import (
+    Node as Node,
+)
+from ndgrad._src.engine.graph import (
+    _register_logging_hooks_on_whole_graph as _register_logging_hooks_on_whole_graph,
+)
+from ndgrad._src.engine.graph import (
+    allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors,
+)
+from ndgrad._src.engine.graph import (
+    current_execution_order as current_execution_order,
+)
+from ndgrad._src.engine.graph import (
+    current_graph_task_id as current_graph_task_id,
+)
+from ndgrad._src.engine.graph import (
+    current_node as current_node,
+)
+from ndgrad._src.engine.graph import (
+    disable_saved_tensors_hooks as disable_saved_tensors_hooks,
+)
+from ndgrad._src.engine.graph import (
+    get_gradient_edge as get_gradient_edge,
+)
+from ndgrad._src.engine.graph import (
+    increment_version as increment_version,
+)
+from ndgrad._src.engine.graph import (
+    queue_callback as queue_callback,
+)
+from ndgrad._src.engine.graph import (
+    region_activation_memory_budget as region_activation_memory_budget,
+)
+from ndgrad._src.engine.graph import (
+    register_multi_grad_hook as register_multi_grad_hook,
+)
+from ndgrad._src.engine.graph import (
+    save_on_cpu as save_on_cpu,
+)
+from ndgrad._src.engine.graph import (
+    saved_tensors_hooks as saved_tensors_hooks,
+)
+from ndgrad._src.engine.graph import (
+    set_override_stale_capture_stream as set_override_stale_capture_stream,
+)
+from ndgrad._src.engine.graph import (
+    set_warn_on_accumulate_grad_stream_mismatch as set_warn_on_accumulate_grad_stream_mismatch,
+)
+from ndgrad._src.engine.graph import (
+    walk as walk,
+)
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "current_execution_order",
+    "current_graph_task_id",
+    "current_node",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "queue_callback",
+    "region_activation_memory_budget",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+    "walk",
+]
+
+#: Names that are loaded on first use, and their modules.
+_HOMES = {
+    **dict.fromkeys(("GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"), "ndgrad._src.debug.drawing"),
+    "saved_bytes": "ndgrad._src.debug.saved_memory",
+    "trace_allocations": "ndgrad.profiler.allocations",
+}
+
+
+if TYPE_CHECKING:
+    from ndgrad._src.debug.drawing import GraphPicture as GraphPicture
+    from ndgrad._src.debug.drawing import draw as draw
+    from ndgrad._src.debug.drawing import show as show
+    from ndgrad._src.debug.drawing import to_dot as to_dot
+    from ndgrad._src.debug.drawing import to_svg as to_svg
+    from ndgrad._src.debug.drawing import tree as tree
+    from ndgrad._src.debug.saved_memory import saved_bytes as saved_bytes
+    from ndgrad.profiler.allocations import trace_allocations as trace_allocations
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Load pictures and traces on first use."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'ndgrad.autograd.graph' has no attribute {name!r}")
+        import importlib
+
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_HOMES})
