@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.autograd.functions import Square
+from tests.core.functions import Square
 
 import ndgrad
 import ndgrad.numpy as dnp

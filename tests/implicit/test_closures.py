@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.autograd.functions import Cube
+from tests.core.functions import Cube
 
 import ndgrad
 import ndgrad.numpy as nnp

@@ -24,7 +24,7 @@ import numpy
 import ndgrad
 import ndgrad.numpy
 from ndgrad._src.checkpoint import checkpoint
-from tests.autograd.functions import Cube
+from tests.core.functions import Cube
 
 WEIGHTS = numpy.cos(numpy.arange(64) * 1.7 + 0.4)
 

@@ -1,4 +1,4 @@
-"""The random compositions of tests/func/compositions.py, on torch: it and ndgrad agree with exact derivatives wherever torch can run them.
+"""The random compositions of tests/transforms/compositions.py, on torch: it and ndgrad agree with exact derivatives wherever torch can run them.
 
 torch's transforms refuse checkpoints, hooks on saved tensors and threads inside them, and its vmap most writes: on its side these are left
 out, or a loop. They change no value.
@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from tests.func.compositions import REFUSALS, Ours, Vocabulary, assert_right
+from tests.transforms.compositions import REFUSALS, Ours, Vocabulary, assert_right
 
 pytestmark = pytest.mark.usefixtures("float64_torch")
 

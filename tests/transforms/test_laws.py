@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ndgrad
 from ndgrad.func import chunk_vmap, functionalize, grad, grad_and_value, hessian, hvp, jacfwd, jacrev, jvp, linearize, vjp, vmap
-from tests.func.table_programs import BENDS, STEPS, compose, jacobian, on_lattice
+from tests.transforms.table_programs import BENDS, STEPS, compose, jacobian, on_lattice
 
 LONG = settings.default.max_examples > 100
 POINT = np.array([0.3, -0.4])

@@ -15,7 +15,7 @@ import ndgrad.numpy as dnp
 from ndgrad._src.checkpoint import checkpoint
 from ndgrad._src.core.modes import process, thread
 from ndgrad.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
-from tests.autograd.functions import Cube
+from tests.core.functions import Cube
 from tests.threads import in_threads
 
 X = np.array([0.6, -0.3, 0.9])

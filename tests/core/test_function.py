@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from tests.autograd.functions import Cube, Square
+from tests.core.functions import Cube, Square
 
 import ndgrad
 import ndgrad.numpy as dnp

@@ -8,8 +8,8 @@ import weakref
 
 import numpy as np
 import pytest
-from tests.autograd.functions import Square
-from tests.func.table_programs import STEPS, step
+from tests.core.functions import Square
+from tests.transforms.table_programs import STEPS, step
 
 import ndgrad
 import ndgrad.numpy as dnp

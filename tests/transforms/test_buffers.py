@@ -20,7 +20,7 @@ import ndgrad.autograd.forward_ad as forward_ad
 import ndgrad.numpy as dnp
 from ndgrad._src.checkpoint import checkpoint
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
-from tests.autograd.functions import Cube
+from tests.core.functions import Cube
 
 FACES: dict[str, Callable[[Any], Any]] = {"numpy": dnp.array, "torch": ndgrad.tensor}
 Q, X, C = np.array([[0.6, -0.4], [0.1, 0.8]]), np.array([[0.9, 0.5], [-0.3, 0.7]]), np.array([[0.3, -0.8], [0.2, 0.45]])

@@ -13,7 +13,7 @@ import numpy as onp
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.autograd.functions import Square
+from tests.core.functions import Square
 
 import ndgrad
 import ndgrad.numpy as dnp

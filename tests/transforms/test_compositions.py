@@ -1,10 +1,10 @@
-"""Random compositions of everything that transforms a function, or stands around one (see tests/func/compositions.py)."""
+"""Random compositions of everything that transforms a function, or stands around one (see tests/transforms/compositions.py)."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.func.compositions import Failure, Function, Ours, Step, Vector, assert_right, check, draw_program, expected, minimised
+from tests.transforms.compositions import Failure, Function, Ours, Step, Vector, assert_right, check, draw_program, expected, minimised
 
 SHORT, LONG = 16, 250  # programs per block
 
@@ -71,7 +71,7 @@ def test_compositions_that_once_failed(name: str, order: int, face: str) -> None
 
 @pytest.mark.parametrize("seed", range(12))
 def test_exact_derivatives_agree_with_central_differences(seed: int) -> None:
-    from tests.func import compositions
+    from tests.transforms import compositions
 
     program = draw_program(seed)
     if "detach" in "\n".join(program.source()):

@@ -5,7 +5,7 @@ the source of a Python function over a vocabulary `m`, and runs in three of them
 tests/torch_parity). `Exact` computes with nested dual numbers in plain Python: it has no graph, saves nothing, batches nothing and
 knows no thread, so it shares no mistake with what is tested. A program that fails is made as small as it still fails, and printed.
 
-    python -m tests.func.compositions --count 10000 --first 0        programs 0 to 9999, on both faces
+    python -m tests.transforms.compositions --count 10000 --first 0        programs 0 to 9999, on both faces
 """
 
 from __future__ import annotations
