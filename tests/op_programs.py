@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-import ndgrad.ops
+from ndgrad._src import ops
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.ops.table import Op
 from ndgrad.testing.op_checks import Sample
 from tests.ops import samples
 
-for _module in pkgutil.iter_modules(ndgrad.ops.__path__):
-    importlib.import_module(f"ndgrad.ops.{_module.name}")
+for _module in pkgutil.iter_modules(ops.__path__):
+    importlib.import_module(f"ndgrad._src.ops.{_module.name}")
 
 #: The samples of each op, by name.
 SAMPLES: dict[str, list[Sample]] = {}

@@ -239,7 +239,7 @@ def test_every_error_ends_in_a_code_that_is_explained():
         f"  {where}: {what}" for where, what in missing.items()
     )
     assert len(found.handed_over()) <= HANDED_OVER, "\n".join(found.handed_over())
-    assert found.codes() - set(entries()) == set(), "codes without a section in src/ndgrad/error_codes"
+    assert found.codes() - set(entries()) == set(), "codes without a section in src/ndgrad/_src/foundations/error_codes"
     written = {code for path, text in texts().items() if "error_codes" not in path for code in re.findall(r"\[(nd-[a-z-]+)\]", text)}
     assert set(entries()) - written == set(), "sections for codes that no error has"
     assert found.caught & classes_of_errors() >= INSIDE
@@ -296,7 +296,7 @@ def test_codes_are_short_and_stand_once():
     written = [code for name in PAGES for code in re.findall(r"^## (.*)$", page(name), re.MULTILINE)]
     assert written == list(entries())
     assert all(re.fullmatch(r"nd-[a-z]+(-[a-z]+)*", code) and len(code) <= 22 for code in written)
-    assert sorted(path.stem for path in (PACKAGE / "error_codes").glob("*.md")) == sorted(PAGES)
+    assert sorted(path.stem for path in (PACKAGE / "_src" / "foundations" / "error_codes").glob("*.md")) == sorted(PAGES)
 
 
 @pytest.mark.parametrize("name", PAGES)

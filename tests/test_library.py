@@ -11,8 +11,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-import ndgrad.ops
 from ndgrad import library
+from ndgrad._src import ops
 from ndgrad._src.core import generated_names
 from ndgrad._src.ops.table import table
 from ndgrad.testing.op_checks import Failure, Sample
@@ -217,8 +217,8 @@ def test_a_name_is_registered_once(softer):
 
 
 def test_the_names_of_generated_code_are_known_for_every_op():
-    for module in pkgutil.iter_modules(ndgrad.ops.__path__):
-        importlib.import_module(f"ndgrad.ops.{module.name}")
+    for module in pkgutil.iter_modules(ops.__path__):
+        importlib.import_module(f"ndgrad._src.ops.{module.name}")
     for op in list(table.values()):
         eager, apply = generated_names.own_names(op)
         known_eager, known_apply = generated_names.names_of_kind(generated_names.kind_of(op))

@@ -91,7 +91,7 @@ def test_every_public_function_survives_pickling(path):
 
 def test_every_name_of_numpy_for_an_argument_is_in_the_stubs():
     """What `x.sum(axis=0, keepdims=True)` takes when it runs, type checkers know of."""
-    stub = (ROOT / "src" / "ndgrad" / "_methods.pyi").read_text()
+    stub = (ROOT / "src" / "ndgrad" / "_src" / "tensor" / "methods.pyi").read_text()
     missing = []
     for name, method in public("ndgrad.Tensor"):
         written = inspect.unwrap(method)

@@ -147,7 +147,7 @@ def ops_of(value: Any) -> list[str]:
     if code is None:
         return []
     modules = [
-        m for n in code.co_names if isinstance(m := scope.get(n), ModuleType) and m.__name__.startswith("ndgrad.ops")
+        m for n in code.co_names if isinstance(m := scope.get(n), ModuleType) and m.__name__.startswith("ndgrad._src.ops")
     ]
     found = []
     for name in code.co_names:

@@ -15,7 +15,7 @@ from docs.reference_pages import markup
 from docs.reference_pages.formula import code_of, expression_of, formula, plain
 from docs.reference_pages.plot import OTHERS, plot
 
-import ndgrad.ops
+from ndgrad._src import ops as op_files
 from ndgrad._src.core.save_plan import SavePlan
 from ndgrad._src.ops.table import DATA_DEPENDENT, KINDS, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op, table
 
@@ -35,8 +35,8 @@ def families() -> dict[str, list[Op]]:
     """Family -> its ops, in order of definition: a file of ndgrad.ops by its name, another file that defines ops by its
     path (`distributed.collectives`)."""
     named: dict[str, str] = {}
-    for info in pkgutil.iter_modules(ndgrad.ops.__path__):
-        module = importlib.import_module(f"ndgrad.ops.{info.name}")
+    for info in pkgutil.iter_modules(op_files.__path__):
+        module = importlib.import_module(f"ndgrad._src.ops.{info.name}")
         text = inspect.getsource(module)
         for value in vars(module).values():
             if isinstance(value, Op) and f'"{value.name}"' in text:  # defined there, and not imported
@@ -49,19 +49,23 @@ def families() -> dict[str, list[Op]]:
     return dict(sorted(found.items()))
 
 
+#: Files of the language of op blocks, which define no op.
+_LANGUAGE = ("_src/ops/table", "_src/ops/vocabulary", "_src/ops/deferred")
+
+
 def _home(op: Op) -> str | None:
     """The file whose rules the op has: its first function tells."""
     rules = list(op.vjp.values()) if isinstance(op.vjp, Mapping) else [op.vjp]
     for function in (op.forward, *rules, op.batch):
         code = getattr(plain(function), "__code__", None) if callable(function) else None
         path = "" if code is None else code.co_filename.replace("\\", "/").rpartition("/ndgrad/")[2].removesuffix(".py")
-        if path and path.partition("/")[0] != "arrays" and path not in ("ops/table", "ops/vocabulary", "ops/deferred"):
-            return path.removeprefix("ops/").replace("/", ".")
+        if path and not path.startswith("_src/arrays/") and path not in _LANGUAGE:
+            return path.removeprefix("_src/ops/").replace("/", ".")
     return None
 
 
 def module_of(family: str) -> ModuleType:
-    return importlib.import_module(f"ndgrad.{family}" if "." in family else f"ndgrad.ops.{family}")
+    return importlib.import_module(f"ndgrad.{family}" if "." in family else f"ndgrad._src.ops.{family}")
 
 
 def page(family: str, ops: list[Op], used_by: Mapping[str, list[str]], link: markup.Linker, trail: str) -> str:

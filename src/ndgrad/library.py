@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ndgrad import ops
 from ndgrad._src.core.generate import make_eager
 from ndgrad._src.core.generated_names import check_names
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
@@ -223,6 +222,7 @@ def _own_name(name: str) -> str:
 def _own_modules() -> frozenset[str]:
     import pkgutil
 
+    from ndgrad._src import ops  # only to name its files
 
     return frozenset(module.name for module in pkgutil.iter_modules(ops.__path__))
 

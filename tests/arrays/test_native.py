@@ -12,6 +12,7 @@ import pytest
 import ndgrad as nd
 import ndgrad.nn.functional as F
 from ndgrad._src.arrays import native_kernels
+from ndgrad._src.ops import scan, softmax
 
 pytest.importorskip("llvmlite", reason="native kernels need llvmlite")
 
@@ -144,7 +145,7 @@ def test_a_recurrence_is_what_it_says_step_by_step(reverse):
     a[3, 5] = np.inf
     b[3, :5] = 0.0
     with native_kernels.kernels_in_use(True):
-        h = nd.ops.scan.linear_recurrence.forward_for(np)(a, b, dim=1, reverse=reverse)
+        h = scan.linear_recurrence.forward_for(np)(a, b, dim=1, reverse=reverse)
     steps, state = range(97)[:: -1 if reverse else 1], None
     expected = np.empty_like(b)
     with np.errstate(invalid="ignore"):
@@ -159,7 +160,7 @@ def test_a_recurrence_is_what_it_says_step_by_step(reverse):
 @pytest.mark.parametrize("dim", [0, 1])
 def test_scans_along_other_dimensions_than_the_last(dtype, reverse, dim):
     a, b = np.random.default_rng(0).uniform(0.5, 1.5, (2, 37, 21, 19)).astype(dtype)
-    scans = nd.ops.scan
+    scans = scan
     for op, operands in ((scans.cumsum, [b]), (scans.cumprod, [b]), (scans.linear_recurrence, [a, b])):
         found = []
         for use in (True, False):
@@ -225,7 +226,7 @@ def test_strange_layouts_and_dtypes_stay_with_numpy():
     expected = np.exp(x) / np.exp(x).sum(1, keepdims=True)
     with native_kernels.kernels_in_use(True):
         for array in (np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2], x.astype(">f8"), x.astype(np.longdouble)):
-            out = nd.ops.softmax.softmax.forward_for(np)(array, dim=1)
+            out = softmax.softmax.forward_for(np)(array, dim=1)
             np.testing.assert_allclose(np.asarray(out, np.float64), expected, rtol=1e-13)
         for dim in (0, 1):
             g = nd.tensor(x, requires_grad=True)

@@ -14,7 +14,7 @@ from tests.transforms.table_programs import STEPS, step
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad._src.debug.source_lines import place_of
-from ndgrad._src.engine import graph
+from ndgrad.autograd import graph
 from ndgrad._src.ops.table import table
 
 

@@ -579,7 +579,7 @@ def test_a_child_has_no_lock_that_a_thread_it_does_not_have_was_holding():
         import numpy as np, ndgrad
         import ndgrad.numpy as dnp
         from ndgrad import nn, pytree
-        from ndgrad import _locks as locks
+        from ndgrad._src.foundations import locks
         from ndgrad.utils.checkpoint import checkpoint
 
         module = nn.Linear(2, 2)
@@ -640,4 +640,4 @@ def test_every_lock_is_one_that_a_fork_renews():
     source = Path(ndgrad.__file__).parent
     makers = {str(f.relative_to(source)) for f in source.rglob("*.py") if re.search(r"\b(threading\.)?R?Lock\(\)", f.read_text())}
     # A worker's own lock is waited for by the thread that started it, which a child does not have either.
-    assert makers == {"_locks.py", "_src/engine/threads.py"}
+    assert makers == {"_src/foundations/locks.py", "_src/engine/threads.py"}

@@ -22,7 +22,7 @@ from ndgrad._src.debug.drawing.fold import fold
 from ndgrad._src.debug.drawing.layout import place
 from ndgrad._src.debug.drawing.names import Names
 from ndgrad._src.debug.saved_memory import holdings
-from ndgrad._src.engine import graph
+from ndgrad.autograd import graph
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"

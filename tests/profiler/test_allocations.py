@@ -10,7 +10,7 @@ import pytest
 
 import ndgrad
 from ndgrad._src.core.modes import ThreadState, process
-from ndgrad._src.engine import graph
+from ndgrad.autograd import graph
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,11 @@ __all__ = [
 ]  # fmt: skip
 
 _SUBMODULES = frozenset(
-    ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util")
+    ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util", "variable")
 )
 
 _HOMES = {
-    "Variable": "ndgrad.autograd.old_variable",
+    "Variable": "ndgrad.autograd.variable",
     "_profiler_enabled": "ndgrad.profiler.timing",
     "kineto_available": "ndgrad.profiler.timing",
     "is_multithreading_enabled": "ndgrad._src.core.grad_mode",
@@ -41,7 +41,7 @@ _HOMES = {
     "gradcheck": "ndgrad.autograd.gradcheck",
     "gradgradcheck": "ndgrad.autograd.gradcheck",
     "Function": "ndgrad._src.custom_functions.function",
-    "NestedIOFunction": "ndgrad._src.custom_functions.function",
+    "NestedIOFunction": "ndgrad._src.custom_functions.nested_function",
     "enable_grad": "ndgrad._src.core.grad_mode",
     "_enter_inference_mode": "ndgrad._src.core.grad_mode",
     "_exit_inference_mode": "ndgrad._src.core.grad_mode",

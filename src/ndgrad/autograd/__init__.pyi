@@ -10,7 +10,8 @@ from ndgrad._src.core.grad_mode import (
     set_multithreading_enabled as set_multithreading_enabled,
 )
 from ndgrad._src.core.saved_access import SavedTensor as SavedTensor
-from ndgrad._src.custom_functions.function import Function as Function, NestedIOFunction as NestedIOFunction
+from ndgrad._src.custom_functions.function import Function as Function
+from ndgrad._src.custom_functions.nested_function import NestedIOFunction as NestedIOFunction
 from ndgrad._src.debug.anomaly import (
     detect_anomaly as detect_anomaly, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled
     as is_anomaly_enabled, set_detect_anomaly as set_detect_anomaly,
@@ -22,10 +23,10 @@ from ndgrad._src.engine.backward_api import backward as backward, grad as grad
 from ndgrad._src.engine.callbacks import _is_checkpoint_valid as _is_checkpoint_valid
 from ndgrad.autograd import (
     anomaly_mode as anomaly_mode, forward_ad as forward_ad, function as function, functional as functional, grad_mode as
-    grad_mode, graph as graph, profiler as profiler, profiler_util as profiler_util,
+    grad_mode, graph as graph, profiler as profiler, profiler_util as profiler_util, variable as variable,
 )
 from ndgrad.autograd.gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
-from ndgrad.autograd.old_variable import Variable as Variable
+from ndgrad.autograd.variable import Variable as Variable
 from ndgrad.profiler.timing import _profiler_enabled as _profiler_enabled, kineto_available as kineto_available
 
 def __dir__() -> list[str]: ...

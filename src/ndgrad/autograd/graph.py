@@ -5,58 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.engine.graph import (
-    GradientEdge as GradientEdge,
-)
-from ndgrad._src.engine.graph import (
-    Node as Node,
-)
-from ndgrad._src.engine.graph import (
-    _register_logging_hooks_on_whole_graph as _register_logging_hooks_on_whole_graph,
-)
-from ndgrad._src.engine.graph import (
-    allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors,
-)
-from ndgrad._src.engine.graph import (
-    current_execution_order as current_execution_order,
-)
-from ndgrad._src.engine.graph import (
-    current_graph_task_id as current_graph_task_id,
-)
-from ndgrad._src.engine.graph import (
-    current_node as current_node,
-)
-from ndgrad._src.engine.graph import (
-    disable_saved_tensors_hooks as disable_saved_tensors_hooks,
-)
-from ndgrad._src.engine.graph import (
-    get_gradient_edge as get_gradient_edge,
-)
-from ndgrad._src.engine.graph import (
-    increment_version as increment_version,
-)
-from ndgrad._src.engine.graph import (
-    queue_callback as queue_callback,
-)
-from ndgrad._src.engine.graph import (
-    region_activation_memory_budget as region_activation_memory_budget,
-)
-from ndgrad._src.engine.graph import (
-    register_multi_grad_hook as register_multi_grad_hook,
-)
-from ndgrad._src.engine.graph import (
-    save_on_cpu as save_on_cpu,
-)
-from ndgrad._src.engine.graph import (
-    saved_tensors_hooks as saved_tensors_hooks,
-)
-from ndgrad._src.engine.graph import (
-    set_override_stale_capture_stream as set_override_stale_capture_stream,
-)
-from ndgrad._src.engine.graph import (
-    set_warn_on_accumulate_grad_stream_mismatch as set_warn_on_accumulate_grad_stream_mismatch,
-)
-from ndgrad._src.engine.graph import (
-    walk as walk,
+    GradientEdge,
+    Node,
+    _register_logging_hooks_on_whole_graph,  # noqa: F401  # torch programs import these private names
+    allow_mutation_on_saved_tensors,
+    current_execution_order,
+    current_graph_task_id,
+    current_node,
+    disable_saved_tensors_hooks,
+    get_gradient_edge,
+    increment_version,
+    queue_callback,
+    region_activation_memory_budget,
+    register_multi_grad_hook,
+    save_on_cpu,
+    saved_tensors_hooks,
+    set_override_stale_capture_stream,
+    set_warn_on_accumulate_grad_stream_mismatch,
+    walk,
 )
 
 __all__ = [

@@ -620,19 +620,6 @@ BackwardCFunction = FunctionNode
 _SingleLevelFunction = Function
 
 
-if TYPE_CHECKING:
-    from ndgrad._src.custom_functions.nested_function import NestedIOFunction as NestedIOFunction
-else:
-
-    def __getattr__(name: str) -> Any:
-        """Functions of nested structures, which few use, come from their file on first use."""
-        if name == "NestedIOFunction":
-            from ndgrad._src.custom_functions.nested_function import NestedIOFunction  # which is made of Function
-
-            return NestedIOFunction
-        raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")
-
-
 __all__ = [
     "BackwardCFunction", "Context", "DelayedError", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction",
     "once_differentiable",

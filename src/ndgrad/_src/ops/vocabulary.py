@@ -19,7 +19,7 @@ import importlib
 import pkgutil
 from typing import Any
 
-from ndgrad import ops
+from ndgrad._src import ops
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import Op, table
 
