@@ -4,7 +4,7 @@ and the names of families that are loaded when first used.
     python scripts/surface.py            write them
     python scripts/surface.py --check    say which would change (a test does this)
 
-A function's declaration is its `def` in a file of ndgrad/_src/tensor/functions (or numpy): parameters, types, docstring.
+A function's declaration is its `def` in a file of _src/tensor/functions (or numpy): parameters, types, docstring.
 Namespaces re-export it, so their stubs are lists of imports; methods have `self` in the place of the first parameter,
 so theirs are written out.
 """

@@ -1,7 +1,8 @@
-"""The map of the code: the order of its rooms, which imports go against it, how tangled imports are, how complex functions are.
+"""The layers of the package: their order, the imports that go against it, and the cycles that remain.
 
-CONTRIBUTING.md describes the rooms. A room may import those before it in ROOMS. What must be called the other way is registered in
-ndgrad._src.foundations.registry, or stands in UPWARD below. Every list of exceptions here may only shrink.
+The docstring of ndgrad._src lists the layers. A module of a layer imports only earlier layers. A call in the other direction goes
+through a hook of `foundations/registry.py`, or through an import inside a function that UPWARD names. Every list of exceptions here
+may only shrink.
 """
 
 from __future__ import annotations
@@ -10,59 +11,65 @@ import ast
 import functools
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import ndgrad
+from ndgrad import _src
+from ndgrad._src import compiler
 from ndgrad._src.foundations import registry
 
 PACKAGE = Path(ndgrad.__path__[0])
+CONTRIBUTING = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
-#: Rooms from the ground up, and the modules in each. The first pattern that fits counts, from the top of PLACES on.
-ROOMS = ("foundations", "ops", "core", "debug", "tensor", "func", "profiler", "autograd", "numpy", "over")
-PLACES = (
-    ("foundations", r"_arrivals|whole_files|mapped_files"),
-    ("foundations", r"_registry|_locks|absent|naming|arrays(\..*)?|devices|dtypes|sizes|pytree|generator|device_generator|shadowing"),
-    ("over", r"ops\.(aten|profiler)|func\.(modules|control_flow|associative|carry|samples)"),  # torch's names; modules, loops
-    ("ops", r"ops(\..*)?"),
-    ("autograd", r"autograd|autograd\.(anomaly_mode|functional|gradcheck(\..*)?|profiler|profiler_util|old_variable)"),  # torch's namespace
-    ("core", r"autograd\..*"),
-    ("debug", r"debug(\..*)?"),
-    ("tensor", r"|_tensor|_methods|storage|printing|return_types|api(\..*)?|(sparse|nested|named)(\..*)?|linalg|fft|special|random"),
-    ("func", r"func(\..*)?"),
-    ("profiler", r"profiler(\..*)?"),
-    ("numpy", r"numpy(\..*)?"),
-    ("over", r".*"),
-)
 
-#: Imports of a room above, beside what the registry loads on demand.
-UPWARD: set[tuple[str, str]] = set()
-MOST_UPWARD = 11
-#: The largest set of modules each of which imports all others, over however many steps.
-LARGEST_KNOT = 12
-#: Functions with more than this many branches.
-MOST_COMPLEX = 25
-COMPLEX: set[str] = set()
+def listed(docstring: str | None) -> tuple[str, ...]:
+    """Return the names that a docstring lists, one per indented line."""
+    return tuple(re.findall(r"^    (\w+)  +\w", docstring or "", flags=re.MULTILINE))
 
-#: The core in reading order (docs/design.md), and how long it may be.
-CORE = (
-    "autograd.variable", "autograd.node", "autograd.versions", "autograd.view", "autograd.saved", "autograd.record",
-    "autograd.generate", "autograd.dispatch", "autograd.inplace", "autograd.engine",
-)  # fmt: skip
-LONGEST_CORE = 4000
-#: Folders that CONTRIBUTING.md names as a whole.
-WHOLE = r"(api|arrays\.special|debug\.drawing|func\.sparsity|autograd\.gradcheck)\..*"
 
-_BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.With, ast.IfExp, ast.comprehension, ast.Assert, ast.match_case)
-_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop, ast.alias)
+#: Layers of the implementation, lowest first, and folders of the compiler, lowest first.
+LAYERS, COMPILER = listed(_src.__doc__), listed(compiler.__doc__)
+#: Layers over the public packages: lifted code runs on ndgrad.numpy, and commands call what users call.
+OVER_PUBLIC = ("lifting", "command_line")
+#: Imports of a higher layer, each inside a function that runs only when the higher layer is in use.
+UPWARD = {
+    ("_src.compiler.cuda.cudnn", "backends.cudnn"),
+    ("_src.compiler.cuda.graph_capture", "cuda.graphs"),
+    ("_src.compiler.cuda.products", "backends.cuda"),
+    ("_src.compiler.cuda.program", "_src.compiler.runtime.backend"),
+    ("_src.compiler.lower.native_program", "_src.compiler.runtime.backend"),
+    ("_src.compiler.native.cache", ""),
+    ("_src.compiler.runtime.entry", "_src.compiler.report.cuda_inspection"),
+    ("_src.compiler.runtime.entry", "nn.modules.compiled"),
+    ("_src.compiler.runtime.function", "_src.compiler.report.inspection"),
+    ("_src.control_flow.loops", "_src.compiler.capture.control_flow"),
+    ("_src.control_flow.loops", "_src.compiler.capture.while_loops"),
+    ("_src.control_flow.samples", "_src.compiler.capture.control_flow"),
+    ("_src.control_flow.samples", "_src.compiler.capture.subprograms"),
+    ("_src.core.batched_parts", "_src.interpreters.transform_writes"),
+    ("_src.core.inplace", "_src.interpreters.transform_writes"),
+    ("_src.tensor.functions.gather", "sparse.lookups"),
+    ("_src.tensor.functions.slices", "sparse.lookups"),
+    ("_src.tensor.functions.sparse", "sparse"),
+    ("_src.tensor.functions.sparse", "sparse.tensor"),
+    ("_src.tensor.settings", "cuda"),
+    ("_src.transforms.nested_arguments", "nested.tensor"),
+    ("_src.transforms.transforms", "nested.mapped"),
+}
+#: Bounds that may only shrink: hooks of the registry; modules in the largest import cycle, without and with hooks.
+MOST_HOOKS = 57
+LARGEST_CYCLE = 12
+LARGEST_CYCLE_WITH_HOOKS = 320
 
 
 class Import(NamedTuple):
     source: str
     target: str
     line: int
-    inside: bool  # a function
-    said: bool  # why
+    is_inside: bool  # inside a function
+    has_reason: bool  # a comment on the line or the line above
 
 
 def _name(path: Path) -> str:
@@ -85,122 +92,134 @@ def _targets(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 @functools.cache
-def _facts() -> tuple[list[Import], dict[str, int]]:
-    """All imports, and how complex each function is. No tree is kept: there are a million nodes in all."""
-    imports: list[Import] = []
-    complexity: dict[str, int] = {}
-    for module, text in TEXTS.items():
-        tree = ast.parse(text)
-        _find_imports(tree, False, module, text.splitlines(), imports)
-        _count_branches(tree, module, complexity)
-    return imports, complexity
-
-
 def _imports() -> list[Import]:
-    return _facts()[0]
+    found: list[Import] = []
+    for module, text in TEXTS.items():
+        _find_imports(ast.parse(text), False, module, text.splitlines(), found)
+    return found
 
 
-def _find_imports(node: ast.AST, inside: bool, module: str, rows: list[str], found: list[Import]) -> None:
+def _find_imports(node: ast.AST, is_inside: bool, module: str, rows: list[str], found: list[Import]) -> None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
-            continue  # which holds no statement
+            continue  # an expression contains no statement
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue  # what only a type checker reads imports nothing
+            continue  # such imports do not run
         if isinstance(child, (ast.Import, ast.ImportFrom)):
-            said = "#" in rows[child.lineno - 1] + rows[child.lineno - 2]
-            found.extend(Import(module, t, child.lineno, inside, said) for t in _targets(child) if t != module)
-        _find_imports(child, inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)), module, rows, found)
+            has_reason = "#" in rows[child.lineno - 1] + rows[child.lineno - 2]
+            found.extend(
+                Import(module, t, child.lineno, is_inside, has_reason) for t in _targets(child) if t != module
+            )
+        is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+        _find_imports(child, is_inside or is_function, module, rows, found)
 
 
-def _count_branches(node: ast.AST, module: str, complexity: dict[str, int]) -> int:
-    """The places where the way divides, as linters count; a function's complexity is one more than those in it."""
-    count = isinstance(node, _BRANCHES) + (len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0)
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, _LEAVES):
-            count += _count_branches(child, module, complexity)
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        name = f"{module}.{node.name}"
-        complexity[name] = max(count + 1, complexity.get(name, 0))
-    return count
-
-
-def room_of(module: str) -> str:
-    return next(room for room, pattern in PLACES if re.fullmatch(pattern, module))
+def layer_of(module: str) -> int:
+    """Return the number of a module's layer; public modules are above all layers."""
+    parts = module.split(".")
+    return LAYERS.index(parts[1]) if parts[0] == "_src" and len(parts) > 1 else len(LAYERS)
 
 
 def is_upward(source: str, target: str) -> bool:
-    return ROOMS.index(room_of(target)) > ROOMS.index(room_of(source))
+    if not source.startswith("_src.") or source.split(".")[1] in OVER_PUBLIC:
+        return False
+    if source.startswith("_src.compiler.") and target.startswith("_src.compiler."):
+        folders = source.split(".")[2], target.split(".")[2]
+        return folders[0] in COMPILER and folders[1] in COMPILER and COMPILER.index(folders[1]) > COMPILER.index(folders[0])
+    return layer_of(target) > layer_of(source)
 
 
-def test_no_room_imports_one_above_it():
+def package_of(module: str) -> str:
+    """Return the folder that counts as a module's package: a layer, a folder of the compiler, or a public package."""
+    parts = module.split(".")
+    if parts[0] != "_src":
+        return parts[0]
+    return "/".join(parts[: 3 if parts[1:2] == ["compiler"] else 2])
+
+
+def _imported_hooks(text: str) -> set[str]:
+    groups = re.findall(r"from ndgrad\._src\.foundations\.registry import (?:\(([^)]*)\)|([^#\n(]+))", text)
+    return {name.split(" as ")[0].strip() for group in groups for part in group for name in part.split(",")} - {""}
+
+
+def _hook_edges() -> list[tuple[str, str]]:
+    """Return the edges that the registry hides: from a module that calls a hook to the module that provides it."""
+    providers: dict[str, str] = {}
+    for module, text in TEXTS.items():
+        for call in re.findall(r"\nregister\((.*?)\)\n", text, flags=re.DOTALL):
+            providers.update(dict.fromkeys(re.findall(r"(\w+)=", call), module))
+    edges = []
+    for module, text in TEXTS.items():
+        called = set(re.findall(r"registry\.(\w+)", text))
+        called |= _imported_hooks(text)
+        edges += [(module, providers[name]) for name in called & providers.keys() if providers[name] != module]
+    return edges
+
+
+def test_the_list_of_layers_is_the_listing_of_the_folder():
+    assert sorted(LAYERS) == sorted({m.split(".")[1] for m in TEXTS if m.startswith("_src.")})
+    assert sorted(COMPILER) == sorted({m.split(".")[2] for m in TEXTS if m.startswith("_src.compiler.")})
+
+
+def test_no_module_imports_a_higher_layer():
     upward = {(i.source, i.target) for i in _imports() if is_upward(i.source, i.target)}
-    assert upward - UPWARD == set(), "register what the lower room calls (_src.foundations.registry), or move the file to the room it belongs to"
-    assert UPWARD - upward == set(), "gone: take it out of UPWARD"
+    assert upward - UPWARD == set(), "declare a hook (foundations/registry.py), or move the module to its layer"
+    assert UPWARD - upward == set(), "gone: remove it from UPWARD"
+    assert [i for i in _imports() if not i.is_inside and (i.source, i.target) in UPWARD] == [], "import it inside a function"
 
 
-def test_few_rooms_are_loaded_from_below():
-    assert len(UPWARD) + len(set(registry.LOADED_ON_DEMAND.values())) < MOST_UPWARD
+def test_packages_form_no_cycle():
+    edges = {(package_of(i.source), package_of(i.target)) for i in _imports() if not i.is_inside and i.target}
+    assert [cycle for cycle in _cycles((a, b) for a, b in edges if a != b) if len(cycle) > 1] == []
+
+
+def test_every_hook_is_provided_and_called():
+    text = "\n".join(text for module, text in TEXTS.items() if module != "_src.foundations.registry")
+    provided = set(re.findall(r"(\w+)=", " ".join(re.findall(r"\nregister\((.*?)\)\n", text, flags=re.DOTALL))))
+    called = set(re.findall(r"registry\.(\w+)", text))
+    called |= _imported_hooks(text)
+    assert provided - {"interpreters"} == registry._NAMES - {"interpreters", "LOADED_ON_DEMAND"}
+    assert provided - called == set(), "no module calls it: remove it from the registry"
+    assert len(registry._NAMES) <= MOST_HOOKS
     assert [home for home in registry.LOADED_ON_DEMAND.values() if home.removeprefix("ndgrad.") not in TEXTS] == []
 
 
-def test_every_name_of_the_registry_is_provided_and_called():
-    text = "\n".join(text for module, text in TEXTS.items() if module != "_registry")
-    provided = set(re.findall(r"(\w+)=", " ".join(re.findall(r"\nregister\((.*?)\)\n", text, flags=re.DOTALL))))
-    called = set(re.findall(r"registry\.(\w+)", text))
-    for group in re.findall(r"from ndgrad\._registry import ([^#\n]+)", text):
-        called |= {name.split(" as ")[0].strip() for name in group.split(",")}
-    assert provided - {"interpreters"} == registry._NAMES - {"interpreters", "LOADED_ON_DEMAND"}
-    assert provided - called == set(), "nobody calls it: take it out of the registry"
-
-
 def test_imports_inside_functions_say_why():
-    assert [f"{i.source}:{i.line}" for i in _imports() if i.inside and not i.said] == []
+    assert [f"{i.source}:{i.line}" for i in _imports() if i.is_inside and not i.has_reason] == []
 
 
 def test_no_modules_import_each_other_at_their_head():
-    assert [len(knot) for knot in _knots([i for i in _imports() if not i.inside]) if len(knot) > 1] == []
+    heads = [(i.source, i.target) for i in _imports() if not i.is_inside]
+    assert [len(cycle) for cycle in _cycles(heads) if len(cycle) > 1] == []
 
 
-def test_the_largest_knot_of_imports_is_small():
-    largest = max(_knots(_imports()), key=len)
-    assert len(largest) <= LARGEST_KNOT, sorted(largest)
-    assert {room_of(module) for module in largest} == {"core"}
+def test_import_cycles_are_small():
+    edges = [(i.source, i.target) for i in _imports() if i.target]
+    largest = max(_cycles(edges), key=len)
+    assert len(largest) <= LARGEST_CYCLE, sorted(largest)
+    largest = max(_cycles([*edges, *_hook_edges()]), key=len)
+    assert len(largest) <= LARGEST_CYCLE_WITH_HOOKS, len(largest)
 
 
-def test_the_core_is_short_enough_to_be_read():
-    assert {room_of(module) for module in CORE} == {"core"}
-    assert sum(len(TEXTS[module].splitlines()) for module in CORE) <= LONGEST_CORE
+def test_contributing_describes_every_layer():
+    named = set(re.findall(r"^\| `_src/(\w+)/?`", CONTRIBUTING, flags=re.MULTILINE))
+    assert named == set(LAYERS)
 
 
-def test_every_file_below_the_namespaces_is_on_the_map():
-    page = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = "\n".join(re.findall(r"^\| `.*", page, flags=re.MULTILINE))
-    named = {name.rpartition("/")[2] for name in re.findall(r"`([\w/]+)`", rows)}
-    last = {m: m.rpartition(".")[2] for m in TEXTS if room_of(m) not in ("numpy", "over") and not re.fullmatch(WHOLE, m)}
-    packages = {m for m in last if any(other.startswith(f"{m}.") for other in TEXTS)} | {""}
-    assert [m for m, name in last.items() if m not in packages and name not in named] == []
-
-
-def test_functions_are_not_too_complex():
-    found = {name for name, count in _facts()[1].items() if count > MOST_COMPLEX}
-    assert found - COMPLEX == set(), "take a part of it out into a function of its own"
-    assert COMPLEX - found == set(), "simpler now: take it out of COMPLEX"
-
-
-def _knots(imports: list[Import]) -> list[list[str]]:
-    """The strongly connected components of the graph of imports (Tarjan)."""
-    edges: dict[str, set[str]] = defaultdict(set)
-    for i in imports:
-        edges[i.source].add(i.target)
+def _cycles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Return the strongly connected components of a graph (Tarjan)."""
+    after: dict[str, set[str]] = defaultdict(set)
+    for source, target in edges:
+        after[source].add(target)
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    knots: list[list[str]] = []
+    found: list[list[str]] = []
 
     def enter(module: str) -> None:
         order[module] = low[module] = len(order)
         stack.append(module)
-        for target in edges[module]:
+        for target in list(after[module]):
             if target not in order:
                 enter(target)
                 low[module] = min(low[module], low[target])
@@ -208,10 +227,10 @@ def _knots(imports: list[Import]) -> list[list[str]]:
                 low[module] = min(low[module], order[target])
         if low[module] == order[module]:
             at = stack.index(module)
-            knots.append(stack[at:])
+            found.append(stack[at:])
             del stack[at:]
 
-    for module in list(edges):
+    for module in list(after):
         if module not in order:
             enter(module)
-    return knots
+    return found

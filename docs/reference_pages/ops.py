@@ -84,7 +84,7 @@ def page(family: str, ops: list[Op], used_by: Mapping[str, list[str]], link: mar
 def source_path(module: ModuleType) -> str:
     """The file of a module, below src/."""
     path = Path(module.__file__ or "").resolve()
-    return path.relative_to(Path(ndgrad.__file__).resolve().parents[1]).as_posix()
+    return path.relative_to(Path(op_files.__file__).resolve().parents[3]).as_posix()
 
 
 def raw(html: str) -> str:

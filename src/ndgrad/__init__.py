@@ -2,7 +2,7 @@
 
     import ndgrad as torch
 
-runs torch programs that stay within the surface. The implementation is in ndgrad._src, whose docstring lists its layers;
+runs torch programs that stay within the surface. The implementation is in ndgrad._src, whose docstring lists layers;
 torch's functions are in ndgrad._src.tensor.functions. Names that few programs need are imported on first use. For type
 checkers and editors, `__init__.pyi` (written by scripts/surface.py) shows all names.
 """

@@ -12,12 +12,12 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as ng
-from ndgrad._src.compiler.capture.tracer import infer
 from ndgrad._src.compiler.kernels.operations import OPERATIONS
 from ndgrad._src.compiler.lower.float_errors import SILENT, FloatFlags, default_settings, settings
 from ndgrad._src.compiler.lower.pointwise import is_pointwise
 from ndgrad._src.compiler.native.target import available
 from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 from ndgrad._src.compiler.runtime.function import CompiledFunction

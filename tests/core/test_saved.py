@@ -14,8 +14,8 @@ from tests.transforms.table_programs import STEPS, step
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad._src.debug.source_lines import place_of
-from ndgrad.autograd import graph
 from ndgrad._src.ops.table import table
+from ndgrad.autograd import graph
 
 
 def leaf(*values: float):

@@ -1,4 +1,4 @@
-"""The random compositions of tests/transforms/compositions.py, on torch: it and ndgrad agree with exact derivatives wherever torch can run them.
+"""The random compositions of tests/transforms, on torch: it and ndgrad agree with exact derivatives wherever torch can run them.
 
 torch's transforms refuse checkpoints, hooks on saved tensors and threads inside them, and its vmap most writes: on its side these are left
 out, or a loop. They change no value.

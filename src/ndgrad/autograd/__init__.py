@@ -13,7 +13,7 @@ __all__ = [
 ]  # fmt: skip
 
 _SUBMODULES = frozenset(
-    ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util", "variable")
+    "anomaly_mode forward_ad function functional grad_mode graph profiler profiler_util variable".split()
 )
 
 _HOMES = {

@@ -239,9 +239,8 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
     >>> np.from_dlpack(np.array([1.0, 2.0]))
     array([1., 2.])
     """
-    from ndgrad._src.tensor.functions.dlpack import (
-        from_dlpack as tensor_from_dlpack,
-    )  # few exchange memory with another library
+    # few exchange memory with another library
+    from ndgrad._src.tensor.functions.dlpack import from_dlpack as tensor_from_dlpack
 
     return to_array(tensor_from_dlpack(x, device=device, copy=copy))
 

@@ -39,11 +39,11 @@ from ndgrad._src.engine.call_watchers import (
     end,
     remove_watcher,
 )
+from ndgrad._src.ops.flops import flops_of
 from ndgrad._src.ops.table import table
 from ndgrad.profiler import device_time
 from ndgrad.profiler.allocations import Allocation, Ledger, note_received, note_results
 from ndgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
-from ndgrad.profiler.flops import flops_of
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "kineto_available", "profile", "record_function"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.capture.tracer import infer
 from ndgrad._src.compiler.passes import simplified, write_histories
 from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.passes.part_reads import read_parts
 from ndgrad._src.compiler.passes.rewrite import Rules
 from ndgrad._src.compiler.passes.views import canonical_views
 from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import Replay
 from tests.compiler.traced import becomes

@@ -57,9 +57,8 @@ def _sides(pred: Any, mask: Any, when_true: Flat, when_false: Flat) -> list[tupl
 
 def _taken(samples: _Samples, f: Flat, tensors: Tensors) -> list[Any] | None:
     """The results of a branch for the samples that take it, of any value for others; None if none does."""
-    from ndgrad._src.compiler.capture.subprograms import (
-        Closed,
-    )  # functions with what they capture; few programs need it
+    # functions with what they capture; few programs need it
+    from ndgrad._src.compiler.capture.subprograms import Closed
 
     taken = known(samples.some)
     if taken is not None and not taken:
@@ -85,9 +84,8 @@ def for_all(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tens
         p = holds(tensors)
         if not take_apart(p)[1]:
             return body(tensors)
-        from ndgrad._src.compiler.capture.subprograms import (
-            Closed,
-        )  # functions with what they capture; few programs need it
+        # functions with what they capture; few programs need it
+        from ndgrad._src.compiler.capture.subprograms import Closed
 
         closed = remembered[0] if remembered else Closed(body, tensors)
         if thread.captures is None and not remembered:

@@ -45,9 +45,8 @@ def dispatch(
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
         if thread.watchers and not watched:
-            from ndgrad._src.foundations.registry import (
-                watched_op,
-            )  # by ndgrad._src.engine.call_watchers, to which watchers are added
+            # by ndgrad._src.engine.call_watchers, to which watchers are added
+            from ndgrad._src.foundations.registry import watched_op
 
             return watched_op(op, args, settings, dispatch)
         if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
@@ -182,9 +181,8 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
                 op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings
             )
         if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
-            from ndgrad._src.foundations.registry import (
-                matmul_beside_tensors,
-            )  # by ndgrad.scipy: SciPy's matrices are constants
+            # by ndgrad.scipy: SciPy's matrices are constants
+            from ndgrad._src.foundations.registry import matmul_beside_tensors
 
             return matmul_beside_tensors(*args)
         return NotImplemented

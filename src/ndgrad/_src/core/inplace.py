@@ -114,9 +114,8 @@ def write(
     if state.only_no_grad() and part is None:
         return write_level(op, target, args, settings, 0, False)
     if thread.watchers and not watched:
-        from ndgrad._src.foundations.registry import (
-            watched_write,
-        )  # by ndgrad._src.engine.call_watchers, to which watchers are added
+        # by ndgrad._src.engine.call_watchers, to which watchers are added
+        from ndgrad._src.foundations.registry import watched_write
 
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True, part))
     if state.captures is not None:
@@ -191,9 +190,8 @@ def _observed(
 ) -> None:
     """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is
     recorded all the same."""
-    from ndgrad._src.foundations.registry import (
-        observed_write,
-    )  # by ndgrad._src.core.op_observers, to which observers are added
+    # by ndgrad._src.core.op_observers, to which observers are added
+    from ndgrad._src.foundations.registry import observed_write
 
     storage = storage_of(target)
     before = None if is_inference(target) else storage.version
@@ -246,9 +244,8 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
         base_edge = edge(base)
         node = node_of(copy, {}, {}, (base_edge, e_value), found, 0)
         if thread.remembers:
-            from ndgrad._src.foundations.registry import (
-                remember_call,  # by ndgrad._src.debug, where the mode is switched on
-            )
+            # by ndgrad._src.debug, where the mode is switched on
+            from ndgrad._src.foundations.registry import remember_call
 
             remember_call(node)
         rebase(base, (path, view, named, 0), node, base_edge)
@@ -364,9 +361,8 @@ def inplace_node(
             by_name[own] = _old_value(target, own_edge(target, level))
     node = node_of(op, by_name, settings, edges, target._array, level)
     if thread.remembers:
-        from ndgrad._src.foundations.registry import (
-            remember_call,  # by ndgrad._src.debug, where the mode is switched on
-        )
+        # by ndgrad._src.debug, where the mode is switched on
+        from ndgrad._src.foundations.registry import remember_call
 
         remember_call(node)
     return node

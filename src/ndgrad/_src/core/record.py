@@ -48,9 +48,8 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         storage_of(args[0])
         arrays[0] = args[0]._array
     if thread.observers or process.dispatching:
-        from ndgrad._src.foundations.registry import (
-            observed_forward,
-        )  # by ndgrad._src.core.op_observers, to which observers are added
+        # by ndgrad._src.core.op_observers, to which observers are added
+        from ndgrad._src.foundations.registry import observed_forward
 
         out = observed_forward(op, library, args, arrays, settings)
     else:
@@ -250,9 +249,8 @@ def _recorded(
     for name in node.plan.needed(edges)[1]:
         save_output(node, name, results[int(name[3:] or 0)])
     if thread.remembers:
-        from ndgrad._src.foundations.registry import (
-            remember_call,  # by ndgrad._src.debug, where the mode is switched on
-        )
+        # by ndgrad._src.debug, where the mode is switched on
+        from ndgrad._src.foundations.registry import remember_call
 
         remember_call(node, results)
     return node

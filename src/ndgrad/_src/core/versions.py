@@ -72,9 +72,8 @@ class Storage:
             old = self.version
             old.next = self.version = new = Version(old.number + 1, writer)
         if process.busy and thread.remembers:
-            from ndgrad._src.foundations.registry import (
-                user_frames,  # by ndgrad._src.debug, where the mode is switched on
-            )
+            # by ndgrad._src.debug, where the mode is switched on
+            from ndgrad._src.foundations.registry import user_frames
 
             new.place = user_frames()
 

@@ -356,16 +356,13 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     run_one: Any = run_node
     watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
     if watched:
-        from ndgrad._src.foundations.registry import (
-            accumulate_leaves as accumulate_watched,
-        )  # by ndgrad._src.engine.call_watchers
-        from ndgrad._src.foundations.registry import evaluation
+        from ndgrad._src.foundations.registry import accumulate_leaves as accumulate_watched  # by call_watchers
+        from ndgrad._src.foundations.registry import evaluation  # by call_watchers
 
         run_one = evaluation(run_node)
     if thread.anomaly:
-        from ndgrad._src.foundations.registry import (
-            watch_for_anomalies,
-        )  # by ndgrad._src.debug, where the mode is switched on
+        # by ndgrad._src.debug, where the mode is switched on
+        from ndgrad._src.foundations.registry import watch_for_anomalies
 
         run_one = watch_for_anomalies(run_one)
     if crossing is not None:

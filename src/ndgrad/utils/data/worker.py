@@ -106,9 +106,8 @@ def run(setup: Setup, connection: Connection, parent: int) -> None:
     """The loop of a worker: `(number, task)` is answered by `(number, message)`, an Epoch by nothing."""
     global _info
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers
-    from ndgrad._src.tensor.functions.describe import (
-        set_num_threads,
-    )  # a child of spawn loads it here, and not to import this file
+    # a child of spawn loads it here, and not to import this file
+    from ndgrad._src.tensor.functions.describe import set_num_threads
 
     set_num_threads(1)
     fetch: Fetch | None = None

@@ -36,6 +36,7 @@ from typing import Any
 from ndgrad._src.arrays.precision import INEXACT
 from ndgrad._src.compiler.capture.captured_tensors import OutsideBackward, payload_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.native.phases import phase
 from ndgrad._src.compiler.passes import simplified, with_loops
@@ -43,7 +44,6 @@ from ndgrad._src.compiler.passes.loop_parts import LoopParts
 from ndgrad._src.compiler.passes.reroll import LEAST_ROUNDS
 from ndgrad._src.compiler.program.compiler_ops import loop
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
-from ndgrad._src.compiler.runtime.tensor_replay import run_on_tensors
 from ndgrad._src.core.node import Edge
 from ndgrad._src.core.op_observers import observing
 from ndgrad._src.core.variable import AccumulateGrad, wrap

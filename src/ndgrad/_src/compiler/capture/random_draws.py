@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import ndgrad
 from ndgrad._src.arrays import library
 from ndgrad._src.arrays.device_draws import DRAWS, Source
 from ndgrad._src.arrays.generator import Generator, default_generator, default_on, defaults_of_devices
@@ -34,6 +33,7 @@ from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.ops import random
 from ndgrad._src.ops.vocabulary import find
+from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.capture.tracer import Tracer
@@ -140,7 +140,7 @@ class TracedDraws:
         value = Value((len(packed),), np.dtype(np.uint8))
         payload = TracedArray(value, _Unreadable(tracer, value))
         payload.version = -1  # so that the memory is asked
-        t = wrap(ndgrad.Tensor, payload)
+        t = wrap(Tensor, payload)
         self._asked[id(t)] = t, packed
         return t
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import ndgrad
 from ndgrad._src.arrays.library import is_on_device, is_raw_array
-from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.arrays.placement import CPU, device_of
 from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
 from ndgrad._src.compiler.capture.captured_state import same_bits
@@ -33,6 +31,7 @@ from ndgrad._src.compiler.kernels.precompile import note_op
 from ndgrad._src.compiler.lower.memory_places import reshaped_view
 from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
 from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, settings_key
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.core.inplace import check_fits
@@ -43,12 +42,11 @@ from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find
+from ndgrad._src.tensor.tensor_class import Tensor
 
 #: A longer trace takes more memory and time than a program of it is worth.
 MOST_INSTRUCTIONS = 500_000
 
-#: (op, arguments in shape and dtype, settings) -> (several results?, their shapes and dtypes)
-_inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
 
 
 class Tracer:
@@ -239,7 +237,7 @@ class Tracer:
             given = self.draws.given
             if given and number >= len(given):
                 raise GraphBreak("the function draws more random numbers than in the call whose derivative is taken")
-            t = given[number] if given else wrap(ndgrad.Tensor, array)
+            t = given[number] if given else wrap(Tensor, array)
             self.drawn_tensors[id(t)] = t
             self._draw_payloads.append(self.outside_of(t, payload_of(t))._array)
         return self.value_of(self._draw_payloads[number])
@@ -303,6 +301,7 @@ class Tracer:
             if type(given) is ReadNumber:  # a program is for any number, and this one would be a constant
                 given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
         _, types = infer(op, arguments, settings)
+        note_op(op, types[0][1] if types else None)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
         instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())
         instructions = self.program.instructions
@@ -535,32 +534,6 @@ def on_host(array: Any) -> Any:
 
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
-
-
-def infer(
-    op: Any, arguments: Sequence[Argument], settings: dict[str, Any]
-) -> tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]:
-    """Whether an op has several results on these arguments, and their shapes and dtypes."""
-    known = settings_key(settings) if settings else ()
-    key: Any = None
-    if known is not None:
-        key = op, tuple([(a.shape, a.dtype) if a.__class__ is Value else (a.__class__, a) for a in arguments]), known
-    try:
-        found = None if key is None else _inferred.get(key)
-    except TypeError:  # an argument that has no hash
-        key = found = None
-    if found is None:
-        arrays = [MetaArray(a.shape, a.dtype) if a.__class__ is Value else a for a in arguments]
-        with np.errstate(all="ignore"):
-            out = run_forward(op, np, tuple(arrays), arrays, settings)
-        several = op.outputs != 1
-        found = (several, tuple([(tuple(o.shape), o.dtype) for o in (out if several else (out,))]))
-        note_op(op, found[1][0][1] if found[1] else None)
-        if key is not None:
-            if len(_inferred) > 20_000:
-                _inferred.clear()
-            _inferred[key] = found
-    return found
 
 
 #: Writes that the kernels of their ops accept: (op, shapes and dtypes of the arguments, settings).

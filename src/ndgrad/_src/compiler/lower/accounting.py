@@ -26,7 +26,7 @@ from ndgrad._src.compiler.lower.steps import Call, Chain, Finished, Kernel
 from ndgrad._src.compiler.program.compiler_ops import interleaved
 from ndgrad._src.compiler.program.partition import is_view
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
-from ndgrad.profiler.flops import flops_of
+from ndgrad._src.ops.flops import flops_of
 
 #: Ops that read as much of their argument as they give.
 _GATHERS = frozenset("take_slices embedding gather index_select take index".split())

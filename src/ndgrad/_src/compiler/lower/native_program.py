@@ -77,7 +77,7 @@ def _is_small(step: Step) -> bool:
 class NativeProgram:
     """A compiled program: called with the arrays of its inputs, it gives those of its outputs."""
 
-    #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad._src.compiler.report.observed_program)
+    #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad._src.compiler.runtime.observed_program)
     apart = False
 
     def __init__(

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.capture.tracer import infer
 from ndgrad._src.compiler.passes.basic_index import Place, written
 from ndgrad._src.compiler.passes.views import stated
 from ndgrad._src.compiler.program.compiler_ops import loop, op_named
+from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 #: Values are numbered so: instruction * RESULTS + result. Inputs and constants have negative numbers.

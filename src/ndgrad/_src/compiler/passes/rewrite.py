@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.capture.tracer import infer
 from ndgrad._src.compiler.passes.write_histories import Histories
 from ndgrad._src.compiler.program.compiler_ops import op_named
+from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, with_values
 
 #: Instead of a name: every elementwise op.

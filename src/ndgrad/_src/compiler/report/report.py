@@ -1,7 +1,7 @@
 """The kernel list of a compiled function: each step with what it fuses, what it moves and computes, what it
 takes, and what it could take.
 
-Times are the least of several runs of the programs step by step (`ndgrad._src.compiler.report.observed_program`), on the arguments given;
+Times are the least of several runs of the programs step by step (`ndgrad._src.compiler.runtime.observed_program`), on the arguments given;
 nothing is written, and no gradient is left anywhere. A step's share is the time that the machine needs at least for
 its bytes and its arithmetic (`ndgrad._src.compiler.report.roofline`), as a part of the time that it took.
 """
@@ -20,9 +20,9 @@ from ndgrad._src.arrays.placement import CPU, library_for
 from ndgrad._src.compiler.lower.accounting import Work, in_lines, in_words
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native import target
-from ndgrad._src.compiler.report.observed_program import WatchedStep
 from ndgrad._src.compiler.report.roofline import machine
 from ndgrad._src.compiler.runtime.backend import Runner
+from ndgrad._src.compiler.runtime.observed_program import WatchedStep
 from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.debug.drawing.contents import format_bytes
 
@@ -197,12 +197,12 @@ def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
 
 def _on_device(found: Specialisation, arrays: list[Any]) -> KernelList:
     """The same of programs that run on a device."""
-    from ndgrad._src.compiler.cuda import inspection  # only where there is one
+    from ndgrad._src.compiler.report import cuda_inspection  # only where there is one
 
-    limits, steps, totals, texts = inspection.machine(found.place.index or 0), [], {}, {}
+    limits, steps, totals, texts = cuda_inspection.machine(found.place.index or 0), [], {}, {}
     for runner, given in _runs(found, arrays):
         if runner.program.instructions:
-            watched, seconds, code = inspection.measured(runner, given)
+            watched, seconds, code = cuda_inspection.measured(runner, given)
             totals[runner.program.name], texts[runner.program.name] = seconds, code
             steps += [Step(step, code, limits) for step in watched]
     return KernelList(steps, totals, texts, limits)

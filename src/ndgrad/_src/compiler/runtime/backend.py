@@ -28,7 +28,7 @@ from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.cuda.program import DeviceProgram
-    from ndgrad._src.compiler.report.observed_program import Watched
+    from ndgrad._src.compiler.runtime.observed_program import Watched
 
 #: Errors by the number of the output which says that there is one.
 Later = dict[int, Callable[[int], Exception]]
@@ -94,7 +94,7 @@ class Runner:
         made = self.made
         with self._lock:
             if self._watched is None:
-                from ndgrad._src.compiler.report.observed_program import watched_form  # few ask
+                from ndgrad._src.compiler.runtime.observed_program import watched_form  # few ask
 
                 with compiling(Times(), self.program.name, "lowering"):
                     self._watched = watched_form(made, self.program, self.threads)
@@ -142,7 +142,7 @@ class Runner:
             run = self.on_device(inputs)
             if not ThreadState.watchers:
                 return run(inputs)
-            from ndgrad._src.compiler.report.observed_program import shown  # few ask
+            from ndgrad._src.compiler.runtime.observed_program import shown  # few ask
 
             return shown(self.program, run, inputs)
         return self.watched(inputs) if ThreadState.watchers else self.made(inputs)

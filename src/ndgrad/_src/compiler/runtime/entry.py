@@ -225,7 +225,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
 
 def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
     """How programs run on a device, as far as they are known."""
-    from ndgrad._src.compiler.cuda.inspection import in_text  # only where there is one
+    from ndgrad._src.compiler.report.cuda_inspection import in_text  # only where there is one
 
     states = found.tape.states()
     arrays = [t._array for t in found.inputs_of(flat)]

@@ -43,6 +43,7 @@ from ndgrad._src.compiler.capture.random_draws import put_back
 from ndgrad._src.compiler.capture.side_effects import unchanged_world
 from ndgrad._src.compiler.capture.slot_effects import Effect, EffectFinder, original_of
 from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watched_attributes
+from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.capture.user_lines import line_of
@@ -59,7 +60,6 @@ from ndgrad._src.compiler.runtime.backend import Runner, runs_on_numpy
 from ndgrad._src.compiler.runtime.joint_program import Whole
 from ndgrad._src.compiler.runtime.node import node_of_call
 from ndgrad._src.compiler.runtime.results import NEW, Results, prepare_numbers
-from ndgrad._src.compiler.runtime.tensor_replay import run_on_tensors
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread
 from ndgrad._src.core.op_observers import observing

@@ -17,7 +17,7 @@ from ndgrad._src.arrays import library
 from ndgrad._src.compiler.cuda.program import DeviceProgram
 from ndgrad._src.compiler.lower.accounting import Work, in_words, parts_of, work_of
 from ndgrad._src.compiler.lower.steps import Call
-from ndgrad._src.compiler.report.observed_program import WatchedStep
+from ndgrad._src.compiler.runtime.observed_program import WatchedStep
 from ndgrad._src.debug.drawing.contents import format_bytes
 
 if TYPE_CHECKING:
