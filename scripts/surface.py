@@ -417,6 +417,7 @@ def package() -> str:
         stub.imports.add(f"from ndgrad.{module} import {name} as {name}")
     for name in sorted(ndgrad._SUBMODULES):
         stub.imports.add(f"from ndgrad import {name} as {name}")
+    stub.imports.discard("from ndgrad._src.tensor import return_types as return_types")  # the public one is imported
     stub.lines.append("__version__: str")
     for name, value in ndgrad._CONSTANTS.items():
         if isinstance(value, dtypes.dtype):

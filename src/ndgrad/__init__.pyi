@@ -34,7 +34,6 @@ from ndgrad._src.foundations.devices import (
 )
 from ndgrad._src.foundations.sizes import Size as Size
 from ndgrad._src.lifting.entry import lift as lift
-from ndgrad._src.tensor import return_types as return_types
 from ndgrad._src.tensor.functions.comparison import (
     allclose as allclose, equal as equal, isclose as isclose, isneginf as isneginf, isposinf as isposinf,
 )

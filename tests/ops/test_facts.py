@@ -9,7 +9,7 @@ from ndgrad._src.ops.vocabulary import load_all
 from ndgrad.ops import aten
 
 #: The files that keep rules of their own about ops.
-KEEPERS = ("_src.transforms.recurrences", "_src.transforms.sparsity.trace", "profiler.flops")
+KEEPERS = ("_src.transforms.recurrences", "_src.transforms.sparsity.trace", "_src.ops.flops")
 
 load_all()
 for keeper in KEEPERS:

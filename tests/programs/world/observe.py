@@ -24,7 +24,7 @@ DEEPEST = 6
 def describe(value: Any, path: str, facts: list[Fact], depth: int = 0) -> None:
     """Add the facts of a value: its real type, and all that it holds."""
     cls = type(value)
-    if cls.__module__.startswith("ndgrad.compiler"):
+    if cls.__module__.startswith("ndgrad._src.compiler"):
         facts.append((path, "placeholder", cls.__name__))
         return
     facts.append((path, "type", cls.__name__))

@@ -42,6 +42,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.arrays.generator import Generator
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.captured_state import (
@@ -85,6 +86,7 @@ from ndgrad._src.compiler.capture.tensor_metadata import attributes_of
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.variable import Variable, requires_grad
 from ndgrad._src.core.versions import InferenceStorage
+from ndgrad._src.foundations.devices import device, layout, memory_format
 
 #: How many objects a function may reach; how many bytes of an array are compared at each call as
 #: they are, and without a copy.
@@ -92,17 +94,22 @@ MOST = 20_000
 SMALL = 65_536
 LARGE = 1 << 28
 
-#: Whose objects stay as they are, or change only inside (functions that are written when they are first called).
+#: Modules whose objects stay as they are, or change only inside (functions whose code is generated on first call).
 _CLOSED = (
     "ndgrad.ops.",
     "ndgrad.autograd.",
-    "ndgrad._src.arrays.",
-    "ndgrad._src.tensor.functions.",
-    "ndgrad._src.foundations.devices",
-    "ndgrad._src.arrays.dtypes",
     "ndgrad.numpy.",
+    "ndgrad._src.arrays.",
+    "ndgrad._src.ops.",
+    "ndgrad._src.core.",
+    "ndgrad._src.interpreters.",
+    "ndgrad._src.engine.",
+    "ndgrad._src.custom_functions.",
+    "ndgrad._src.tensor.functions.",
     "ndgrad._src.lifting.",
 )
+#: Classes of constants.
+_CONSTANT_CLASSES = frozenset([device, dtype, layout, memory_format])
 
 
 def facts(t: Any) -> tuple[Any, ...]:
@@ -658,7 +665,7 @@ class Environment:
             value = getattr(value, "_numpy", value)
         if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
             self._sources.append((value, state_of(value)))
-        elif cls.__module__.startswith(_CLOSED) or (cls.__name__ in _COMPILED_FUNCTIONS and is_foreign(getattr(value, "__module__", None))):
+        elif cls.__module__.startswith(_CLOSED) or cls in _CONSTANT_CLASSES or (cls.__name__ in _COMPILED_FUNCTIONS and is_foreign(getattr(value, "__module__", None))):
             pass
         elif hasattr(cls, "__next__"):
             self._opaque(what, value, name, f"{what} is an iterator, which the function would advance")
