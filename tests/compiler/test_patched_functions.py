@@ -89,3 +89,24 @@ def test_they_are_pythons_own_outside_of_traces() -> None:
         ndgrad.compiler.explain(broken, ndgrad.ones(1))
         assert (math.cos, builtins.min, builtins.max, builtins.print) == before
         assert type(math.cos) is type(math.dist)
+
+
+def test_a_sum_of_numbers_from_outside_has_the_bits_of_python() -> None:
+    """From Python 3.12 on, `sum` compensates rounding errors; additions one by one do not."""
+    name, terms = "sqrt", [0.1] * 3 + [1e16, 1.0, -1e16]
+
+    def of_slots(x: Any) -> Any:
+        scale = getattr(math, name)(4.0)  # a name that is looked up while `sum` is replaced
+        return x * (sum(terms) * scale), sum(terms), sum(terms, start=2.5)
+
+    def of_read(x: Any) -> Any:
+        return x * 2, sum([x[0].item(), *terms]), sum((x[0].item(), 1.5), 0.25)
+
+    for f in (of_slots, of_read):
+        g = ndgrad.compile(f)
+        for step in range(6):
+            terms[0] = 0.1 + step / 7
+            x = ndgrad.tensor([0.3 + step, 2.0], dtype=ndgrad.float64)
+            found, expected = g(x), f(x)
+            assert found[0].tolist() == expected[0].tolist()
+            assert list(map(repr, found[1:])) == list(map(repr, expected[1:]))

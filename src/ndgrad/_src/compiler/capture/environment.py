@@ -112,6 +112,12 @@ _CLOSED = (
 _CONSTANT_CLASSES = frozenset([device, dtype, layout, memory_format])
 
 
+def _assign_others(space: dict[str, Any], names: Sequence[str], values: Sequence[Any]) -> None:
+    """Assign names of a library, except where a function already stands for the value while a trace runs."""
+    others = [(n, v) for n, v in zip(names, values, strict=True) if original_function(space.get(n, MISSING)) is not v]
+    assign(space, [n for n, _ in others], [v for _, v in others])
+
+
 def facts(t: Any) -> tuple[Any, ...]:
     """What a program depends on in a tensor."""
     array = t._array
@@ -415,7 +421,7 @@ class Environment:
         if names:
             self._builtins.update(names)
             held = Held("builtin ", names, lambda: [original_function(vars(builtins).get(n, MISSING)) for n in names],
-                functools.partial(assign, vars(builtins), names), ("names", (vars(builtins), names)))
+                functools.partial(_assign_others, vars(builtins), names), ("names", (vars(builtins), names)))
             self._hold(held, list(names))
 
     def _hold_imports(self) -> None:
@@ -525,7 +531,7 @@ class Environment:
         is_library = isinstance(holder, types.ModuleType) and is_foreign(holder.__name__)
 
         write = (
-            functools.partial(assign, space, names)
+            functools.partial(_assign_others if is_library else assign, space, names)
             if isinstance(space, dict)
             else functools.partial(set_attributes, holder, names)
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -285,7 +286,8 @@ def operate(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
     if result.__class__ not in (int, float):
         first.refuse()
     place = tape.operate(function, written, None if name in _LATE_KINDS else result.__class__, result)
-    return ReadNumber(first.tracer, tape, place, result.__class__, made_by=(name, arguments))
+    made_by = None if name == "sum" else (name, arguments)  # a program cannot compute a compensated sum
+    return ReadNumber(first.tracer, tape, place, result.__class__, made_by=made_by)
 
 
 def _operate_late(
@@ -370,6 +372,25 @@ def extreme(name: str, function: Callable[..., Any], arguments: tuple[Any, ...])
     if all(map(_is_number, arguments)) and len(kinds) == 1:
         return operate(function, name, *arguments)
     return function(*arguments)  # by comparisons, each of which is a condition
+
+
+def sum_numbers(function: Callable[..., Any], items: tuple[Any, ...], start: Any) -> Any:
+    """Return what `sum` gives for items and a start with placeholders among them.
+
+    From Python 3.12 on, `sum` compensates the rounding errors of three and more floats. Additions one by one would not,
+    so the sum is one operation. A program cannot compute it, so numbers read from tensors end the trace.
+    """
+    terms = (start, *items)
+    if sys.version_info < (3, 12) or len(items) < 3 or not all(map(_is_number, terms)):
+        return function(items, start)
+    late = next((a for a in terms if type(a) is ReadNumber and a.is_own and not a.is_early), None)
+    if late is not None:
+        late.refuse("sum() of numbers that are read of tensors, whose rounding errors Python compensates")
+    return operate(_sum_terms, "sum", *terms)
+
+
+def _sum_terms(start: Any, *items: Any) -> Any:
+    return sum(items, start)
 
 
 def _compare(function: Callable[..., Any], name: str, number: ReadNumber, other: Any) -> Any:

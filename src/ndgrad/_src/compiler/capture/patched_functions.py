@@ -1,4 +1,4 @@
-"""Functions of Python's that take placeholders for numbers while a function is traced: those of `math`, `min` and `max`.
+"""Functions of Python's that take placeholders for numbers while a function is traced: those of `math`, `min`, `max` and `sum`.
 
 They are written in C and would ask a placeholder for its number. So for as long as some thread traces, `math.cos` is an object
 that calls `math.cos`, unless it is given a placeholder. Other threads notice nothing else. A function that the traced code holds
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad._src.compiler.capture.number_placeholders import MATH, ReadNumber, extreme, of_math
+from ndgrad._src.compiler.capture.number_placeholders import MATH, ReadNumber, extreme, of_math, sum_numbers
 from ndgrad._src.compiler.capture.side_effects import stands_for
 from ndgrad._src.foundations.locks import make_lock
 
@@ -43,6 +43,22 @@ class PatchedFunction:
         return repr(self.original)
 
 
+class PatchedSum(PatchedFunction):
+    """Stands for `sum`, whose items may be placeholders."""
+
+    def __init__(self) -> None:
+        super().__init__(builtins, "sum", of_math)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not 1 <= len(args) <= 2 or (kwargs and (len(args) == 2 or kwargs.keys() != {"start"})):
+            return self.original(*args, **kwargs)  # raises
+        start = args[1] if len(args) == 2 else kwargs.get("start", 0)
+        items = tuple(args[0])
+        if type(start) is ReadNumber or any(type(a) is ReadNumber for a in items):
+            return sum_numbers(self.original, items, start)
+        return self.original(items, start)
+
+
 #: By the identity of what they stand for.
 PATCHED: dict[int, PatchedFunction] = {
     id(made.original): made
@@ -50,6 +66,7 @@ PATCHED: dict[int, PatchedFunction] = {
         *[PatchedFunction(math, name, of_math) for name in MATH],
         PatchedFunction(builtins, "min", extreme),
         PatchedFunction(builtins, "max", extreme),
+        PatchedSum(),
     )
 }
 
