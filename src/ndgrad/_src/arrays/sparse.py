@@ -216,7 +216,7 @@ class SparseData(NDArrayOperatorsMixin):
     @property
     def tensor_class(self) -> type[Any]:
         """The class of tensors over it: by ndgrad.sparse, where such payloads are made."""
-        return registry.SparseTensor
+        return registry.sparse.SparseTensor
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -281,7 +281,7 @@ class SparseData(NDArrayOperatorsMixin):
         if ufunc is np.add:
             full = next(i for i in inputs if not isinstance(i, SparseData))
             return self + np.asarray(full) if out is None else self.added_to(out[0])
-        return registry.sparse_ufunc(self, ufunc, inputs)
+        return registry.sparse.sparse_ufunc(self, ufunc, inputs)
 
     def refuse(self, name: str) -> NoReturn:
         raise TypeError(

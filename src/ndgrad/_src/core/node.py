@@ -148,12 +148,12 @@ class Node:
         return extra.metadata
 
     def register_hook(self, hook: Any) -> Any:
-        from ndgrad._src.foundations.registry import register_node_hook  # by ndgrad._src.core.hooks
+        from ndgrad._src.core.hooks import register_node_hook  # hooks imports this module
 
         return register_node_hook(self, hook)
 
     def register_prehook(self, hook: Any) -> Any:
-        from ndgrad._src.foundations.registry import register_node_prehook  # by ndgrad._src.core.hooks
+        from ndgrad._src.core.hooks import register_node_prehook  # hooks imports this module
 
         return register_node_prehook(self, hook)
 
@@ -182,7 +182,7 @@ class Node:
         return int(self.seq) if self.seq != FIRST else 2**64 - 1
 
     def _set_sequence_nr(self, number: int) -> None:
-        from ndgrad._src.foundations.registry import count_while_alive  # by ndgrad._src.core.hooks
+        from ndgrad._src.core.hooks import count_while_alive  # hooks imports this module
 
         self.seq = number
         count_while_alive(self)  # see the engine's Note [Two ways to the same order]

@@ -76,6 +76,7 @@ from ndgrad._src.engine.accumulate import accumulate_array, counts, former_accum
 from ndgrad._src.engine.roots import choose_lane, gradient_edge, gradient_edges
 from ndgrad._src.engine.streams import Crossing
 from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
 _task_numbers = itertools.count().__next__
@@ -356,15 +357,12 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     run_one: Any = run_node
     watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
     if watched:
-        from ndgrad._src.foundations.registry import accumulate_leaves as accumulate_watched  # by call_watchers
-        from ndgrad._src.foundations.registry import evaluation  # by call_watchers
+        from ndgrad._src.engine.call_watchers import accumulate_leaves as accumulate_watched  # it imports this module
+        from ndgrad._src.engine.call_watchers import evaluation  # it imports this module
 
         run_one = evaluation(run_node)
     if thread.anomaly:
-        # by ndgrad._src.debug, where the mode is switched on
-        from ndgrad._src.foundations.registry import watch_for_anomalies
-
-        run_one = watch_for_anomalies(run_one)
+        run_one = registry.anomaly.watching(run_one)
     if crossing is not None:
         run_one = crossing.running(run_one)
     try:

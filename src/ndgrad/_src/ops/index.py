@@ -89,7 +89,7 @@ def _index_batch(
         lead = max(len(i.shape) for i in indices)
         out = ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
         # in memory too: a sample of the result lies as NumPy's does, and its reshape is a view where NumPy's is
-        array = registry.innermost_array(out) if hasattr(out, "_array") else out
+        array = registry.recorder.innermost_array(out) if hasattr(out, "_array") else out
         strides = array.strides[array.ndim - len(out.shape) :]  # those of an outer vmap stand in front
         return ops.clone_ordered(out, order=(0, *sorted(range(1, len(out.shape)), key=lambda d: -abs(strides[d]))))
     aligned = _align_indices(indices, batched[1:], ops)
@@ -99,7 +99,8 @@ def _index_batch(
 
 def counting(like: Any, size: int, ndim: int) -> Any:
     """The numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant beside the tensor `like`."""
-    return registry.lift(library_of(registry.innermost_array(like)).arange(size).reshape((size, *(1,) * (ndim - 1))))
+    numbers = library_of(registry.recorder.innermost_array(like)).arange(size)
+    return registry.recorder.lift(numbers.reshape((size, *(1,) * (ndim - 1))))
 
 
 def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:

@@ -399,7 +399,7 @@ def _bincount(np: Library, x: Payload, weights: Payload | None, *, minlength: in
 
 def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> Any:
     """Each sample counts in a stretch of its own. Stretches must have one length, as results that are stacked."""
-    values = registry.innermost_array(x) if hasattr(x, "_array") else x  # of the samples of outer vmaps, too
+    values = registry.recorder.innermost_array(x) if hasattr(x, "_array") else x  # of the samples of outer vmaps, too
     largest = values.max(-1) if values.size else numpy.full(1, -1)
     shortest, length = (max(int(n) + 1, minlength) for n in (largest.min(), largest.max()))
     if shortest != length:

@@ -56,7 +56,7 @@ def may_be_nested(function: Any) -> bool:
 def taken_apart(tree: Any) -> Any:
     from ndgrad.nested.tensor import layout_of, values_of  # loaded: `may_be_nested` has asked
 
-    kind = registry.NestedTensor
+    kind = registry.nested.NestedTensor
     if not any(isinstance(t, kind) for t in tree_leaves(tree)):
         return tree
     return tree_map(lambda t: _Values(values_of(t), layout_of(t)) if isinstance(t, kind) else t, tree)
@@ -74,7 +74,7 @@ def put_together(tree: Any) -> Any:
 
 def of_values(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """A function of dense tensors that is the same as one of nested ones, with dense results; and its inputs."""
-    kind = registry.NestedTensor
+    kind = registry.nested.NestedTensor
     apart = [taken_apart(t) for t in inputs]
 
     def run(*args: Any) -> Any:
