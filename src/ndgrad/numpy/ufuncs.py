@@ -337,7 +337,7 @@ def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
         return None
     from ndgrad import special  # once SciPy's special functions meet an Array
 
-    found = getattr(special, _SCIPY_NAMES.get(name, name), None) if name not in _OTHER_MEANING else None
+    found: Any = getattr(special, _SCIPY_NAMES.get(name, name), None) if name not in _OTHER_MEANING else None
     if found is None:
         from ndgrad.scipy.special import scipy_special as find_special  # loaded with the first such function
 

@@ -7,12 +7,39 @@ on, a transform is open or a result needs its class. It calls the function throu
 Three values are registered instead, because the core needs them before their module may be loaded.
 """
 
-# ruff: noqa: F401  # modules for type checkers
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+__all__ = [
+    "Tensor",
+    "accumulate",
+    "anomaly",
+    "array_api",
+    "autocast",
+    "call_watchers",
+    "checksum",
+    "custom_functions",
+    "data",
+    "eager_kernels",
+    "forward_ad",
+    "interpreters",
+    "level_number",
+    "nested",
+    "numpy_arguments",
+    "numpy_array",
+    "numpy_functions",
+    "numpy_ufuncs",
+    "provenance",
+    "recorder",
+    "register",
+    "scipy_sparse",
+    "source_lines",
+    "sparse",
+    "transforms",
+]
 
 #: Modules of higher layers, loaded when a lower layer first uses them.
 MODULES = {
