@@ -2,9 +2,7 @@
 
 With array_api_dispatch, the estimators that support the array API standard compute with the arrays that they are
 given. What they learn is then a differentiable function of the data. SciPy reads its own switch when it is imported,
-hence the first lines. Metrics end in `float(...)`, which would leave the graph, so they are lifted. (StandardScaler
-works too, but divides 0 by 0 on the way and throws the result away; the gradient of what is thrown away is NaN, so
-another scaler is used here.)
+hence the first lines. Metrics end in `float(...)`, which would leave the graph, so they are lifted.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.hooks import move_retained
 from ndgrad._src.core.modes import modes, process, restore, scope, thread
+from ndgrad._src.core.node import OVERWRITE, OVERWRITING
 from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.record import node_of, own_edge, save_output, together
 from ndgrad._src.core.save_plan import save_plan
@@ -350,6 +351,8 @@ def inplace_node(
         if own in plan.needed(edges)[0]:
             by_name[own] = _old_value(target, own_edge(target, level))
     node = node_of(op, by_name, settings, edges, target._array, level)
+    if op.kind in OVERWRITING:
+        node.route = OVERWRITE
     if thread.remembers:
         registry.source_lines.remember_call(node)
     return node

@@ -33,8 +33,13 @@ RULE = 0
 #: by `apply_one`: an elementwise op of one argument, so the gradient has one shape on both sides and there is one edge;
 UNARY = 1
 #: by the engine's `run_node`: reads and writes of parts, most ops of several outputs, leaves, custom
-#: functions, nodes with hooks.
+#: functions, nodes with hooks;
 GENERAL = 2
+#: likewise: a write whose rule gives the overwritten elements a gradient of zero (see ndgrad._src.core.exact_zeros).
+OVERWRITE = 3
+
+#: The kinds of ops that, as writes, overwrite elements whatever these were: copies, and choices by a mask.
+OVERWRITING = ("overwrite", "choice")
 
 
 class Sizes:
@@ -227,7 +232,8 @@ def extra_of(node: Node) -> Extra:
     extra = node.extra
     if extra is None:
         extra = node.extra = Extra()
-        node.route = GENERAL
+        if node.route != OVERWRITE:
+            node.route = GENERAL
     return extra
 
 

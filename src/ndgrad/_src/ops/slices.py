@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.device_kernels import rows_later
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import MetaArray, zeros_beside
 from ndgrad._src.arrays.scatter import add_slices, check_range, no_such_index, settled, wrapped, zeros_and_add
 from ndgrad._src.ops.index import counting, staying
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
@@ -239,6 +239,8 @@ index_fill = op(
 
 
 def _slice_scatter(np: Library, x: Payload, y: Payload, *, index: tuple[Any, ...]) -> Payload:
+    if isinstance(x, MetaArray):  # A trace must not copy a buffer of n elements in each of n steps.
+        return x.with_part(index, y)
     out = np.array(x)
     out[index] = y
     return out
