@@ -97,14 +97,15 @@ class Node:
     first_route: ClassVar[int] = GENERAL
     #: Whether missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
-    #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's
-    #: backward may be anything.
+    #: Whether the node runs though no output has a gradient: rules of ops are linear, a user's may be anything.
     runs_undefined: ClassVar[bool] = False
     #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
     has_inner_pass: ClassVar[bool] = False
-    #: Whether its `apply` runs no code of the user's and asks nothing of the pass that it is
-    #: part of (a compiled program), and its edges lead to different nodes. It has `run_alone`, `gradients_of_one`.
+    #: Whether `apply` runs no code of the user's and asks nothing of the pass, and edges lead to different nodes: a
+    #: compiled program. It has `run_alone`, `gradients_of_one`.
     stands_alone: ClassVar[bool] = False
+    #: Positions and edges in the order in which gradients are sent, if it is another one (a compiled program).
+    sent_edges: ClassVar[Any] = None
     #: Whether the op reads a part of its one differentiable input (see ndgrad._src.core.part_gradients).
     reads: ClassVar[bool] = False
     #: Whether the op is a view of all of its input, in which parts can be looked up.

@@ -364,7 +364,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             received = grads[node] if is_exact(task, node, grads.get(node)) else None
             outs, fresh = run_one(task, node, grads.pop(node, None))
             outs, exact, received = keep_zeros(received, outs), received is not None, None
-            for position, e in enumerate(node.next):
+            for position, e in node.sent_edges or enumerate(node.next):
                 if e is None or (needed is not None and edge_node(e) not in needed):
                     continue
                 if outs is not None and outs[position] is not None:

@@ -52,6 +52,7 @@ element = op(
     batch=lambda x, index, ops: ops.clone(ops.getitem(x, index=(slice(None), *index))),
     copies_part=getitem,
     backward_name="SelectBackward0",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -70,6 +71,7 @@ embed = op(
     jvp="linear",
     batch=lambda x, shape, index, ops: ops.embed(x, shape=(x.shape[0], *shape), index=(slice(None), *index)),
     backward_name="SliceBackwardBackward0",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -131,6 +133,8 @@ index = op(
     variadic=True,
     adjoint_write=lambda g, indices: ("index_put", (g, *indices), {"accumulate": True}),
     known_as="indexing",
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -144,6 +148,8 @@ rows = op(
     adjoint_write=lambda g, index: ("index_put", (g, index), {"accumulate": True}),
     backward_name="IndexBackward0",
     saved_names={"index": "indices"}, known_as="indexing", aten_name="index",
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -184,6 +190,7 @@ index_add_zeros = op(
     batch=_index_add_zeros_batch,
     variadic=True,
     backward_name="IndexBackwardBackward0",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -264,6 +271,8 @@ overwritten_op = op(
     vjp=NOT_DIFFERENTIABLE,
     batch=_overwritten_batch,
     variadic=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -300,6 +309,8 @@ index_put = op(
     consumes=True,
     kind="join", piecewise_linear=True,
     may_be_discrete=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -325,6 +336,7 @@ masked_fill = op(
     write_kernel=_masked_fill_kernel,
     kind="choice", promotes="",
     may_be_discrete=True,
+    moves_values=True,
 )  # fmt: skip
 
 # The places of the true elements, one row each.
@@ -333,4 +345,5 @@ nonzero = op(
     lambda np, x: as_int64(np.argwhere(x)),
     vjp=NOT_DIFFERENTIABLE,
     batch=DATA_DEPENDENT,
+    moves_values=True,
 )  # fmt: skip

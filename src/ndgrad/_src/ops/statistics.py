@@ -287,6 +287,7 @@ median = op(
     discrete_outputs=(1,),
     backward_name="MedianBackward1",
     saved_names={"out1": "indices"},
+    moves_values=True,
 )  # fmt: skip
 
 median_all = op(
@@ -298,6 +299,7 @@ median_all = op(
     backward_name="MedianBackward0",
     may_be_discrete=True,
     piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 nanmedian = op(
@@ -355,6 +357,7 @@ mode = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"},
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -424,4 +427,5 @@ bincount = op(
     batch=_bincount_samples,
     optional="weights",
     needs_values=True,
+    may_raise=True,
 )  # fmt: skip

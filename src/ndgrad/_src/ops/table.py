@@ -147,6 +147,12 @@ class Facts(TypedDict, total=False):
     promotes: str
     #: The arguments whose dtypes must agree there.
     one_dtype: str
+    #: Its function raises for some values, such as an index out of range: a program computes it though nothing reads
+    #: the result. A string has the kinds of dtypes of results for which it does ("iu").
+    may_raise: bool | str
+    #: Its results hold elements of its arguments, or their signs, whole parts, truths or places: it makes no
+    #: floating-point error of real numbers.
+    moves_values: bool
 
 
 class Traits(Facts, total=False):
@@ -308,6 +314,8 @@ class Op:
         self.aten_name = traits.get("aten_name", name.removesuffix("_all"))
         self.refuses_bool = traits.get("refuses_bool")
         self.one_dtype = "one_dtype" in traits
+        self.may_raise = traits.get("may_raise", False)
+        self.moves_values = traits.get("moves_values", False)
         usual = " ".join(a for a in self.args if a not in _APART) if self.elementwise else ""
         together = traits.get("promotes", traits.get("one_dtype", usual)).split()
         brought = tuple(i for i, a in enumerate(self.args) if a in together)
