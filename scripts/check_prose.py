@@ -29,18 +29,20 @@ PENDING = SOURCES
 #: Words that start no sentence of a docstring or comment.
 QUESTIONS = re.compile(r"(What|Where|Who|Whose|Which|How)\b(?!.*\?$)")
 #: First words of the second half of a sentence.
-FRAGMENTS = re.compile(r"(which|who|whose|whom|that|and|or|but|of|where|whom|whatever|whoever|so that|in which|for which|to which)\b")
+FRAGMENTS = re.compile(r"((in |for |to )?which|who|whose|whom|(so )?that|and|or|but|of|where|whatever|whoever)\b")
 #: Persons in the place of components.
-PERSONS = re.compile(r"\b(somebody|someone|nobody|whoever|anybody|anyone|everybody|everyone|whomever)\b|\bthose who\b|\bno one\b", re.IGNORECASE)
+PERSONS = re.compile(
+    r"\b(somebody|someone|nobody|whoever|anybody|anyone|everybody|everyone|whomever|those who|no one)\b", re.IGNORECASE
+)
 #: Names of functions that are no verbs: participles and prepositions.
 NAMES = frozenset(
-    "above along among around at before behind below beside between beyond by for from in into of on onto out outside over "
-    "past round since through to toward under until up upon with within without applied asked bound brought built called "
-    "carried changed checked chosen combined computed copied counted cut divided done drawn emitted expanded fed filled "
-    "found gathered given grouped held joined kept known laid left made mapped merged moved named noted ordered packed "
-    "parted placed put read rebuilt ready reduced replaced said seen sent shared shown sorted_out spread split_up started "
-    "stated taken told treated turned unified used wanted watched widened worked wrapped written".split()
-)  # fmt: skip
+    "above along among around at before behind below beside between beyond by for from in into of on onto out outside "
+    "over past round since through to toward under until up upon with within without applied asked bound brought built "
+    "called carried changed checked chosen combined computed copied counted cut divided done drawn emitted expanded fed "
+    "filled found gathered given grouped held joined kept known laid left made mapped merged moved named noted ordered "
+    "packed parted placed put read rebuilt ready reduced replaced said seen sent shared shown spread started stated taken "
+    "told treated turned unified used wanted watched widened worked wrapped written".split()
+)
 
 
 def findings(path: Path) -> Iterator[tuple[int, str]]:
@@ -58,10 +60,10 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"the function name {node.name!r} is no verb"
         if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
-        first = node.body[0] if node.body else None
-        if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)):
+        if ast.get_docstring(node, clean=False) is None:
             continue
-        text = re.sub(r"^ *(>>>|\.\.\.).*$", "", first.value.value, flags=re.MULTILINE)
+        first = node.body[0]
+        text = re.sub(r"^ *(>>>|\.\.\.).*$", "", str(ast.get_docstring(node, clean=False)), flags=re.MULTILINE)
         for sentence in re.split(r"(?<=[.:])\s+|\n\s*\n", text):
             if QUESTIONS.match(sentence.strip()):
                 yield first.lineno, f"a sentence starts with a question word: {_short(sentence)}"
