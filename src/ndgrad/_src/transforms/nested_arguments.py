@@ -7,6 +7,7 @@ is what the function gets. Nothing is done in programs that have not loaded ndgr
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -49,8 +50,8 @@ register_pytree_node(
 
 
 def may_be_nested(function: Any) -> bool:
-    """Whether nested tensors may come to a function: their room is loaded, and they are not taken apart already."""
-    return "NestedTensor" in vars(registry) and not getattr(function, "by_values", False)
+    """True if a function may get nested tensors: their package is loaded, and the function does not take values."""
+    return "ndgrad.nested.tensor" in sys.modules and not getattr(function, "by_values", False)
 
 
 def taken_apart(tree: Any) -> Any:
