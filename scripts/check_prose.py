@@ -36,12 +36,13 @@ PERSONS = re.compile(
 )
 #: Names of functions that are no verbs: participles and prepositions.
 NAMES = frozenset(
-    "above along among around at before behind below beside between beyond by for from in into of on onto out outside "
-    "over past round since through to toward under until up upon with within without applied asked bound brought built "
-    "called carried changed checked chosen combined computed copied counted cut divided done drawn emitted expanded fed "
-    "filled found gathered given grouped held joined kept known laid left made mapped merged moved named noted ordered "
-    "packed parted placed put read rebuilt ready reduced replaced said seen sent shared shown spread started stated taken "
-    "told treated turned unified used wanted watched widened worked wrapped written".split()
+    "above along among around at before behind below beside between beyond by for from in into of on onto out "
+    "outside over past round since through to toward under until up upon with within without applied asked "
+    "bound brought built called carried changed checked chosen combined computed copied counted cut divided "
+    "done drawn emitted expanded fed filled found gathered given grouped held joined kept known laid left "
+    "made mapped merged moved named noted ordered packed parted placed put read rebuilt ready reduced "
+    "replaced said seen sent shared shown spread started stated taken told treated turned unified used wanted "
+    "watched widened worked wrapped written".split()
 )
 
 

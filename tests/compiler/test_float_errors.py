@@ -239,3 +239,21 @@ def test_native_code_sets_a_bit_or_is_known_to_be_silent(name: str) -> None:
             if reports:
                 with pytest.raises(FloatFlags):
                     program(arrays)
+
+
+def test_other_filters_show_a_warning_again() -> None:
+    """Python forgets which warnings it has shown when filters change, and a compiled call does too."""
+
+    def f(x: Any) -> Any:
+        return (x * 0 - 1).sqrt()
+
+    counts: list[list[int]] = []
+    for called in (f, ndgrad.compile(f)):
+        counts.append([])
+        for action in ("default", "default", "once", "once", "ignore", "default"):
+            with warnings.catch_warnings(record=True) as shown:
+                warnings.simplefilter(action)
+                called(ndgrad.ones(2))
+                called(ndgrad.ones(2))
+            counts[-1].append(len(shown))
+    assert counts[0] == counts[1]

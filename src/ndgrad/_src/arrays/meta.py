@@ -180,7 +180,8 @@ class MetaArray(NDArrayOperatorsMixin):
                 result = MetaArray(np.broadcast_shapes(a.shape, b.shape)[:-1], result_dtype(a.dtype, b.dtype))
             elif method == "at":  # Writes nothing here; one element checks the dtypes.
                 target = np.zeros((1,) * inputs[0].ndim, inputs[0].dtype)
-                result = ufunc.at(target, (0,) * target.ndim, *(np.zeros((), np.asarray(v).dtype) for v in inputs[2:]))
+                ufunc.at(target, (0,) * target.ndim, *(np.zeros((), np.asarray(v).dtype) for v in inputs[2:]))
+                result = None
             else:
                 result = _meta(getattr(ufunc, method)(*inputs, **_stand_in(kwargs)))
         return result if out is None else out[0]

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -98,6 +99,8 @@ class Specialisation:
     #: the bits of the floating-point status that calls look at, and those that calls have set which then ran eagerly
     #: (see ndgrad._src.compiler.lower.float_errors)
     looks_for = flags = 0
+    #: warning filters at the time when `flags` was set
+    filters: tuple[Any, list[Any]] | None = None
     #: the function as it was traced, if the program does not see all floating-point errors of it; and whether that has
     #: run once
     whole_trace: Program | None = None
@@ -588,6 +591,8 @@ class Specialisation:
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
+        if self.flags and not self._has_same_filters():  # Python then forgets which warnings it has shown, too.
+            self.flags, self.was_checked = 0, False
         self.looks_for = bits_to_look_for(self.flags)
         try:
             if self.whole_trace is not None and self.looks_for and not (self.was_checked and not shows_all()):
@@ -595,6 +600,7 @@ class Specialisation:
             leaves = self.run(inputs)
         except FloatFlags as found:
             self.flags |= found.bits
+            self.filters = warnings.filters, list(warnings.filters)
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
@@ -683,11 +689,17 @@ class Specialisation:
         """The program of a call that writes inputs, without the writes."""
         return Runner(self.forward, self.strict, self.threads, self.sizes)
 
+    def _has_same_filters(self) -> bool:
+        """True if the warning filters are the list that they were, unchanged. `catch_warnings` makes a new list."""
+        known = self.filters
+        return known is not None and known[0] is warnings.filters and known[1] == warnings.filters
+
     def warn_of_bits(self, program: Any) -> None:
         """Warn of errors that a program has met while it wrote inputs, which no eager call can report any more."""
         bits = program.take_bits() if isinstance(program, NativeProgram) else 0
         if bits:
             self.flags |= bits
+            self.filters = warnings.filters, list(warnings.filters)
             warn_of(bits, self.name)
 
     def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool, are_apart: bool) -> Any:
