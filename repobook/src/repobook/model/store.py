@@ -19,7 +19,7 @@ _Record = TypeVar("_Record", bound=tuple[Any, ...])
 
 _PER_FILE = ("refs", "imports", "findings", "remarks", "bindings", "words")
 _INSERT = {
-    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,?)",
+    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,?,?)",
     "refs": "INSERT INTO refs VALUES(?,?,?,?)",
     "imports": "INSERT INTO imports VALUES(?,?,?,?,?,?,?,NULL,NULL)",
     "findings": "INSERT INTO findings VALUES(?,?,?,?,?,?)",
@@ -62,6 +62,7 @@ def rows_of(file: int, facts: Facts) -> Rows:
             (
                 base | local, s.name, s.kind, s.line, s.end_line, base | s.parent, s.qualified, s.signature, s.doc,
                 int(s.declaration), s.bases, s.complexity, s.nesting, parts_of(s.name),
+                int(s.internal),
             )
             for local, s in enumerate(facts.symbols)
         ],

@@ -67,6 +67,7 @@ class Captures:
     comments: list[Span] = field(default_factory=list)
     # Members of the result of a call, by position: the first name of the receiver, and the way from it to the member.
     receivers: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    initialized: set[int] = field(default_factory=set)  # members that a constructor initialises: `x(1)` is no call
     annotated: bool = False  # a stated type holds for all assignments of its name, as in Python
 
 
@@ -442,6 +443,7 @@ def collect_references(
     skipped = reserved.difference(rules.names)
     watched = self_names.union(rules.names)
     loop_depth = _depths(captures.loops)
+    initialized = captures.initialized
     plain_name, plain_start = b"", -1
     pieces = captures.references
     ends = accumulate(map(len, pieces))
@@ -468,7 +470,7 @@ def collect_references(
         if start in defined:
             continue
         if after and after[0] in _FOLLOWING:
-            flags |= CALL if after[0] == _PARENTHESIS else _following(after)
+            flags |= CALL if after[0] == _PARENTHESIS and start not in initialized else _following(after)
         if name in watched:
             if name in self_names:
                 continue

@@ -63,6 +63,7 @@ class Symbol:
     complexity: int = 0
     nesting: int = 0
     start_line: int = 0  # where it starts, with its template or decorator line
+    internal: bool = False  # C family: the linker shows it to no other source file
 
 
 @dataclass(slots=True)

@@ -133,7 +133,11 @@ def macros_task(task: Task) -> tuple[int, list[tuple[str, str | None, str]]]:
     except OSError:
         return task.file, []
     return task.file, [
-        (name.decode("utf-8", "replace"), None if parameters is None else "", body.decode("utf-8", "replace")[:2000])
+        (
+            name.decode("utf-8", "replace"),
+            None if parameters is None else " ".join(parameters.decode("utf-8", "replace").split()),
+            body.decode("utf-8", "replace")[:2000],
+        )
         for name, parameters, body in macro_reader.definitions(source)
     ]
 

@@ -30,14 +30,14 @@ class PythonNames:
         if qualifier == "":
             return self._plain(file, name, local)
         if qualifier == OPAQUE:
-            return self.names.member_of_unknown(name, "python", assigned)
+            return self.names.member_of_unknown(name, assigned)
         if qualifier.startswith(TYPED):
             kind, *steps = qualifier[1:].split(STEP)
             owner = self._follow(self.class_of(file, kind), steps)
             if owner is None and self._is_outside(file, kind):
                 return NOTHING
             if owner is None:
-                return self.names.member_of_unknown(name, "python", assigned)
+                return self.names.member_of_unknown(name, assigned)
             return self._member(owner, name, assigned)
         return self._chain(file, qualifier.split("."), name, assigned)
 
@@ -69,7 +69,7 @@ class PythonNames:
         found = self.names.member(owner, name)
         if found:
             return self._with_native(found, name, assigned)
-        answer, _ = self.names.member_of_unknown(name, "python", assigned)
+        answer, _ = self.names.member_of_unknown(name, assigned)
         related = [sym for sym in answer if self._derives(sym, owner)]
         return (related, CANDIDATE) if related else NOTHING
 
@@ -110,7 +110,7 @@ class PythonNames:
         if start < 0:
             return NOTHING
         if not at_file and not found:
-            return self.names.member_of_unknown(name, "python", assigned)
+            return self.names.member_of_unknown(name, assigned)
         called = steps[start - 1].endswith("()")
         for step in steps[start:]:
             bare = step.removesuffix("()")
@@ -122,7 +122,7 @@ class PythonNames:
                 owner = self._holder(found, called)
                 found = self.names.member(owner, bare) if owner is not None else []
             if not at_file and not found:
-                return _unsure(self.names.member_of_unknown(name, "python", assigned))
+                return _unsure(self.names.member_of_unknown(name, assigned))
             called = step.endswith("()")
         if at_file:
             module = at_file
@@ -133,7 +133,7 @@ class PythonNames:
         owner = self._holder(found, called)
         if owner is not None:
             return self._member(owner, name, assigned)
-        return _unsure(self.names.member_of_unknown(name, "python", assigned))
+        return _unsure(self.names.member_of_unknown(name, assigned))
 
     def _root(self, file: int, steps: list[str]) -> tuple[int, list[Sym], int]:
         """(module, symbols, following step) of the first name of a chain; a step below 0 for one from outside the tree.

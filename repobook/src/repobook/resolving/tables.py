@@ -23,6 +23,7 @@ class Sym(NamedTuple):
     declaration: int
     bases: str
     signature: str
+    internal: int  # the linker shows it to no other file
 
     @property
     def file(self) -> int:
@@ -48,13 +49,13 @@ class Exposed(NamedTuple):
     local: int
 
 
-# The signature matters where it names the type behind an alias, or says that a name is the file's own.
+# The signature names the type behind an alias, and marks the declarations of overloads in Python.
 _COLUMNS = (
     "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature "
-    "WHEN signature LIKE 'static %' OR signature LIKE 'inline %' THEN 'static' ELSE '' END"
+    "WHEN substr(signature, 1, 1)='@' AND signature LIKE '@%overload def %' THEN '@overload' ELSE '' END, internal"
 )
-# What another file sees of a source file that nobody includes: what the linker joins.
-SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".m", ".mm")
+# The linker alone shows the symbols of a source file to other files, unless one of them includes it.
+SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".hip", ".m", ".mm", ".metal")
 _LINKED = frozenset({"function", "method", "variable", "test", "registration", "binding", "field", "namespace"})
 
 
@@ -77,6 +78,8 @@ class Tables:
         self._exposed: dict[str, list[Exposed]] = {}
         self._native: dict[str, list[Sym]] = {}
         self._spaces: dict[str, dict[str, list[Sym]]] = {}
+        self._sources: dict[int, bool] = {}
+        self._private: dict[int, dict[str, list[Sym]]] = {}
         self.loaded = False
 
     def load_all(self) -> None:
@@ -119,25 +122,41 @@ class Tables:
         return found
 
     def native_by_qualified(self, name: str) -> dict[str, list[Sym]]:
-        """The same by qualified name."""
+        """The symbols of C-family files with a name that other files can see or link to, by qualified name."""
         found = self._spaces.get(name)
         if found is None:
             found = self._spaces[name] = {}
             for sym in self.native(name):
-                found.setdefault(sym.qualified, []).append(sym)
+                if self.seen_elsewhere(sym):
+                    found.setdefault(sym.qualified, []).append(sym)
+        return found
+
+    def private(self, file: int) -> dict[str, list[Sym]]:
+        """The symbols of a source file that no other file sees, by qualified name."""
+        found = self._private.get(file)
+        if found is None:
+            found = self._private[file] = {}
+            for sym in self.symbols(file)[1:] if self.is_source(file) else ():
+                if not self.seen_elsewhere(sym):
+                    found.setdefault(sym.qualified, []).append(sym)
         return found
 
     def seen_elsewhere(self, sym: Sym) -> bool:
-        """True if C-family code in other files can mean a symbol. A type or macro of a source file that no file
-        includes is that file's own, and so is a static or inline function of it."""
-        file = sym[0] >> FILE_SHIFT
-        if sym.kind in _LINKED and (sym.signature != "static" or sym.kind not in ("function", "variable")):
-            return True
-        return not self.is_source(file)
+        """True if C-family code in other files can mean a symbol.
+
+        A source file that no file includes keeps its types and macros, the symbols of its anonymous namespaces, and its
+        static and inline functions."""
+        return (sym.kind in _LINKED and not sym.internal) or not self.is_source(sym[0] >> FILE_SHIFT)
+
+    def seen_from(self, sym: Sym, file: int) -> bool:
+        return sym[0] >> FILE_SHIFT == file or self.seen_elsewhere(sym)
 
     def is_source(self, file: int) -> bool:
         """True for a source file of the C family that no file includes."""
-        return self.path[file].endswith(SOURCES) and file not in self.included
+        known = self._sources.get(file)
+        if known is None:
+            known = self._sources[file] = self.path[file].endswith(SOURCES) and file not in self.included
+        return known
 
     @cached_property
     def included(self) -> set[int]:

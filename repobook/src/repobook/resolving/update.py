@@ -3,8 +3,9 @@
 Note [ What a change touches ]
 A file that was read again has new edges. If its skeleton (the names, kinds and nesting of its symbols) is as before,
 its symbols keep their ids and no other file needs resolving. Otherwise every file that refers to a name it defined or
-defines is resolved too. A page can differ when its file was read, when an edge that leads into it differs, when an
-import of it, a note it titles or cites, its layer or its cycle changed.
+defines is resolved too. If its includes changed, so are the files that see other files through it. A page can differ
+when its file was read, when an edge that leads into it differs, when an import of it, a note it titles or cites, its
+layer or its cycle changed.
 """
 
 import sqlite3
@@ -17,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from repobook import graph, workers
+from repobook.languages import C_FAMILY
 from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.resolving.edges import Edge, edges_of, resolve_imports, twins_of
@@ -64,7 +66,8 @@ class Before:
 
 def _skeleton(db: sqlite3.Connection, file: int) -> list[tuple[object, ...]]:
     return db.execute(
-        "SELECT id, name, kind, parent, qualified, declaration, bases FROM symbols WHERE id>=? AND id<? ORDER BY id",
+        "SELECT id, name, kind, parent, qualified, declaration, bases, internal, "
+        "CASE kind WHEN 'type' THEN signature END FROM symbols WHERE id>=? AND id<? ORDER BY id",
         _range(file),
     ).fetchall()
 
@@ -229,6 +232,8 @@ def resolve_changes(
         affected |= {file for file in moved if file in tables.path}
     after = set().union(*(_imported(db, file) for file in read)) if read else set()
     affected |= _affected(db, tables, read, before, before.imported ^ after, touched)
+    rewired = {row[:2] for row in before.imported ^ after} | {(file, 0) for file in moved}
+    affected |= _seeing_otherwise(db, tables, rewired)
     affected -= before.deleted
     _resolver = Names(tables, modules)
     counted: set[int] = set(before.pointed)
@@ -281,6 +286,28 @@ def _affected(
             for name in _names(db, target):
                 affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
     return affected
+
+
+def _seeing_otherwise(db: sqlite3.Connection, tables: Tables, rewired: set[tuple[int, int]]) -> set[int]:
+    """The C-family files that see other files than before, because includes changed: pairs of includer and target."""
+    rewired = {pair for pair in rewired if tables.language.get(pair[0]) in C_FAMILY}
+    if not rewired:
+        return set()
+    includers: dict[int, set[int]] = {}
+    for source, target in db.execute("SELECT file, target FROM imports WHERE kind='include' AND target IS NOT NULL"):
+        includers.setdefault(target, set()).add(source)
+    found = {file for file, _ in rewired}
+    level = found
+    while level:
+        level = set().union(*(includers.get(file, set()) for file in level)) - found
+        found |= level
+    # A file that a single other file includes sees what that file sees.
+    found |= {target for _, target in rewired}
+    size = 0
+    while size != len(found):
+        size = len(found)
+        found |= {target for target, sources in includers.items() if len(sources) == 1 and sources <= found}
+    return {file for file in found if file in tables.path}
 
 
 def _resolve_affected(
