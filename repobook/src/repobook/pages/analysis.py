@@ -5,6 +5,7 @@ from repobook.pages.context import Context, Symbol, Use
 from repobook.pages.kernels import list_kernels
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
 from repobook.pages.wording import first_sentence
+from repobook.reading.bindings import UNKNOWN
 from repobook.reading.comments import NOTE_LIMIT
 from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
@@ -356,7 +357,7 @@ def _bindings(context: Context, links: Links) -> str:
         behind.setdefault((line, kind.partition(",")[0], exposed, owner), []).append(shown)
     rows = [
         f"- {_line(context, links, line)}: {code(exposed)} → {', '.join(targets)} ({kind}"
-        + (f" in {code(owner)})" if owner else ")")
+        + (f" in {code(owner)})" if owner not in ("", UNKNOWN) else ")")
         for (line, kind, exposed, owner), targets in behind.items()
     ]
     return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n" if rows else ""

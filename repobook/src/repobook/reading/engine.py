@@ -174,7 +174,7 @@ def nest(captures: Captures, source: bytes, lines: list[int], facts: Facts, sepa
             owners.append(stack[-1][1])
         parent = stack[-1][1]
         above = symbols[parent]
-        if above.kind == "enumerator":
+        while above.kind in _HOLDING_NOTHING:
             parent = above.parent
             above = symbols[parent]
         local = len(symbols)
@@ -213,6 +213,8 @@ def nest(captures: Captures, source: bytes, lines: list[int], facts: Facts, sepa
     return Scopes(starts, owners)
 
 
+# `int a, b;` declares b beside a, although both have the extent of the declaration.
+_HOLDING_NOTHING = frozenset({"enumerator", "field", "variable"})
 _SIGNED = FUNCTIONS | CLASSES | {"macro", "type", "field", "variable", "enumerator", "constant", "property"}
 
 

@@ -13,6 +13,7 @@ from repobook.resolving.answer import (
     NOTHING,
     OBJECT,
     Answer,
+    choose_accessor,
     identity,
     split_arguments,
 )
@@ -37,7 +38,9 @@ _STD = frozenset(
     """
     size begin end cbegin cend rbegin rend push_back emplace_back emplace insert erase find at front back data
     empty clear resize reserve get reset release lock unlock load store first second value has_value c_str str
-    substr count swap append pop_back length what wait notify_one notify_all join detach use_count assign
+    substr count swap append pop_back length what wait notify_one notify_all join detach use_count assign push pop
+    top value_or contains emplace_front push_front pop_front merge extract good fail message code lower_bound
+    upper_bound time_since_epoch
     """.split()  # noqa: SIM905
 )
 # Methods of NumPy's arrays and their like: that the tree has one class with such a method says little about a receiver.
@@ -58,7 +61,7 @@ class Names:
         self.native = NativeNames(self)
         self.others = OtherNames(self)
         self.data = DataNames(self)
-        self._opaque: dict[tuple[str, bool], Answer] = {}
+        self._opaque: dict[tuple[str, bool, bool], Answer] = {}
         self._types: dict[tuple[int, bool], Sym | None] = {}
         self._bases: dict[int, list[Sym]] = {}
 
@@ -174,9 +177,11 @@ class Names:
         """True if the standard library of C++ has a member with a name, so that an unknown receiver says nothing."""
         return name in _STD or name.startswith("__")
 
-    def member_of_unknown(self, name: str, assigned: bool = False) -> Answer:
-        """A member of an unknown receiver in Python: the members of that name of all classes."""
-        key = (name, assigned)
+    def member_of_unknown(self, file: int, name: str, assigned: bool = False) -> Answer:
+        """A member of an unknown receiver in Python: the members of that name of all classes. The classes of tests are
+        unknown outside of tests."""
+        in_test = file in self.tables.tests
+        key = (name, assigned, in_test)
         known = self._opaque.get(key)
         if known is not None:
             return known
@@ -189,7 +194,9 @@ class Names:
                 if sym.kind in ("method", "field", "property")
                 and language[sym.file] == "python"
                 and ".pyi" not in path[sym.file]
+                and (in_test or sym.file not in self.tables.tests)
             ]
+            found = choose_accessor(found, assigned)
             # A receiver without a type can be a module too.
             found += self.registered(name, OBJECT, assigned) or self.registered(name, MODULE)
             answer = self.weigh(found)

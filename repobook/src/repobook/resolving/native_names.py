@@ -57,7 +57,8 @@ class NativeNames:
         if qualifier and qualifier != OPAQUE and _is_scope(qualifier):
             return self._qualified(place, name, qualifier)
         if qualifier:
-            return self._member_of_unknown(file, name)
+            # A member of a template or of a type parameter, such as `numeric_limits<T>::max`: any class can be meant.
+            return _at_most(self._member_of_unknown(file, name), CANDIDATE)
         return self._plain(place, name)
 
     def _enter(self, file: int) -> None:
@@ -89,16 +90,23 @@ class NativeNames:
         free = [
             sym
             for sym in suitable(free, place.before_scope)
-            if (sym.kind == "macro" or _enumerated_in(sym) in around) and self.tables.seen_from(sym, place.file)
+            if (sym.kind == "macro" or self._enumerated_in(sym) in around) and self.tables.seen_from(sym, place.file)
         ]
         key = "#" + " ".join(sorted({sym.qualified for sym in free}))
         return self._decide(key, free, place.file) if free else NOTHING
+
+    def _enumerated_in(self, sym: Sym) -> str | None:
+        """The scope that sees an enumerator without the name of its enumeration; None for `enum class`."""
+        enumeration = self.tables.symbols(sym.file)[sym.parent & 0xFFFFF]
+        return None if enumeration.signature == "scoped" else sym.qualified.rpartition("::")[0].rpartition("::")[0]
 
     def _qualified(self, place: Place, name: str, qualifier: str) -> Answer:
         qualifier = self.lookup.expand_alias(place.file, qualifier)
         key, chosen = self.lookup.scoped(place, name, qualifier)
         if chosen:
-            return self._decide(key, chosen, place.file)
+            # The tree adds overloads to namespaces from outside; most references mean the others.
+            outside = qualifier.partition("::")[0] in _OUTSIDE and chosen[0].kind != "namespace"
+            return _at_most(self._decide(key, chosen, place.file, True), CANDIDATE if outside else CERTAIN)
         owner = self.class_of(place.file, qualifier, place.scope)
         if owner is not None:
             answer, certainty = self._member_of_class(place.file, owner, name)
@@ -121,8 +129,7 @@ class NativeNames:
                 sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms
             ]
         ends_so = suitable(self._endings[ending], place.before_scope)
-        answer, certainty = self._decide("*" + ending, ends_so, place.file) if ends_so else NOTHING
-        return (answer, min(certainty, LIKELY)) if answer else NOTHING
+        return _at_most(self._decide("*" + ending, ends_so, place.file), LIKELY) if ends_so else NOTHING
 
     # ----- members ------------------------------------------------------------------------------------------
 
@@ -185,6 +192,8 @@ class NativeNames:
                     owner = self.names.follow(owner, steps, arrow)
                 if owner is not None:
                     return self._member_of_class(place.file, owner, name)
+                if not steps and self._is_outside(holders[0].bases.partition(HOLDS)[0]):
+                    return NOTHING
         return self._member_of_unknown(place.file, name)
 
     def _member_of_unknown(self, file: int, name: str) -> Answer:
@@ -196,11 +205,12 @@ class NativeNames:
 
     def _weigh_members(self, file: int, found: list[Sym]) -> Answer:
         reach = self.includes.reach(file)
+        if file not in self.tables.tests:
+            found = [sym for sym in found if sym.file not in self.tables.tests]
         seen = [sym for sym in found if sym[0] >> FILE_SHIFT in reach]
         distinct = {identity(sym) for sym in seen}
         if not seen:
-            answer, certainty = self.names.weigh([sym for sym in found if self.tables.seen_elsewhere(sym)])
-            return (answer, min(certainty, CANDIDATE)) if answer else NOTHING
+            return _at_most(self.names.weigh([sym for sym in found if self.tables.seen_elsewhere(sym)]), CANDIDATE)
         everywhere = seen + [
             sym for sym in found if not sym.declaration and sym.qualified in distinct and sym not in seen
         ]
@@ -285,26 +295,33 @@ class NativeNames:
 
     # ----- decisions ----------------------------------------------------------------------------------------
 
-    def _decide(self, key: str, found: list[Sym], file: int) -> Answer:
-        """The definitions that a file means by the symbols that `key` leads to."""
+    def _decide(self, key: str, found: list[Sym], file: int, qualified: bool = False) -> Answer:
+        """The definitions that a file means by the symbols that `key` leads to. A plain name can be an argument of a
+        macro that makes another name of it, so one that no include reaches is a candidate."""
         known = self._decided.get(key)
         if known is None:
-            known = self._decided[key] = self._decision(found, file)
+            known = self._decided[key] = self._decision(found, file, qualified)
         return known
 
-    def _decision(self, found: list[Sym], file: int) -> Answer:
+    def _decision(self, found: list[Sym], file: int, qualified: bool) -> Answer:
         if found[0].kind == "namespace":
             return self._opening(found, file), CERTAIN
         definitions = self.names.definitions(found)
         own = [sym for sym in definitions if sym[0] >> FILE_SHIFT == file]
         if own:
-            return own, CERTAIN
+            return self._own_definitions(own)
         reach = self.includes.reach(file)
         seen = [sym for sym in found if sym[0] >> FILE_SHIFT in reach]
         if not seen:
-            answer, certainty = self._unreached(found, definitions)
-            return (answer, min(certainty, LIKELY)) if answer else NOTHING
+            return _at_most(self._unreached(found, definitions), LIKELY if qualified else CANDIDATE)
         return self._reached(seen, definitions, file)
+
+    def _own_definitions(self, own: list[Sym]) -> Answer:
+        """The definitions of a name in its own file. Of a template and its specialisations the first is meant, or one of
+        the others."""
+        if len(own) > 1 and own[0].kind in CLASSES and own[-1].kind in CLASSES:
+            return own[:1], LIKELY if len({sym.parent for sym in own}) == 1 else CERTAIN
+        return own, CERTAIN
 
     def _opening(self, found: list[Sym], file: int) -> list[Sym]:
         """One place where a namespace is opened: in the file, in the nearest header, or anywhere."""
@@ -352,9 +369,8 @@ class NativeNames:
         return NOTHING
 
 
-def _enumerated_in(sym: Sym) -> str:
-    """The scope that holds the enumeration of an enumerator."""
-    return sym.qualified.rpartition("::")[0].rpartition("::")[0]
+def _at_most(answer: Answer, certainty: int) -> Answer:
+    return (answer[0], min(answer[1], certainty)) if answer[0] else NOTHING
 
 
 def _is_scope(text: str) -> bool:

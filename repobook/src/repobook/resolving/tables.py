@@ -49,13 +49,18 @@ class Exposed(NamedTuple):
     local: int
 
 
-# The signature names the type behind an alias, and marks the declarations of overloads in Python.
+# The signature names the type behind an alias, and marks scoped enumerations. Of Python it marks the declarations of overloads, and the setters of
+# properties.
 _COLUMNS = (
     "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature "
-    "WHEN substr(signature, 1, 1)='@' AND signature LIKE '@%overload def %' THEN '@overload' ELSE '' END, internal"
+    "WHEN kind='enum' AND (signature LIKE 'enum class %' OR signature LIKE 'enum struct %') THEN 'scoped' "
+    "WHEN substr(signature, 1, 1)<>'@' THEN '' WHEN signature LIKE '@%overload def %' THEN '@overload' "
+    "WHEN signature LIKE '@%.setter def %' OR signature LIKE '@%.deleter def %' THEN '@setter' ELSE '' END, internal"
 )
 # The linker alone shows the symbols of a source file to other files, unless one of them includes it.
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".hip", ".m", ".mm", ".metal")
+# Functions of these run on a device; no code of the host links to them.
+_SHADERS = (".metal",)
 _LINKED = frozenset({"function", "method", "variable", "test", "registration", "binding", "field", "namespace"})
 
 
@@ -65,7 +70,10 @@ class Tables:
         self.language: dict[int, str] = {}
         self.path: dict[int, str] = {}
         self.exports: dict[int, str] = {}
-        for file, path, language, exports in db.execute("SELECT id, path, language, exports FROM files"):
+        self.tests: set[int] = set()
+        for file, path, language, exports, test in db.execute("SELECT id, path, language, exports, test FROM files"):
+            if test:
+                self.tests.add(file)
             self.language[file] = language
             self.path[file] = path
             if exports:
@@ -146,7 +154,10 @@ class Tables:
 
         A source file that no file includes keeps its types and macros, the symbols of its anonymous namespaces, and its
         static and inline functions."""
-        return (sym.kind in _LINKED and not sym.internal) or not self.is_source(sym[0] >> FILE_SHIFT)
+        file = sym[0] >> FILE_SHIFT
+        if sym.kind in _LINKED and not sym.internal and not self.path[file].endswith(_SHADERS):
+            return True
+        return not self.is_source(file)
 
     def seen_from(self, sym: Sym, file: int) -> bool:
         return sym[0] >> FILE_SHIFT == file or self.seen_elsewhere(sym)
@@ -224,6 +235,10 @@ class Tables:
             by_parent = self._by_parent[file] = {}
             for sym in self.symbols(file)[1:]:
                 by_parent.setdefault(sym.parent, {}).setdefault(sym.name, []).append(sym)
+            for members in by_parent.values() if self.language[file] == "python" else ():
+                for name, found in members.items():
+                    if len(found) > 1 and found[0].signature == "@overload":
+                        members[name] = [sym for sym in found if sym.signature != "@overload"] or found
         return by_parent.get(parent, {})
 
     def has_children(self, file: int) -> set[int]:
