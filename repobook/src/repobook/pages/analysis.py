@@ -1,9 +1,10 @@
 """Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
 
 from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS, OVERRIDES
-from repobook.pages.context import Context, Symbol, Use
+from repobook.pages.context import Context
 from repobook.pages.kernels import list_kernels
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.pages.records import Symbol, Use
 from repobook.pages.wording import first_sentence
 from repobook.reading.bindings import UNKNOWN
 from repobook.reading.comments import NOTE_LIMIT

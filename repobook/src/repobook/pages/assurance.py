@@ -2,8 +2,9 @@
 
 from repobook.languages import C_FAMILY, title_of
 from repobook.model.schema import BINDS
-from repobook.pages.context import Context, Symbol
+from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.records import Symbol
 from repobook.pages.testing import list_places
 from repobook.pages.wording import count_of, join_words
 from repobook.reading.generic_rules import RULES

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
-from repobook.pages.context import Book, File
+from repobook.pages.book_facts import Book
 from repobook.pages.markdown import Links, code, escape, link, prose, slug
 from repobook.pages.readme import opening_paragraphs
+from repobook.pages.records import File
 from repobook.pages.summary import file_label
 from repobook.pages.wording import count_of, join_words, opening_sentence
 

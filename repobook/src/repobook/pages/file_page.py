@@ -8,8 +8,9 @@ from repobook.languages import title_of
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
 from repobook.pages.assurance import performance, safety
-from repobook.pages.context import SPACES, Context
+from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.pages.records import SPACES
 from repobook.pages.summary import summary
 from repobook.pages.testing import before_a_change, testing
 from repobook.pages.wording import plural

@@ -5,8 +5,9 @@ from collections import Counter
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
 from repobook.pages import chapters
-from repobook.pages.context import Book, File
+from repobook.pages.book_facts import Book
 from repobook.pages.markdown import Links, cell, code, escape, link, prose, slug
+from repobook.pages.records import File
 from repobook.pages.wording import count_of, first_sentence, join_words, opening_sentence, plural
 
 _SHOWN = 30

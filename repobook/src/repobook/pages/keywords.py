@@ -5,9 +5,10 @@ import re
 from repobook.pages.architecture import OUTSIDE
 from repobook.pages.assurance import complex_functions
 from repobook.pages.concepts import SHARED, concept_page
-from repobook.pages.context import SPACES, Context, Symbol
+from repobook.pages.context import Context
 from repobook.pages.file_page import MOST_USED
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.records import SPACES, Symbol
 from repobook.pages.testing import tested
 from repobook.pages.used_names import used_names
 from repobook.pages.wording import plural

@@ -4,9 +4,10 @@ from collections import Counter
 
 from repobook.languages import title_of
 from repobook.model.schema import CERTAIN, FILE_SHIFT, INHERITS
-from repobook.pages.context import SPACES, TELLING, Context, Symbol
+from repobook.pages.context import Context
 from repobook.pages.kernels import kernels_of
 from repobook.pages.markdown import Links, code, escape, link, prose, slug
+from repobook.pages.records import SPACES, TELLING, Symbol
 from repobook.pages.testing import BY_NAME, REACHED, SAME_NAME, test_files
 from repobook.pages.wording import count_of, join_words, opening_sentence
 

@@ -6,8 +6,9 @@ from repobook.history import shown
 from repobook.languages import C_FAMILY
 from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT
 from repobook.pages.analysis import place_link, symbol_link
-from repobook.pages.context import Context, File, Symbol, Use
+from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+from repobook.pages.records import File, Symbol, Use
 from repobook.pages.test_commands import commands_for
 from repobook.pages.wording import count_of, join_words, plural
 from repobook.reach import Reach, tests_of

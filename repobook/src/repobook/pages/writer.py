@@ -17,8 +17,9 @@ from repobook.model import store
 from repobook.naming import page_name
 from repobook.pages import folder as folder_pages
 from repobook.pages import tree as tree_pages
+from repobook.pages.book_facts import Book
 from repobook.pages.concepts import concept_names, concept_pages
-from repobook.pages.context import Book, Context
+from repobook.pages.context import Context
 from repobook.pages.file_page import file_page
 from repobook.pages.keywords import keyword_page
 from repobook.pages.markdown import Links

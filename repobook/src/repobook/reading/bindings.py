@@ -143,7 +143,7 @@ def _owner(method: Node, source: bytes, classes: dict[str, str]) -> str:
             made = _CLASS_MADE.search(source[at.start_byte : at.end_byte].decode("utf-8", "replace"))
             return made.group(1) if made else ""
         at = receiver
-    return classes.get(source[at.start_byte : at.end_byte].decode("utf-8", "replace"), UNKNOWN) if at is not None else ""
+    return classes.get(engine.text_of(at, source), UNKNOWN) if at is not None else ""
 
 
 _PYO3 = re.compile(rb"#\[(pymethods|pyfunction|pyclass|pyo3::pyfunction|pyo3::pymethods|pyo3::pyclass)\b")

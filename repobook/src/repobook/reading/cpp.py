@@ -10,7 +10,7 @@ from functools import cache
 from tree_sitter import Node, Parser, Query, QueryCursor
 
 from repobook.languages import grammar
-from repobook.reading import engine, queries
+from repobook.reading import engine, queries, references
 from repobook.reading.bindings import class_variables, pybind, read_bindings
 from repobook.reading.braces import find_scopes
 from repobook.reading.comments import attach_docs, read_comments
@@ -59,7 +59,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     if language == "objc":
         holes += [match.span(1) for match in _SELECTOR.finditer(source)]
     captures = Captures(
-        references=engine.names_outside(source, holes),
+        references=references.names_outside(source, holes),
         comments=comments,
         loops=engine.spans(found.get("loop", [])),
     )
@@ -80,7 +80,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     _mark_internal(engine.spans(found.get("anonymous", [])), source, captures, facts)
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
-    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
+    references.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
     for macro, at in blanked:
         line, owner = bisect_right(lines, at), scopes.at(at)
         facts.references.setdefault((macro, ""), []).append(pack(line, owner, 0))

@@ -317,8 +317,7 @@ class NativeNames:
         return self._reached(seen, definitions, file)
 
     def _own_definitions(self, own: list[Sym]) -> Answer:
-        """The definitions of a name in its own file. Of a template and its specialisations the first is meant, or one of
-        the others."""
+        """The definitions of a name in its own file. A template stands for its specialisations."""
         if len(own) > 1 and own[0].kind in CLASSES and own[-1].kind in CLASSES:
             return own[:1], LIKELY if len({sym.parent for sym in own}) == 1 else CERTAIN
         return own, CERTAIN

@@ -49,8 +49,8 @@ class Exposed(NamedTuple):
     local: int
 
 
-# The signature names the type behind an alias, and marks scoped enumerations. Of Python it marks the declarations of overloads, and the setters of
-# properties.
+# The signature names the type behind an alias. It marks scoped enumerations, and in Python the declarations of
+# overloads and the setters of properties.
 _COLUMNS = (
     "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature "
     "WHEN kind='enum' AND (signature LIKE 'enum class %' OR signature LIKE 'enum struct %') THEN 'scoped' "
