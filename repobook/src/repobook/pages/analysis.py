@@ -1,6 +1,6 @@
 """Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
 
-from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS, OVERRIDES
+from repobook.model.schema import BINDS, CALLS, CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS, LIKELY, OVERRIDES
 from repobook.pages.context import Context
 from repobook.pages.kernels import list_kernels
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
@@ -179,13 +179,14 @@ def _custom_function(context: Context, links: Links, symbol: Symbol) -> list[str
 
 
 def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
-    sure = context.sure_uses.get(symbol.id)
+    sure = context.sure_uses.get(symbol.id, [])
+    sure = [use for use in sure if use.certainty == CERTAIN] or sure
     if not sure:
         maybe = sum(use.kind != OVERRIDES for use in context.outside_uses.get(symbol.id, ()))
         return f" — {maybe} possible {'use' if maybe == 1 else 'uses'} elsewhere" if maybe else ""
     shown = ", ".join(f"{symbol_link(context, links, use)}" for use in sure[:3])
     more = f" and {len(sure) - 3} more" if len(sure) > 3 else ""
-    return f" — used by {shown}{more}"
+    return f" — {'used' if sure[0].certainty == CERTAIN else 'likely used'} by {shown}{more}"
 
 
 def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str], level: int = 4) -> str:
@@ -228,7 +229,7 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         if use.far != symbol.id and use.kind not in (INHERITS, OVERRIDES)
     ]
     found = []
-    for certainty in (3, 2, 1):
+    for certainty in (CERTAIN, LIKELY, CANDIDATE):
         sure = [use for use in callers if use.certainty == certainty and use.kind != BINDS]
         if not sure:
             continue
@@ -236,8 +237,7 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
             f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in sure[:_CALLERS]
         )
         more = f" and {len(sure) - _CALLERS} more" if len(sure) > _CALLERS else ""
-        title = {3: "Used by", 2: "Used by (the only definition of this name)", 1: "Perhaps used by"}[certainty]
-        found.append(f"{title}: {shown}{more}\n")
+        found.append(f"{_title(symbol, certainty)}: {shown}{more}\n")
     bound = [use for use in callers if use.kind == BINDS]
     if bound:
         found.append(
@@ -249,13 +249,21 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         )
     found += overrides(context, links, symbol)
     callees = [use for use in context.uses_of(symbol.id, CALLS) if use.far != symbol.id]
-    if callees:
+    for title, certainty in (("Calls", CERTAIN), ("Likely calls", LIKELY)):
         # Overloads, and the branches of an #if that define one macro, are one name to a reader.
-        named = {context.book.named(use.far).qualified: use for use in reversed(callees)}
-        shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
-        more = f" and {len(named) - 12} more" if len(named) > 12 else ""
-        found.append(f"Calls {shown}{more}\n")
+        named = {context.book.named(use.far).qualified: use for use in reversed(callees) if use.certainty == certainty}
+        if named:
+            shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
+            more = f" and {len(named) - 12} more" if len(named) > 12 else ""
+            found.append(f"{title} {shown}{more}\n")
     return found
+
+
+def _title(symbol: Symbol, certainty: int) -> str:
+    """The words before the users of a symbol, which say how sure they are."""
+    if certainty == LIKELY and symbol.kind == "operator":
+        return f"Used by (an overload of {code(symbol.name.partition('.')[0])})"
+    return {CERTAIN: "Used by", LIKELY: "Likely used by", CANDIDATE: "Perhaps used by"}[certainty]
 
 
 def overrides(context: Context, links: Links, symbol: Symbol) -> list[str]:

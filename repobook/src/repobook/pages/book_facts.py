@@ -6,6 +6,7 @@ from functools import cached_property
 from heapq import nlargest
 from operator import itemgetter
 
+from repobook.languages import C_FAMILY
 from repobook.model import store
 from repobook.model.schema import CERTAIN, FILE_SHIFT
 from repobook.pages.records import SPACES, TELLING, File, Keyword, Named
@@ -30,6 +31,19 @@ def _bare_stem(path: str) -> str:
     """`tests/test_b.py` -> `b`"""
     stem = stem_of(path).lower()
     return stem.removeprefix("test_").removesuffix("_test").removesuffix("_tests").removesuffix("-test")
+
+
+def _is_named_test(path: str) -> bool:
+    """True if the name of a file says that it is a test, whatever its folder says."""
+    name = path.rpartition("/")[2].lower()
+    return _bare_stem(path) != stem_of(path).lower() or ".test." in name or ".spec." in name
+
+
+def _same_family(language: str, other: str) -> bool:
+    return any(language in family and other in family for family in (C_FAMILY, _SCRIPTS)) or language == other
+
+
+_SCRIPTS = frozenset({"javascript", "typescript", "tsx", "vue"})
 
 
 def _new(keyword: Keyword, seen: set[tuple[int, str, str]]) -> bool:
@@ -151,18 +165,32 @@ class Book:
         return [file.id for file in self.files.values() if not file.test and stem_of(file.path).lower() == bare]
 
     def tests_named(self, file: File) -> list[int]:
-        """The test files that have the name of a file: `test_x.py`, `x_test.go`, `x.spec.ts`."""
+        """The test files that have the name of a file: `test_x.py`, `x_test.go`, `x.spec.ts`. A test of a name that
+        several files have counts for those that it imports."""
         stem = stem_of(file.path).lower()
         if stem in ("__init__", "index", "mod", "lib", "main", ""):
             return []
-        return self._tests_by_stem.get(stem, [])
+        found = [
+            test for test in self._tests_by_stem.get(stem, ()) if _same_family(self.files[test].language, file.language)
+        ]
+        related = {file.id, *self.siblings(file)}
+        others = [other for other in self._files_by_stem.get(stem, ()) if other not in related]
+        return [test for test in found if not others or not related.isdisjoint(self.imports_of(test))]
 
     @cached_property
     def _tests_by_stem(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for file in self.files.values():
-            if file.test and self.has_page(file.id):
+            if file.test and self.has_page(file.id) and _is_named_test(file.path):
                 found.setdefault(_bare_stem(file.path), []).append(file.id)
+        return found
+
+    @cached_property
+    def _files_by_stem(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for file in self.files.values():
+            if not file.test:
+                found.setdefault(stem_of(file.path).lower(), []).append(file.id)
         return found
 
     def in_folder(self, folder: str) -> list[File]:

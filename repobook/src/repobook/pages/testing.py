@@ -4,7 +4,7 @@ from collections import Counter
 
 from repobook.history import shown
 from repobook.languages import C_FAMILY
-from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT
+from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, LIKELY
 from repobook.pages.analysis import place_link, symbol_link
 from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
@@ -31,7 +31,7 @@ def list_places(context: Context, links: Links, uses: list[Use], most: int = _MO
         used = near.qualified or context.file.path.rpartition("/")[2]
         rows.append(
             f"- {_user(context, links, use)} ({place_link(context, links, use)}) → {code(used)}"
-            + (" (by name only)" if use.certainty == 2 else "")
+            + (" (likely)" if use.certainty == LIKELY else "")
         )
     more = f"\n- and {len(best) - len(rows)} more" if len(best) > len(rows) else ""
     return "\n".join(rows) + more + "\n"
