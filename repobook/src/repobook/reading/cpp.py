@@ -314,10 +314,9 @@ def _function(match: dict[str, list[Node]], source: bytes, captures: Captures, m
         name = ".".join(parts[:2]) if kind == "test" else f"{name}({', '.join(parts)})"
         at = -1
     elif found.name is not None and not found.scope and _is_macro_use(node, found.name, name, declarator):
-        called = _macro_name(node, found.name, name, source, macros)
-        if not called:
+        name, at = _macro_name(node, found.name, name, source, macros)
+        if not name:
             return
-        name, at = called, -1
     returned = class_text(node, source, declarator)
     captures.definitions.append(Definition(start, node.end_byte, name, kind, at, body, found.scope, bases=returned))
 
@@ -360,21 +359,24 @@ def _in_class_named(node: Node, name: str) -> bool:
     return owner is not None and owner.text is not None and owner.text.decode("utf-8", "replace").startswith(name)
 
 
-def _macro_name(node: Node, name: Node, macro: str, source: bytes, macros: Macros) -> str:
-    """The name of a function that a macro defines; "" for a macro that is a statement or an attribute."""
-    if _holder(node) not in _HOLDERS:
-        return ""  # `FOR_EACH(i, n) {` inside a function
+def _macro_name(node: Node, name: Node, macro: str, source: bytes, macros: Macros) -> tuple[str, int]:
+    """The name of a function that a macro defines, and the position of that name among the arguments, or -1.
+
+    The name of a macro that is a statement or an attribute is ""."""
     inner = name.parent
-    if inner is None or inner.type != "function_declarator":
-        return ""
-    parts = _arguments(source[name.end_byte : inner.end_byte])
-    at = macros.named_argument.get(macro)
-    if at is not None and at < len(parts):
-        return parts[at] if _WORD.fullmatch(parts[at]) else ""
+    # `FOR_EACH(i, n) {` inside a function defines nothing.
+    if _holder(node) not in _HOLDERS or inner is None or inner.type != "function_declarator":
+        return "", -1
+    arguments = source[name.end_byte : inner.end_byte]
+    parts = _arguments(arguments)
+    place = macros.named_argument.get(macro)
+    if place is not None and place < len(parts):
+        text = parts[place]
+        return (text, name.end_byte + arguments.rfind(text.encode())) if _WORD.fullmatch(text) else ("", -1)
     if node.type == "declaration":
-        return ""
+        return "", -1
     text = f"{macro}({', '.join(parts)})"
-    return text if len(text) < _LONGEST else f"{macro}({parts[0]})"
+    return text if len(text) < _LONGEST else f"{macro}({parts[0]})", -1
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -403,8 +405,10 @@ def _variables(variables: list[_Variable], source: bytes, captures: Captures, ma
             continue
         text = engine.text_of(name, source)
         at = name.start_byte
+        declares = declared.function
         if declared.function and not declared.scope and _is_macro_use(node, name, text, declarator):
-            text, at = _macro_name(node, name, text, source, macros), -1
+            text, at = _macro_name(node, name, text, source, macros)
+            declares = False
         if not text or _is_misread(node, name, declared, source):
             continue
         declaration = source[node.start_byte : node.start_byte + 6] == b"extern"
@@ -419,7 +423,7 @@ def _variables(variables: list[_Variable], source: bytes, captures: Captures, ma
                 kind,
                 at,
                 scope=declared.scope,
-                declaration=(declared.function and at >= 0) or declaration,
+                declaration=declares or declaration,
                 bases=class_text(node, source, declarator),
             )
         )

@@ -332,10 +332,11 @@ class NativeNames:
         if len(named) == 1 and seen[0].kind in TYPES and seen[-1].kind in TYPES:
             return self.includes.nearest(file, seen), CERTAIN
         in_sight = {sym.id for sym in seen}
+        declared = {sym.qualified for sym in seen if sym.declaration}
         answer = [
             sym
             for sym in definitions
-            if sym.id in in_sight or (sym.qualified in named and self.tables.seen_elsewhere(sym))
+            if sym.id in in_sight or (sym.qualified in declared and self.tables.seen_elsewhere(sym))
         ]
         answer = answer or self.names.definitions(seen)
         files = len({sym[0] >> FILE_SHIFT for sym in answer})
