@@ -23,6 +23,7 @@ class Context:
     book: Book
     file: File
     symbols: list[Symbol] = field(default_factory=list)
+    test_uses: list[Use] | None = None  # of `testing`, which several sections ask
 
     def __post_init__(self) -> None:
         low, high = self.range

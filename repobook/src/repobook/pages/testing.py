@@ -81,9 +81,11 @@ def _sure(context: Context) -> list[Use]:
 def tests_using(context: Context) -> list[Use]:
     """Uses of the file by tests. An alias that a test names says nothing about the classes and functions beside it,
     so aliases count only if there is nothing else."""
-    tests = [use for use in _sure(context) if context.book.is_test(use.far)]
-    direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
-    return direct or tests
+    if context.test_uses is None:
+        tests = [use for use in _sure(context) if context.book.is_test(use.far)]
+        direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
+        context.test_uses = direct or tests
+    return context.test_uses
 
 
 def tested(context: Context) -> list[Symbol]:

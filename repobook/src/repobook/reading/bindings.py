@@ -94,7 +94,7 @@ def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, f
 
 def class_variables(source: bytes) -> dict[str, str]:
     """The variables of a file that hold a class or a module of pybind11: name of the class in Python, "" of modules."""
-    if b"def" not in source:
+    if b".def(" not in source and b".def_" not in source:
         return {}
     text = source.decode("utf-8", "replace")
     found = {name: "" for match in _MODULE_VARIABLE.finditer(text) for name in match.groups() if name}

@@ -37,6 +37,7 @@ class NativeNames:
         self._classes: dict[tuple[int, str, str, bool], Sym | None] = {}
         self._endings: dict[str, list[Sym]] = {}
         self._holders: dict[str, list[Sym]] = {}
+        self._openings: dict[str, dict[int, Sym]] = {}
         # What belongs to the file at hand; files are resolved one after the other.
         self._file = 0
         self._own: dict[str, list[Sym]] = {}
@@ -323,8 +324,18 @@ class NativeNames:
         return own, CERTAIN
 
     def _opening(self, found: list[Sym], file: int) -> list[Sym]:
-        """One place where a namespace is opened: in the file, in the nearest header, or anywhere."""
-        return self.includes.nearest(file, found)[:1]
+        """One place where a namespace is opened: in the file, in the nearest header, or anywhere. Some namespaces are
+        opened in thousands of files, so their first openings are kept by file."""
+        full = found[0].qualified
+        own = next((sym for sym in self._own.get(found[0].name, ()) if sym.qualified == full), None)
+        if own is not None:
+            return [own]
+        openings = self._openings.get(full)
+        if openings is None:
+            openings = self._openings[full] = {sym[0] >> FILE_SHIFT: sym for sym in reversed(found)}
+        reach, path = self.includes.reach(file), self.tables.path
+        near = min(openings.keys() & reach.keys(), key=lambda home: (reach[home], path[home]), default=None)
+        return [openings[near]] if near is not None else found[:1]
 
     def _reached(self, seen: list[Sym], definitions: list[Sym], file: int) -> Answer:
         """The definitions of the symbols that a file sees declared or defined."""
