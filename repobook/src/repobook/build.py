@@ -30,7 +30,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What a build did."""
+    """Result of a build."""
 
     files: int = 0
     read: int = 0
@@ -248,7 +248,7 @@ def forget_model(output: Path) -> None:
 
 
 def _publish(db: sqlite3.Connection, output: Path) -> sqlite3.Connection:
-    """Put a new model in the place of the old one, in one step for those who read it."""
+    """Put a new model in the place of the old one, in one step for its readers."""
     db.commit()
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()

@@ -13,7 +13,7 @@ from repobook.naming import parts_of
 from repobook.reading.facts import Facts
 
 Row = tuple[object, ...]
-# What a worker sends back for one file: rows per table, ready to insert.
+# Result of a worker for one file: rows per table, ready to insert.
 Rows = dict[str, list[Row]]
 _Record = TypeVar("_Record", bound=tuple[Any, ...])
 
@@ -48,7 +48,7 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
 
 def journal(db: sqlite3.Connection, kept: bool) -> None:
     """Keep a journal, or none: while a model is read that begins from nothing there is nothing to go back to, and a
-    build that ends early leaves it without a stamp. Commits what was written."""
+    build that ends early leaves it without a stamp. Commits the open transaction."""
     db.commit()
     db.execute(f"PRAGMA journal_mode={'WAL' if kept else 'OFF'}")
     db.execute(f"PRAGMA synchronous={'NORMAL' if kept else 'OFF'}")

@@ -102,7 +102,7 @@ def symbol_link(context: Context, links: Links, use: Use) -> str:
 
 
 def place_link(context: Context, links: Links, use: Use) -> str:
-    """Where the other end stands: file and line of the reference."""
+    """File and line of a reference."""
     path = context.book.path(use.file)
     line = use.line or context.book.named(use.far).line
     return link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line))
@@ -163,7 +163,7 @@ def _member(context: Context, links: Links, member: Symbol, anchored: set[str]) 
 
 
 def _custom_function(context: Context, links: Links, symbol: Symbol) -> list[str]:
-    """The `ctx` of a custom autograd function: what its forward keeps, and where its backward reads it."""
+    """The `ctx` of a custom autograd function: the values that forward keeps and backward reads."""
     rows = [
         f"- {_line(context, links, line)}: {prose(detail)}"
         for line, section, rule, detail, local in context.findings
@@ -289,7 +289,7 @@ def _entry(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
         else symbol.qualified
     )
     if len(text) > 120:
-        # Of a table or an array, what it is says more than how its first row begins.
+        # The head of a table or an array says more than the beginning of its first row.
         head, initialised, _ = text.partition(" = {")
         text = head + " = { … }" if initialised and len(head) <= 120 else text[:120] + " …"
     return (

@@ -94,7 +94,7 @@ def safety(context: Context, links: Links) -> str:
 
 
 def _findings(context: Context, links: Links, section: str, rules: set[str] | None = None) -> list[str]:
-    """One line per different finding: what it is, how often, where."""
+    """One line per different finding: its rule, number and places."""
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     names: dict[tuple[str, str], dict[str, None]] = {}  # the functions that findings of one kind name
     for line, found, rule, detail, local in context.findings:

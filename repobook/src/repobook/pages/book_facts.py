@@ -34,7 +34,7 @@ def _bare_stem(path: str) -> str:
 
 
 def _is_named_test(path: str) -> bool:
-    """True if the name of a file says that it is a test, whatever its folder says."""
+    """True if the name of a file, not only its folder, marks it as a test."""
     name = path.rpartition("/")[2].lower()
     return _bare_stem(path) != stem_of(path).lower() or ".test." in name or ".spec." in name
 
@@ -67,7 +67,7 @@ _ANNOTATED = frozenset({"java", "kotlin", "csharp", "swift"})
 
 
 class Book:
-    """What all pages of one build share: paths and kinds of the files, settings."""
+    """Facts that all pages of one build share: paths and kinds of the files, settings."""
 
     def __init__(self, db: sqlite3.Connection, to_source: str, source_url: str, embed: int, parsed: int) -> None:
         self.db = db
@@ -103,7 +103,7 @@ class Book:
         return self.files[file].path
 
     def states_purpose(self, file: File) -> bool:
-        """True if a file says in a sentence what it is for."""
+        """True if a file states its purpose in a sentence."""
         return file.origin != DERIVED and bool(opening_sentence(file.purpose))
 
     def cycle(self, file: File) -> list[int]:
@@ -280,7 +280,7 @@ class Book:
 
     @cached_property
     def uses_of_file(self) -> dict[int, int]:
-        """How many references from other files lead to each file."""
+        """Number of references from other files to each file."""
         return {file: sum(row.uses for row in rows) for file, rows in self._used.items()}
 
     @cached_property
@@ -332,7 +332,7 @@ class Book:
         return -row.uses, row.qualified, *self.place(row.id)
 
     def place(self, symbol: int) -> tuple[int, int]:
-        """Where a symbol stands in the order of the tree."""
+        """Place of a symbol in the order of the tree."""
         return self.rank[symbol >> FILE_SHIFT], symbol & 0xFFFFF
 
     def below(self, folder: str) -> list[File]:

@@ -51,7 +51,7 @@ class Context:
 
     @cached_property
     def incoming(self) -> list[Use]:
-        """Who uses the symbols of this file. What uses the definition of a name that is declared here counts too."""
+        """Uses of the symbols of this file. Uses of the definition count for its declaration here too."""
         db = self.book.db
         found = db.execute(f"SELECT dst, src, {_IN} FROM edges WHERE dst>=? AND dst<?", self.range).fetchall()
         for symbol in self.symbols:
@@ -66,12 +66,12 @@ class Context:
 
     @cached_property
     def outgoing(self) -> list[Use]:
-        """What the symbols of this file use, certainly or likely."""
+        """Symbols that this file uses, certainly or likely."""
         return [use for use in self._outgoing if use[3] > CANDIDATE or use[2] == INHERITS]
 
     @property
     def all_outgoing(self) -> list[Use]:
-        """What the symbols of this file use, candidates too."""
+        """Symbols that this file uses, candidates too."""
         return self._outgoing
 
     @cached_property
@@ -87,7 +87,7 @@ class Context:
 
     @cached_property
     def references_to(self) -> dict[int, int]:
-        """How many references of this file lead to each other file, candidates too."""
+        """Number of references of this file to each other file, candidates too."""
         named = self.book.named
         places: dict[tuple[int, int, str], int] = {}
         for near, far, _, _, _, times, file in self._outgoing:
@@ -101,8 +101,8 @@ class Context:
 
     @cached_property
     def references_between(self) -> dict[tuple[int, int, str], int]:
-        """References of this file and of others to each other, certain and likely ones: (other file, who refers, name)
-        -> places. What refers to a name with overloads refers to it once."""
+        """Certain and likely references of this file and of others to each other: (other file, referring symbol, name)
+        -> places. A reference to a name with overloads counts once."""
         named = self.book.named
         found: dict[tuple[int, int, str], int] = {}
         for near, far, _, certainty, _, times, file in self.outgoing:
@@ -119,7 +119,7 @@ class Context:
         return found
 
     def place(self, use: Use) -> int:
-        """Uses by path, line, enclosing symbol: equal models give equal pages whatever the order of their rows."""
+        """Uses by path, line, enclosing symbol: equal models give equal pages for any order of their rows."""
         near, far, _, _, line, _, file = use
         return self.book.rank[file] << 60 | line << 40 | (far & 0xFFFFF) << 20 | near & 0xFFFFF
 
@@ -154,8 +154,8 @@ class Context:
 
     @cached_property
     def most_used(self) -> list[tuple[Symbol, int, int]]:
-        """(symbol, places, files) by uses from other files, most first. The file that defines what this one declares,
-        or declares what it defines, is no other file here."""
+        """(symbol, places, files) by uses from other files, most first. A header and the file with its definitions are
+        no other files here."""
         found = []
         known: set[str] = set()
         siblings = set(self.book.siblings(self.file))

@@ -159,7 +159,7 @@ def purpose(context: Context) -> str:
 def _role(context: Context, links: Links) -> str:
     inside = {row[5] for row in context.imports if row[5]}
     outside = {row[2] for row in context.imports if not row[5] and row[1] in ("import", "from", "include", "require")}
-    # What stands at the top, whatever namespaces are around it, and classes anywhere.
+    # Symbols outside of functions and classes, and all classes.
     kinds = Counter(
         symbol.kind
         for symbol in context.symbols[1:]

@@ -79,7 +79,7 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
 
 
 def _describe(book: Book, file: File) -> str:
-    """What a file says of itself, or the names that others use of it."""
+    """Purpose of a file, or the names that others use of it."""
     if book.states_purpose(file):
         return prose(opening_sentence(file.purpose))
     names = chapters.used_names(book, file, 3)

@@ -184,7 +184,7 @@ def _concepts(context: Context, links: Links, page: str) -> str:
 
 
 def _explained(context: Context, term: str, line: int) -> str:
-    """Where the file's page speaks of a term: the definition whose documentation has it, or that it stands in."""
+    """The definition that explains a term: its documentation has the term, or the term stands inside it."""
     for text, symbol in context.documented:
         if term in text:
             return slug(symbol.qualified)
@@ -197,9 +197,9 @@ def _explained(context: Context, term: str, line: int) -> str:
 
 
 def _section_map(context: Context, page: str) -> str:
-    """Which sections of the file's page speak of which of its keywords."""
+    """Sections of the file's page with the keywords that they mention."""
     rows = []
-    # It has an entry for each; what stands at the top comes first.
+    # It has an entry for each; symbols at the top come first.
     names = list(dict.fromkeys(s.name for s in sorted(context.symbols[1:], key=lambda s: s.kind not in _TOPS)))
     if names:
         rows.append(("Detailed analysis", "detailed-analysis", names))

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-# Kinds that stand for what they hold, not for themselves: every `std::` would count as a use of one.
+# Kinds that hold other symbols: every `std::` would count as a use of one.
 SPACES = ("file", "namespace", "module", "package")
 
 
-# Kinds whose names tell a reader what a file is about; members and constants need their owner for that.
+# Kinds whose names describe a file; members and constants need their owner for that.
 TELLING = frozenset({
     "class", "struct", "union", "interface", "trait", "enum", "object", "function", "macro", "type", "concept",
     "binding",
@@ -49,7 +49,7 @@ class Use(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What a page says of a symbol of another file."""
+    """Name and place of a symbol of another file."""
 
     id: int
     qualified: str
@@ -81,4 +81,4 @@ class Keyword(NamedTuple):
     qualified: str
     kind: str
     uses: int
-    definition: int  # of what is only declared here; 0 otherwise
+    definition: int  # of a name that is only declared here; 0 otherwise

@@ -1,4 +1,4 @@
-"""Testing & usage: the tests that use or reach a file, examples and call sites; and what to do before a change."""
+"""Testing & usage: the tests that use or reach a file, examples and call sites; and steps before a change."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ _SHOWN = 12
 _MOST_PLACES = 20
 _MINOR = frozenset({"type", "namespace", "module", "package", "macro"})
 _TEST_FILES = 5
-# How the tests of a file were found.
+# Reasons to list a file among the tests.
 USED, BY_NAME = "they use it", "they use names like those that it defines"
 REACHED, SAME_NAME = "they reach it through other code", "they have its name"
 

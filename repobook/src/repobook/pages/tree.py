@@ -43,7 +43,7 @@ def top_index(book: Book, title: str, links: Links, root: str) -> str:
 
 
 def group_counts(book: Book) -> Counter[str]:
-    """How many different names each group has."""
+    """Number of different names in each group."""
     return Counter(group_of(row[0]) for row in book.db.execute("SELECT DISTINCT name FROM symbols WHERE kind<>'file'"))
 
 

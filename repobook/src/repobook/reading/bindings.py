@@ -55,7 +55,7 @@ _DEF = frozenset(
 )
 # `m.impl("add", f)`: the dispatcher calls f for one dispatch key; no caller names it.
 _KERNEL = "impl"
-# `py::class_<T> name(m, "Name")`, `auto name = py::class_<T>(m, "Name")`: what is defined on `name` are methods.
+# `py::class_<T> name(m, "Name")`, `auto name = py::class_<T>(m, "Name")`: definitions on `name` are methods.
 _CLASS_VARIABLE = re.compile(
     r"""(?:class_|enum_|exception)\s*<[^;]{0,400}?>\s*(\w+)\s*[({]\s*\w+\s*,\s*"(\w+)"|"""
     r"""\b(\w+)\s*=\s*(?:\w+::)*(?:class_|enum_)\s*<[^;]{0,400}?>\s*\(\s*\w+\s*,\s*"(\w+)\""""
@@ -204,5 +204,5 @@ def _targets(node: Node, source: bytes) -> list[str]:
     text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     if text.startswith('"'):
         return []
-    # `getter<&A::x>` is the function getter, not what it is made for.
+    # `getter<&A::x>` is the function getter, not its argument.
     return [name for name in _IDENTIFIER.findall(_ARGUMENTS.sub("", text)) if name not in _NOISE]

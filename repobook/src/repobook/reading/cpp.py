@@ -15,7 +15,7 @@ from repobook.reading.bindings import class_variables, pybind, read_bindings
 from repobook.reading.braces import find_scopes
 from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.cpp_rules import RULES
-from repobook.reading.cpp_types import Declared, class_text, find_declared, value_type, way_to
+from repobook.reading.cpp_types import Declared, find_declared, infer_type, read_class, trace_way
 from repobook.reading.cuda import read_cuda
 from repobook.reading.engine import Captures, Definition
 from repobook.reading.facts import Binding, Facts, Finding, Import, Symbol, pack
@@ -40,7 +40,7 @@ _RESERVED = frozenset(
 
 
 @cache
-def _reading(language: str) -> engine.Reading:
+def _load_reading(language: str) -> engine.Reading:
     parsed_as = {"objc": "cpp"}.get(language, language)
     loaded = grammar(parsed_as)
     assert loaded is not None
@@ -51,7 +51,7 @@ def _reading(language: str) -> engine.Reading:
 def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     source, blanked = macros.blank(original)
     parsed, strings = hide_statements(source)
-    root, found, definitions = _reading(language).parse(parsed)
+    root, found, definitions = _load_reading(language).parse(parsed)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
@@ -65,13 +65,13 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     captures.initialized = {node.start_byte for node in found.get("initialized", ())}
-    bindings = _definitions(definitions, source, captures, facts, macros)
+    bindings = _collect_definitions(definitions, source, captures, facts, macros)
     if facts.errors:
         _restore_scopes(parsed, holes, captures)
     if language == "objc" and any(mark in source for mark in _OBJECTIVE):
-        _objective(source, captures)
+        _add_objective_c(source, captures)
     for node in engine.in_order(found.get("parameter", [])):
-        _parameter(node, source, captures)
+        _add_parameter(node, source, captures)
     for node in engine.in_order(found.get("local", [])):
         name = find_declared(node).name
         if name is not None:
@@ -85,11 +85,11 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
         line, owner = bisect_right(lines, at), scopes.at(at)
         facts.references.setdefault((macro, ""), []).append(pack(line, owner, 0))
         rule = RULES.names.get(macro.encode())
-        answer = rule("", False, _no_loop, at) if rule is not None else None
+        answer = rule("", False, _count_no_loop, at) if rule is not None else None
         if answer is not None:
             facts.findings.append(Finding(line, *answer, owner))
     engine.measure(captures, scopes, facts)
-    _expressions(found, source, lines, scopes, facts)
+    _find_expressions(found, source, lines, scopes, facts)
     native_locks(source, lines, scopes, facts)
     native_exceptions(found, source, scopes, facts)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
@@ -140,7 +140,7 @@ def _mark_internal(anonymous: list[engine.Span], source: bytes, captures: Captur
             symbol.internal = _STORAGE.search(source, definition.start, stop) is not None
 
 
-def _no_loop(position: int) -> int:
+def _count_no_loop(position: int) -> int:
     return 0
 
 
@@ -159,7 +159,7 @@ def _objective_cursors() -> tuple[Parser, QueryCursor]:
     return Parser(loaded), QueryCursor(Query(loaded, queries.text("objc.scm")))
 
 
-def _objective(source: bytes, captures: Captures) -> None:
+def _add_objective_c(source: bytes, captures: Captures) -> None:
     """Objective-C++ is two languages in one file, and no grammar knows both: its classes come from a second parse."""
     parser, definitions = _objective_cursors()
     known = {definition.name_start for definition in captures.definitions}
@@ -174,7 +174,7 @@ def _objective(source: bytes, captures: Captures) -> None:
         captures.definitions.append(Definition(node.start_byte, node.end_byte, text, kind, name.start_byte, body))
 
 
-def _definitions(
+def _collect_definitions(
     matches: engine.Matches, source: bytes, captures: Captures, facts: Facts, macros: Macros
 ) -> list[tuple[int, Binding]]:
     """Fill the captures with the definitions of a file; returns its bindings with their positions."""
@@ -188,11 +188,11 @@ def _definitions(
             if found.name is not None:
                 variables.append((found.name.start_byte, match["declaration"][0], found.name, declarator))
         elif "function" in match:
-            _function(match, source, captures, macros)
+            _add_function(match, source, captures, macros)
         elif "field" in match:
-            _field(match, source, captures)
+            _add_field(match, source, captures)
         elif "member_of" in match:
-            way = way_to(match["called"][0], source)
+            way = trace_way(match["called"][0], source)
             if way is not None:
                 captures.receivers[match["member_of"][0].start_byte] = way
         elif "exposed" in match:
@@ -200,16 +200,16 @@ def _definitions(
             if binding is not None:
                 bindings.append(binding)
         elif "include" in match or "using" in match or "alias" in match:
-            facts.imports.append(_import(match, source))
+            facts.imports.append(_read_import(match, source))
         elif "type" in match and "declarator" in match:
-            _typedef(match, source, captures)
+            _add_typedef(match, source, captures)
         else:
-            _named(match, source, captures)
-    _variables(variables, source, captures, macros)
+            _add_named(match, source, captures)
+    _add_variables(variables, source, captures, macros)
     return bindings
 
 
-def _field(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
+def _add_field(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
     node, declarator = match["field"][0], match["declarator"][0]
     found = find_declared(declarator, source)
     if found.name is None:
@@ -222,12 +222,12 @@ def _field(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
             "function" if found.function else "field",
             found.name.start_byte,
             declaration=found.function,
-            bases=class_text(node, source, declarator),
+            bases=read_class(node, source, declarator),
         )
     )
 
 
-def _import(match: dict[str, list[Node]], source: bytes) -> Import:
+def _read_import(match: dict[str, list[Node]], source: bytes) -> Import:
     """An `#include`, a `using` or an alias of a namespace."""
     if "include" in match:
         node = match["include"][0]
@@ -241,14 +241,14 @@ def _import(match: dict[str, list[Node]], source: bytes) -> Import:
     return Import(node.start_point[0] + 1, "namespace alias", target, "", engine.text_of(node, source))
 
 
-def _typedef(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
+def _add_typedef(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
     node, name = match["type"][0], find_declared(match["declarator"][0], source).name
     if name is not None:
         text = engine.text_of(name, source)
         captures.definitions.append(Definition(node.start_byte, node.end_byte, text, "type", name.start_byte))
 
 
-def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
+def _add_named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
     """Namespaces, classes, enums, macros, aliases: a node with a name and perhaps a body."""
     kind = next(key for key in match if key not in ("name", "body"))
     node, name = match[kind][0], match["name"][0]
@@ -293,7 +293,7 @@ def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
     )
 
 
-def _function(match: dict[str, list[Node]], source: bytes, captures: Captures, macros: Macros) -> None:
+def _add_function(match: dict[str, list[Node]], source: bytes, captures: Captures, macros: Macros) -> None:
     node, declarator = match["function"][0], match["declarator"][0]
     found = find_declared(declarator, source)
     name = engine.text_of(found.name, source) if found.name is not None else found.text
@@ -308,16 +308,16 @@ def _function(match: dict[str, list[Node]], source: bytes, captures: Captures, m
     start = outer.start_byte if outer is not None and outer.type == "template_declaration" else node.start_byte
     kind = "function"
     if name in macros.definers:
-        # `TEST(Suite, name) {` and `TORCH_LIBRARY(ns, m) {`: the macro's arguments name what is defined.
-        parts = _arguments(source[at + len(name) : body])
+        # `TEST(Suite, name) {` and `TORCH_LIBRARY(ns, m) {`: the arguments of the macro name the definition.
+        parts = _split_arguments(source[at + len(name) : body])
         kind = macros.definers[name]
         name = ".".join(parts[:2]) if kind == "test" else f"{name}({', '.join(parts)})"
         at = -1
     elif found.name is not None and not found.scope and _is_macro_use(node, found.name, name, declarator):
-        name, at = _macro_name(node, found.name, name, source, macros)
+        name, at = _name_by_macro(node, found.name, name, source, macros)
         if not name:
             return
-    returned = class_text(node, source, declarator)
+    returned = read_class(node, source, declarator)
     captures.definitions.append(Definition(start, node.end_byte, name, kind, at, body, found.scope, bases=returned))
 
 
@@ -327,7 +327,7 @@ _MACRO = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,}")
 _HOLDERS = frozenset({"translation_unit", "declaration_list", "field_declaration_list", "ERROR"})
 
 
-def _holder(node: Node) -> str:
+def _find_holder(node: Node) -> str:
     """The type of the node that holds a declaration: of a namespace, a class, a block, an expression."""
     above = node.parent
     while above is not None and (
@@ -359,16 +359,16 @@ def _in_class_named(node: Node, name: str) -> bool:
     return owner is not None and owner.text is not None and owner.text.decode("utf-8", "replace").startswith(name)
 
 
-def _macro_name(node: Node, name: Node, macro: str, source: bytes, macros: Macros) -> tuple[str, int]:
+def _name_by_macro(node: Node, name: Node, macro: str, source: bytes, macros: Macros) -> tuple[str, int]:
     """The name of a function that a macro defines, and the position of that name among the arguments, or -1.
 
     The name of a macro that is a statement or an attribute is ""."""
     inner = name.parent
     # `FOR_EACH(i, n) {` inside a function defines nothing.
-    if _holder(node) not in _HOLDERS or inner is None or inner.type != "function_declarator":
+    if _find_holder(node) not in _HOLDERS or inner is None or inner.type != "function_declarator":
         return "", -1
     arguments = source[name.end_byte : inner.end_byte]
-    parts = _arguments(arguments)
+    parts = _split_arguments(arguments)
     place = macros.named_argument.get(macro)
     if place is not None and place < len(parts):
         text = parts[place]
@@ -383,7 +383,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _LONGEST = 100
 
 
-def _arguments(text: bytes) -> list[str]:
+def _split_arguments(text: bytes) -> list[str]:
     """`(a, b)` -> [`a`, `b`]"""
     return [" ".join(part.split()) for part in text.decode("utf-8", "replace").strip().strip("()").split(",")]
 
@@ -391,23 +391,23 @@ def _arguments(text: bytes) -> list[str]:
 _Variable = tuple[int, Node, Node, Node]  # position, declaration, name, declarator
 
 
-def _variables(variables: list[_Variable], source: bytes, captures: Captures, macros: Macros) -> None:
+def _add_variables(variables: list[_Variable], source: bytes, captures: Captures, macros: Macros) -> None:
     """Declarations: prototypes and variables outside functions are definitions, inside functions they are locals."""
     variables.sort(key=lambda row: row[0])
     owners = engine.innermost(captures.definitions, [row[0] for row in variables])
     for (_, node, name, declarator), owner in zip(variables, owners, strict=True):
         declared = find_declared(declarator, source)
         inside = owner is not None and owner.kind in ("function", "test", "registration", "binding")
-        if inside or (not declared.function and _holder(node) not in _HOLDERS):
+        if inside or (not declared.function and _find_holder(node) not in _HOLDERS):
             # A block outside of all functions belongs to a lambda or to the arguments of a macro.
             captures.locals.append((name.start_byte, name.end_byte))
-            _typed(node, name, source, captures)
+            _add_type(node, name, source, captures)
             continue
         text = engine.text_of(name, source)
         at = name.start_byte
         declares = declared.function
         if declared.function and not declared.scope and _is_macro_use(node, name, text, declarator):
-            text, at = _macro_name(node, name, text, source, macros)
+            text, at = _name_by_macro(node, name, text, source, macros)
             declares = False
         if not text or _is_misread(node, name, declared, source):
             continue
@@ -424,7 +424,7 @@ def _variables(variables: list[_Variable], source: bytes, captures: Captures, ma
                 at,
                 scope=declared.scope,
                 declaration=declares or declaration,
-                bases=class_text(node, source, declarator),
+                bases=read_class(node, source, declarator),
             )
         )
 
@@ -444,31 +444,31 @@ def _is_misread(node: Node, name: Node, declared: Declared, source: bytes) -> bo
     return _CAST.match(source[node.start_byte : name.start_byte]) is not None
 
 
-def _parameter(node: Node, source: bytes, captures: Captures) -> None:
+def _add_parameter(node: Node, source: bytes, captures: Captures) -> None:
     declarator = node.child_by_field_name("declarator")
     if declarator is None:
         return
     name = find_declared(declarator).name
     if name is not None:
         captures.locals.append((name.start_byte, name.end_byte))
-        _typed(node, name, source, captures)
+        _add_type(node, name, source, captures)
 
 
-def _typed(node: Node, name: Node, source: bytes, captures: Captures) -> None:
-    """The class of a local: `const at::Tensor& x` makes x a `at::Tensor`, `auto x = f()` what f returns."""
-    text = class_text(node, source)
+def _add_type(node: Node, name: Node, source: bytes, captures: Captures) -> None:
+    """The class of a local: `const at::Tensor& x` makes x a `at::Tensor`, `auto x = f()` the class that f returns."""
+    text = read_class(node, source)
     if not text:
         declared = node.child_by_field_name("type")
         if declared is not None and declared.type == "placeholder_type_specifier":
-            text = value_type(name, source)
+            text = infer_type(name, source)
     if text:
         captures.types.append((name.start_byte, engine.text_of(name, source), text))
 
 
-# ----- what comments and expressions add -------------------------------------------------------------------
+# ----- findings of expressions ----------------------------------------------------------------------------
 
 
-def _expressions(
+def _find_expressions(
     found: dict[str, list[Node]], source: bytes, lines: list[int], scopes: engine.Scopes, facts: Facts
 ) -> None:
     for kind, rule, detail in _RAW:

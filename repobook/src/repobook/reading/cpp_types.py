@@ -70,17 +70,17 @@ def find_declared(node: Node, source: bytes = b"") -> Declared:
     return Declared(None, scope, function)
 
 
-def class_text(node: Node, source: bytes, declarator: Node | None = None) -> str:
-    """The class that a declaration states, or that a function returns; what a smart pointer holds stands behind it."""
+def read_class(node: Node, source: bytes, declarator: Node | None = None) -> str:
+    """The class that a declaration states or a function returns; behind a smart pointer the class that it holds."""
     declared = node.child_by_field_name("type")
     if declared is not None and declared.type == "placeholder_type_specifier" and declarator is not None:
-        declared = _trailing_type(declarator)
+        declared = _find_trailing_type(declarator)
     if declared is None or declared.type not in ("type_identifier", "qualified_identifier", "template_type"):
         return ""
-    return _bare_type(engine.text_of(declared, source))
+    return _strip_arguments(engine.text_of(declared, source))
 
 
-def _trailing_type(declarator: Node) -> Node | None:
+def _find_trailing_type(declarator: Node) -> Node | None:
     """`T` of `auto f() -> T`."""
     for child in declarator.named_children:
         if child.type == "trailing_return_type" and child.named_child_count:
@@ -89,8 +89,8 @@ def _trailing_type(declarator: Node) -> Node | None:
     return None
 
 
-def _bare_type(text: str) -> str:
-    """A type without its arguments: `List<int>` -> `List`; smart pointers keep what they hold: `shared_ptr*Node`."""
+def _strip_arguments(text: str) -> str:
+    """A type without its arguments: `List<int>` -> `List`; smart pointers keep their class: `shared_ptr*Node`."""
     text = " ".join(text.split())
     outer, bracket, inner = text.partition("<")
     if bracket and outer.rpartition("::")[2] in _POINTERS:
@@ -103,7 +103,7 @@ def _bare_type(text: str) -> str:
 
 _POINTERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "intrusive_ptr", "optional", "MaybeOwned"})
 _NAMED = re.compile(r"[\w:]+(?:, *[\w:]+)*")
-# Functions that return what their first argument names: `make_shared<T>` a pointer to T, `static_cast<T*>` a T.
+# Functions whose template argument names their result: `make_shared<T>` a pointer to T, `static_cast<T*>` a T.
 _MAKERS = {
     "make_shared": "std::shared_ptr", "make_unique": "std::unique_ptr", "make_intrusive": "c10::intrusive_ptr",
     "static_pointer_cast": "std::shared_ptr", "dynamic_pointer_cast": "std::shared_ptr",
@@ -113,7 +113,7 @@ _MAKERS = {
 }  # fmt: skip
 
 
-def value_type(name: Node, source: bytes) -> str:
+def infer_type(name: Node, source: bytes) -> str:
     """The type of `auto x = value`: of a call, a cast, `new T` or a constructor; "" where the value does not say."""
     at = name.parent
     while at is not None and at.type.endswith("declarator") and at.type != "init_declarator":
@@ -123,20 +123,20 @@ def value_type(name: Node, source: bytes) -> str:
         return ""
     if value.type == "new_expression":
         made = value.child_by_field_name("type")
-        return _bare_type(engine.text_of(made, source)) if made is not None else ""
+        return _strip_arguments(engine.text_of(made, source)) if made is not None else ""
     if value.type == "compound_literal_expression":
         made = value.child_by_field_name("type")
-        return _bare_type(engine.text_of(made, source)) if made is not None else ""
+        return _strip_arguments(engine.text_of(made, source)) if made is not None else ""
     if value.type != "call_expression":
         return ""
-    made_by = _made_by(value, source)
+    made_by = _read_maker(value, source)
     if made_by is not None:
         return made_by
-    way = way_to(value, source)
+    way = trace_way(value, source)
     return RESULT + (way[0] + way[1]).decode("utf-8", "replace") if way is not None else ""
 
 
-def _made_by(call: Node, source: bytes) -> str | None:
+def _read_maker(call: Node, source: bytes) -> str | None:
     """The type that a maker or a cast states in its angle brackets; None for any other call."""
     function = call.child_by_field_name("function")
     if function is None or function.type not in ("template_function", "qualified_identifier"):
@@ -146,13 +146,13 @@ def _made_by(call: Node, source: bytes) -> str | None:
     wrapper = _MAKERS.get(outer.rpartition("::")[2])
     if not bracket or wrapper is None:
         return None
-    held = _bare_type(inner.rpartition(">")[0].partition(",")[0].removeprefix("const ").strip(" *&"))
+    held = _strip_arguments(inner.rpartition(">")[0].partition(",")[0].removeprefix("const ").strip(" *&"))
     if not wrapper:
         return held
     return f"{wrapper}{HOLDS}{held}" if _NAMED.fullmatch(held) else ""
 
 
-def way_to(node: Node, source: bytes) -> tuple[bytes, bytes] | None:
+def trace_way(node: Node, source: bytes) -> tuple[bytes, bytes] | None:
     """The first name of an expression and the way from it: `a.f(1)->g` -> (`a`, `.f().g`); None for other shapes."""
     kind = node.type
     if kind in ("identifier", "this"):
@@ -164,12 +164,12 @@ def way_to(node: Node, source: bytes) -> tuple[bytes, bytes] | None:
         if function.type in ("identifier", "qualified_identifier"):
             text = b"".join(source[function.start_byte : function.end_byte].split())
             return (text + b"()", b"") if b"<" not in text else None
-        way = way_to(function, source) if function.type == "field_expression" else None
+        way = trace_way(function, source) if function.type == "field_expression" else None
         return (way[0], way[1] + b"()") if way is not None else None
     if kind == "field_expression":
         argument, member = node.child_by_field_name("argument"), node.child_by_field_name("field")
         if argument is None or member is None or member.type != "field_identifier":
             return None
-        way = way_to(argument, source)
+        way = trace_way(argument, source)
         return (way[0], way[1] + b"." + source[member.start_byte : member.end_byte]) if way is not None else None
     return None

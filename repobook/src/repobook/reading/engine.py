@@ -27,8 +27,8 @@ class Definition:
     end: int
     name: str
     kind: str
-    name_start: int = -1  # where the name stands, so that it does not count as a reference
-    body: int = -1  # where the body starts; the signature ends there
+    name_start: int = -1  # position of the name, which is no reference
+    body: int = -1  # start of the body and end of the signature
     scope: str = ""  # qualifier written with the name: `A::B` of `void A::B::f()`
     declaration: bool = False
     bases: str = ""
@@ -38,7 +38,7 @@ class Definition:
 
 @dataclass(slots=True)
 class Captures:
-    """What a reader found in one tree, as byte offsets."""
+    """Definitions, names and spans that a reader found in one file, as byte offsets."""
 
     definitions: list[Definition] = field(default_factory=list)
     references: list[bytes] = field(default_factory=list)  # gap, name, gap, ..., name, gap
@@ -55,7 +55,7 @@ class Captures:
 
 @dataclass(slots=True)
 class Scopes:
-    """Where each local symbol starts and ends, and which of them encloses a position."""
+    """The innermost local symbol at each position."""
 
     starts: list[int]
     owners: list[int]
@@ -72,7 +72,7 @@ Matches = list[tuple[int, dict[str, list[Node]]]]
 
 
 class Reading:
-    """One query for both halves of a language: what is captured by name, and definitions, match by match."""
+    """One query for both halves of a language: nodes captured by name, and definitions, match by match."""
 
     def __init__(self, language: Language, names: str, definitions: str) -> None:
         self.parser = Parser(language)

@@ -44,7 +44,7 @@ _TEMPLATES = re.compile(
 # `${name}` of a template that a generator fills in: alone on its line it stands for declarations, else for a name.
 _ALONE = re.compile(rb"^[ \t]*\$(?:\{\w+\}|\w+)[ \t]*;?$", re.M)
 _FILLED_IN = re.compile(rb"\$\{\w+\}")
-# `SOME_MACRO(a, b)` on lines of its own, without a semicolon: no grammar knows what it stands for.
+# `SOME_MACRO(a, b)` on lines of its own, without a semicolon: no grammar knows its expansion.
 _STATEMENT = re.compile(
     rb"""^[ \t]*[A-Z][A-Z0-9_]{2,}\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*"|\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*")*\))*\)"""
     rb"""(?=[ \t]*(?://[^\n]*)?\n\s*(?:[A-Za-z_}#~/\[]|\Z))""",
@@ -90,7 +90,7 @@ WELL_KNOWN = (
 _REPLACED = {b"PyMODINIT_FUNC": b"PyObject *     "}
 
 
-# `KIND(Name, ...) {` at file scope: what the arguments define.
+# Kinds of definitions by macro: `KIND(Name, ...) {` at file scope.
 DEFINERS = {
     "TEST": "test", "TEST_F": "test", "TEST_P": "test", "TYPED_TEST": "test", "TYPED_TEST_P": "test",
     "BENCHMARK_F": "test", "BENCHMARK_DEFINE_F": "test",
@@ -112,7 +112,7 @@ class Macros:
     """The macros of one tree that matter to the parse."""
 
     blanked: frozenset[str] = frozenset()
-    # Macros that define something by their arguments: name -> kind of what they define.
+    # Macros that define something by their arguments: name -> kind of the definition.
     definers: dict[str, str] = field(default_factory=lambda: dict(DEFINERS))
     # Macros that define a function whose name is one of their arguments: name -> place of that argument.
     named_argument: dict[str, int] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class Macros:
         return cls(frozenset(row for row in rows if "=" not in row and "#" not in row), definers, named)
 
     def test_names(self, source: bytes) -> list[tuple[int, int]]:
-        """Where the arguments of macros only name a test: the second one, and for a plain `TEST` the suite too."""
+        """Spans of macro arguments that only name a test: the second one, and for a plain `TEST` the suite too."""
         if b"TEST" not in source and b"BENCHMARK" not in source:
             return []
         if self._tests is None:
@@ -257,7 +257,7 @@ def _blanked(match: re.Match[bytes]) -> bytes:
 
 
 def _hide_condition(match: re.Match[bytes]) -> bytes:
-    """A condition without its line if what stands before or behind it goes on, unchanged otherwise."""
+    """A condition as a blank line if it stands inside an expression, unchanged otherwise."""
     text, behind = match.group(), match.group(1)
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip()[-1:]
     if (before and before in b",(=&|?+") or behind[:1] in b".,);?&|+" or behind in (b"->", b"<<"):
@@ -318,7 +318,7 @@ def _stands_for_attribute(body: bytes, chosen: set[bytes]) -> bool:
 
 
 def _opens_block(body: bytes, bodies: dict[bytes, set[bytes]]) -> bool:
-    """A macro that opens or closes a block (`try {`): what stands between two of them parses only without them."""
+    """True for a macro that opens or closes a block (`try {`); the code between two of them parses only without."""
     if body.count(b"{") != body.count(b"}"):
         return True
     first = re.match(rb"\w+", body)

@@ -110,7 +110,7 @@ def _paragraphs(texts: list[str]) -> str:
             kept[-1].append(text)
     said = ["\n".join(lines) for lines in kept if lines]
     if any(is_licence(text) for text in said):
-        # What follows a licence in the same comment is most often more of it.
+        # The rest of a comment behind a licence is most often more of the licence.
         said = said[: next(at for at, text in enumerate(said) if is_licence(text))]
     return "\n\n".join(said).strip()
 
@@ -213,7 +213,7 @@ def _implements(facts: Facts, source: bytes) -> str:
 
 
 def _defines(facts: Facts, source: bytes) -> str:
-    """The types of a file, else its functions, else what it has."""
+    """The types of a file, else its functions, else its other definitions."""
     symbols = facts.symbols
     tops = [s for s in symbols[1:] if symbols[s.parent].kind in ("file", "namespace", "module", "package")]
     classes = [s.name for s in tops if s.kind in CLASSES]

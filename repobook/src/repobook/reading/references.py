@@ -33,15 +33,15 @@ _NAME = re.compile(rb"\b([A-Za-z_]\w*)")
 
 def names_outside(source: bytes, holes: list[Span], windows: Sequence[Span] = ()) -> list[bytes]:
     """The words of the source that stand in none of the holes (comments, strings, import statements), in turn with
-    what stands between them: gap, word, gap, ..., word, gap.
+    the text between them: gap, word, gap, ..., word, gap.
 
-    A window is code inside a hole: what stands in the braces of an f-string. A node object for every identifier of a
-    large tree costs more than its parse; words cost a tenth of it, and a split of the text half of what matches would.
+    A window is code inside a hole, such as the braces of an f-string. A node object for every identifier of a
+    large tree costs more than its parse; words cost a tenth of it, and a split of the text half of a search.
     What is a keyword and no name is told by the word.
     """
     code = bytearray(source)
     if windows:
-        # Outer spans first, so that each is painted over what it stands in.
+        # Outer spans first, so that inner spans are painted over outer ones.
         spans = sorted([(start, -end, False) for start, end in holes] + [(start, -end, True) for start, end in windows])
         for start, end, window in spans:
             code[start:-end] = source[start:-end] if window else b" " * (-end - start)
@@ -383,7 +383,7 @@ _NO_TYPES: dict[bytes, str] = {}
 _BLANK, _PARENTHESIS, _DOT, _TILDE = b" (.~"
 # A name before one of these is a call, a scope or the target of an assignment, perhaps.
 _FOLLOWING = frozenset(b"( :=")
-# What can end the text before a name that is not plain; and the brackets of an expression before `::`.
+# Characters before a name that is not plain, and the closing brackets of an expression before `::`.
 _JOINTS = frozenset(b".>:~")
 _CLOSED = frozenset({b">", b")"})
 
@@ -414,7 +414,7 @@ def _owner_classes(symbols: list[Symbol]) -> list[str]:
 
 
 class Depths:
-    """How many of the given spans enclose a position."""
+    """Number of spans around a position."""
 
     __slots__ = ("depth", "starts")
 

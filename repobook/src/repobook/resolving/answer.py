@@ -37,7 +37,7 @@ def split_arguments(text: str) -> list[str]:
 
 
 def identity(sym: Sym) -> str:
-    """What tells two names apart: the overloads of an operator are one."""
+    """Name that two symbols share if they are one to a reader, such as the overloads of an operator."""
     return sym.qualified.partition(".")[0] if sym.kind == "operator" else sym.qualified
 
 

@@ -21,7 +21,7 @@ class DataNames:
         self.tables = names.tables
 
     def resolve(self, file: int, name: str, qualifier: str) -> Answer:
-        """What a name of a data file means; its qualifier is a mark that says what kind of thing it names."""
+        """Definitions that a name of a data file means. Its qualifier is a mark for the kind of the name."""
         if qualifier == OPERATOR:
             return self._operator(file, name)
         if qualifier == TARGET:

@@ -1,4 +1,4 @@
-"""All references of a file as edges between symbols: who calls, uses, inherits or registers what."""
+"""All references of a file as edges between symbols: calls, uses, inheritance, registrations."""
 
 import sqlite3
 

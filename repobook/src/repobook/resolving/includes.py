@@ -57,7 +57,7 @@ class Includes:
         return found
 
     def _add(self, file: int, found: dict[int, int]) -> None:
-        """Add what a file includes to the files that are found."""
+        """Add the includes of a file to the files that are found."""
         level = self._includes(file).difference(found)
         depth = found[file]
         while level:

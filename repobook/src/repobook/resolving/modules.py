@@ -106,7 +106,7 @@ class Modules:
         if target in self.paths:
             return target
         if text.startswith("<") and "/" not in target:
-            return None  # a system header, whatever file here has the same name
+            return None  # a system header, even if a file here has the same name
         ending = "/" + target
         named = self._by_name.get(posixpath.basename(target), ())
         found = [path for path in named if path.endswith(ending)]
@@ -283,7 +283,7 @@ def _template(target: str, named: Sequence[str]) -> str | None:
 
 
 def _shared(path: str, other: str) -> int:
-    """How many leading folders two paths have in common."""
+    """Number of leading folders that two paths have in common."""
     count = 0
     for one, two in zip(path.split("/"), other.split("/"), strict=False):
         if one != two:

@@ -1,4 +1,4 @@
-"""References to definitions: the door to the rules of each language, and what they share.
+"""References to definitions: the entry to the rules of each language, and their common parts.
 
 Where the rules of scope do not decide, all candidates are given; see `answer`, Note [ Certainty ].
 """
@@ -79,7 +79,7 @@ class Names:
         return self.others.resolve(file, name, qualifier, local, flags)
 
     def type_of(self, sym: Sym, held: bool = True) -> Sym | None:
-        """The class of a field or variable, where its definition states it; `held`: of a pointer, what it points to."""
+        """The class that a field or variable states; `held`: the class that a pointer points to."""
         if sym.kind not in ("field", "variable", "property") or not sym.bases:
             return None
         key = (sym.id, held)

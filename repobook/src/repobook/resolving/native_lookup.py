@@ -196,7 +196,7 @@ class Lookup:
 
     @property
     def _spaces(self) -> dict[str, _Using]:
-        """By namespace, what headers take into it with `using`."""
+        """The names that headers take into each namespace with `using`."""
         if self._by_space is None:
             self._by_space = {}
             rows = self.tables.db.execute(

@@ -23,7 +23,7 @@ _CALLABLE = frozenset({"function", "method", "operator"})
 _DEPTH = 6
 # More classes than this have a member with some names; nothing follows from one of them.
 _MEMBERS = 60
-# Namespaces that trees use and never are: what they hold is outside unless the tree says so itself.
+# Namespaces of libraries outside most trees. The tree can add to them.
 _OUTSIDE = frozenset({"std", "pybind11", "py", "boost", "fmt", "nlohmann", "testing", "thrust", "cub", "absl", "folly"})
 
 
@@ -38,7 +38,7 @@ class NativeNames:
         self._endings: dict[str, list[Sym]] = {}
         self._holders: dict[str, list[Sym]] = {}
         self._openings: dict[str, dict[int, Sym]] = {}
-        # What belongs to the file at hand; files are resolved one after the other.
+        # State of the current file; files are resolved one after the other.
         self._file = 0
         self._own: dict[str, list[Sym]] = {}
         self._decided: dict[str, Answer] = {}
@@ -235,7 +235,7 @@ class NativeNames:
     # ----- types --------------------------------------------------------------------------------------------
 
     def class_of(self, file: int, text: str, scope: str, depth: int = 0, held: bool = True) -> Sym | None:
-        """The class that a type names, through aliases; `held`: of a smart pointer, what it points to."""
+        """The class that a type names, through aliases; `held`: the class that a smart pointer points to."""
         key = (file, text, scope, held)
         if key not in self._classes:
             found = self._class_of(file, text, scope, depth, held)

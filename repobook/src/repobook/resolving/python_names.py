@@ -167,7 +167,7 @@ class PythonNames:
         return (found[0].file, []) if found[0].kind == "file" else (0, found)
 
     def _with_native(self, found: list[Sym], name: str, assigned: bool) -> Answer:
-        """A stub (`.pyi`) only declares: what is registered under its name stands behind it."""
+        """A stub (`.pyi`) only declares: the function that is registered under its name stands behind it."""
         if all(".pyi" in self.tables.path[sym.file] for sym in found):
             inside = self.tables.symbols(found[0].file)[found[0].parent & 0xFFFFF].kind in CLASSES
             native = self.names.registered(name, OBJECT if inside else MODULE, assigned)
@@ -192,7 +192,7 @@ class PythonNames:
         return any("_C" in row.module.split(".") for row in self.tables.imports(module))
 
     def bound(self, file: int) -> dict[str, list[tuple[str, int, str]]]:
-        """What the imports of a Python file bind: name -> (module | symbol, file of the module, module or name)."""
+        """Names that imports bind in a Python file: name -> (module | symbol, file of the module, module or name)."""
         found = self._bound.get(file)
         if found is not None:
             return found
@@ -224,7 +224,7 @@ class PythonNames:
         return found
 
     def exported(self, file: int, name: str, depth: int = 0) -> list[Sym]:
-        """What a name means at the top level of a Python file: its own definition, or what it imports."""
+        """Symbols of a name at the top level of a Python file: its own definitions, or imported ones."""
         own = self.tables.top(file).get(name)
         if own:
             return own
@@ -272,7 +272,7 @@ class PythonNames:
         return found
 
     def class_of(self, file: int, text: str) -> Sym | None:
-        """The class that a type names; `f()` means what f returns, or an object of the class f."""
+        """The class that a type names; `f()` means the result of f, or an object of the class f."""
         if text.endswith("()"):
             return self._holder(self._named(file, text[:-2]), True)
         return next((sym for sym in self._named(file, text) if sym.kind in CLASSES), None)

@@ -1,4 +1,4 @@
-"""Resolving after a change: what it can have touched is resolved anew, and the pages that can differ are named.
+"""Resolving after a change: the affected files are resolved anew, and the pages that can differ are named.
 
 Note [ What a change touches ]
 A file that was read again has new edges. If its skeleton (the names, kinds and nesting of its symbols) is as before,
@@ -38,7 +38,7 @@ def _range(file: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Before:
-    """What the model said of the files that are about to be read again or deleted."""
+    """State of the model for the files that are about to be read again or deleted."""
 
     skeletons: dict[int, list[tuple[object, ...]]] = field(default_factory=dict)
     names: dict[int, set[str]] = field(default_factory=dict)
@@ -151,7 +151,7 @@ _NOT_ASKED = ("refs(name)", "imports", "findings", "remarks", "words", "macros")
 
 
 def _index(path: str) -> None:
-    """What is made of the rows that were read and that resolving a whole tree does not ask; by a thread."""
+    """Build the indexes that resolving a whole tree does not need; a thread does this."""
     db = store.connect(Path(path))
     try:
         with db:
@@ -219,7 +219,7 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
 def resolve_changes(
     db: sqlite3.Connection, read: set[int], before: Before, paths_changed: bool, jobs: int, progress: Progress
 ) -> Touched:
-    """Resolve what a change can have touched."""
+    """Resolve the references that a change can have touched."""
     global _resolver
     tables = Tables(db)
     modules = Modules(tables.by_path, _root_package(db))
@@ -266,7 +266,7 @@ def _affected(
     imports: set[tuple[int, int, int]],
     touched: Touched,
 ) -> set[int]:
-    """The files whose references can mean something else, because of what the files define or include."""
+    """The files whose references can mean something else, because definitions or includes changed."""
     affected: set[int] = set()
     for file in read | before.deleted:
         if file in read and before.skeletons.get(file) == _skeleton(db, file):
@@ -280,7 +280,7 @@ def _affected(
             # A declaration refers to its definition without a reference.
             rows = db.execute("SELECT id FROM symbols WHERE name=? AND declaration=1", (name,))
             affected.update(row[0] >> FILE_SHIFT for row in rows)
-    # A source file that is included for the first time, or no more: what others see of it differs.
+    # A source file that is included for the first time, or no more, shows other symbols to other files.
     for target in {row[1] for row in imports}:
         if target in tables.path and tables.path[target].endswith(SOURCES):
             for name in _names(db, target):
@@ -319,7 +319,7 @@ def _resolve_affected(
     jobs: int,
     progress: Progress,
 ) -> None:
-    """New edges and twins of the files; what differs is noted."""
+    """Write new edges and twins of the files, and note the differences."""
     for done, (file, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
         old = set(
             db.execute("SELECT src, dst, kind, certainty, line, count FROM edges WHERE src>=? AND src<?", _range(file))
@@ -342,7 +342,7 @@ def _resolve_affected(
 
 
 def _recount(db: sqlite3.Connection, counted: set[int], before: Before, touched: Touched) -> None:
-    """How often other files use each symbol; a count that changed shows on keyword and folder pages."""
+    """Count the uses of symbols by other files. A count that changed shows on keyword and folder pages."""
     for symbol in counted:
         row = db.execute("SELECT uses, name FROM symbols WHERE id=?", (symbol,)).fetchone()
         if row is None:
@@ -353,7 +353,7 @@ def _recount(db: sqlite3.Connection, counted: set[int], before: Before, touched:
         ).fetchone()[0]
         if uses != row[0]:
             db.execute("UPDATE symbols SET uses=? WHERE id=?", (uses, symbol))
-        # A file that was read again starts from nothing; what it had counts.
+        # A file that was read again starts from nothing, so its former count is compared.
         if uses == before.uses.get(symbol, 0 if symbol >> FILE_SHIFT in before.skeletons else row[0]):
             continue
         touched.names.add(row[1])
