@@ -168,6 +168,10 @@ def test_overloads_of_the_standard_library_and_templates_stay_open(make_reposito
         ("MY_IMPL_FUNC(add_out)(int x) {\n  g(x);\n}\n", {"MY_IMPL_FUNC(add_out)"}),
         ("namespace a::inline b {\nstruct S { int f(); };\n}\n", {"a", "a::b", "a::b::S", "a::b::S::f"}),
         (
+            "namespace a {\nenum class K {\n#define ONE(T) T,\n  ALL(ONE)\n#undef ONE\n};\nstruct S { int f; };\n}\n",
+            {"a", "a::S", "a::S::f"},
+        ),
+        (
             "namespace a {\nvoid broken( { ;\nnamespace b {\nstruct S { int f; };\n}\n}\n",
             {"a", "a::b", "a::b::S", "a::b::S::f"},
         ),
@@ -254,6 +258,37 @@ def test_getters_overloads_and_classes_of_tests_in_python(make_repository: Make)
     ).fetchall()
     assert lines == [("items", 6, 6), ("items", 10, 5), ("pick", 18, 5)]
     assert {row[0] for row in rows_of(resolve(repository), "rare_member", CANDIDATE)} == {"tests/test_shop.py"}
+
+
+def test_a_header_of_objective_c_defines_no_variables(make_repository: Make) -> None:
+    repository = make_repository(
+        {"Image.h": "#include <x>\n\n@interface Image (Tensor)\n\n- (int)readCount;\n\n@end\n"}
+    )
+    repository.build()
+    rows = repository.db.execute("SELECT kind FROM symbols WHERE name='Image'").fetchall()
+    assert ("variable",) not in rows
+
+
+def test_targets_belong_to_their_build_system(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "CMakeLists.txt": "add_executable(app app.cpp)\ntarget_link_libraries(app gtest own)\nadd_library(own own.cpp)\n",
+            "BUCK": 'cxx_library(name = "gtest")\n',
+            "defs.bzl": 'cxx_library(name = "gtest")\n',
+        }
+    )
+    repository.build()
+    found = {row[2:5:2] for row in resolve(repository) if row[0] == "CMakeLists.txt"}
+    assert ("own", "CMakeLists.txt") in found
+    assert not any(name == "gtest" for name, _ in found)
+
+
+def test_a_docstring_of_remarks_states_no_purpose(make_repository: Make) -> None:
+    repository = make_repository(
+        {"a.py": '"""NOTES:\nWe need a module that does more than this one.\n"""\n\n\ndef f():\n    pass\n'}
+    )
+    repository.build()
+    assert repository.db.execute("SELECT origin FROM files").fetchall() == [("derived",)]
 
 
 def test_a_test_of_a_name_that_two_files_have_counts_for_the_one_it_imports(make_repository: Make) -> None:

@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "23"
+VERSION = "24"
 FILE_SHIFT = 20
 
 TABLES = """

@@ -1,9 +1,9 @@
 """Namespaces and classes of a C-family file that the parser lost, found by matching braces.
 
 Note [ Lost scopes ]
-A construct that the grammar does not know can end a namespace or a class for the parser. All definitions behind it
-would then stand in the global scope under a wrong qualified name. Braces survive such constructs. This pass matches the
-braces outside comments and strings and gives each opening of a namespace or class its end. Only files with a syntax
+A construct that the grammar does not know can hide a namespace or a class, or end it too early. All definitions behind
+it would then stand in the global scope under a wrong qualified name. Braces survive such constructs. This pass matches
+the braces outside comments and strings and gives each opening of a namespace or class its end. Only files with a syntax
 error need it. The branches of an #if open the same braces more than once. So each branch starts from the depth before
 the #if, and the code behind the #endif goes on from the first branch.
 """
@@ -15,7 +15,7 @@ Span = tuple[int, int]
 
 _TOKEN = re.compile(rb"[{}]|^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif|else|endif)\b", re.M)
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
-_NAMESPACE = re.compile(rb"(?:\A|[^\w:])(?:inline\s+)?namespace\s+((?:\w|::|\s)+?)\s*\Z")
+_NAMESPACE = re.compile(rb"(?:\A|[^\w:])((?:inline\s+)?namespace)\s+((?:\w|::|\s)+?)\s*\Z")
 _CLASS = re.compile(
     rb"\b(class|struct)\s+(\w+)\s*(?:<[^;{}]*>)?\s*(?:final\s*)?(?::\s*(?:public|private|protected|virtual)\b[^;{}()]*)?\Z"
 )
@@ -86,8 +86,8 @@ def _opening(text: bytes, brace: int) -> Scope | None:
     head = head[skipped:]
     match = _NAMESPACE.search(head)
     if match is not None:
-        name = b"".join(match.group(1).split()).decode("utf-8", "replace")
-        return Scope("namespace", name, start + match.start(), start + match.start(1), brace, brace)
+        name = b"".join(match.group(2).split()).decode("utf-8", "replace")
+        return Scope("namespace", name, start + match.start(1), start + match.start(2), brace, brace)
     match = _CLASS.search(head)
     if match is not None and b"enum" not in head:
         kind, name = match.group(1).decode(), match.group(2).decode("utf-8", "replace")

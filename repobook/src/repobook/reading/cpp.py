@@ -20,7 +20,7 @@ from repobook.reading.cuda import read_cuda
 from repobook.reading.engine import Captures, Definition
 from repobook.reading.facts import Binding, Facts, Finding, Import, Symbol, pack
 from repobook.reading.locks import native_exceptions, native_locks
-from repobook.reading.macros import Macros, hide_statements
+from repobook.reading.macros import Macros, hide_interfaces, hide_statements
 from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.purpose import find_purpose
 
@@ -51,12 +51,15 @@ def _load_reading(language: str) -> engine.Reading:
 def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     source, blanked = macros.blank(original)
     parsed, strings = hide_statements(source)
+    objective = any(mark in source for mark in _OBJECTIVE)
+    if objective:
+        parsed = hide_interfaces(parsed)
     root, found, definitions = _load_reading(language).parse(parsed)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
     holes = engine.spans(found.get("hole", [])) + strings + comments + macros.test_names(source)
-    if language == "objc":
+    if language == "objc" or objective:
         holes += [match.span(1) for match in _SELECTOR.finditer(source)]
     captures = Captures(
         references=references.names_outside(source, holes),
@@ -68,7 +71,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     bindings = _collect_definitions(definitions, source, captures, facts, macros)
     if facts.errors:
         _restore_scopes(parsed, holes, captures)
-    if language == "objc" and any(mark in source for mark in _OBJECTIVE):
+    if objective:
         _add_objective_c(source, captures)
     for node in engine.in_order(found.get("parameter", [])):
         _add_parameter(node, source, captures)
@@ -106,17 +109,26 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
 
 
 def _restore_scopes(parsed: bytes, holes: list[engine.Span], captures: Captures) -> None:
-    """Add the namespaces and classes that a syntax error hides from the parser; see `braces`, Note [ Lost scopes ]."""
-    known = {(one.body if one.body >= 0 else one.start) for one in captures.definitions}
-    starts = {one.name_start for one in captures.definitions} | {
-        one.start for one in captures.definitions if one.kind == "namespace"
-    }
+    """Add the namespaces and classes that a syntax error hides from the parser, and correct the ends of others; see
+    `braces`, Note [ Lost scopes ]."""
+    known: dict[int, list[Definition]] = {}
+    for definition in captures.definitions:
+        if definition.kind == "namespace":
+            known.setdefault(definition.start, []).append(definition)
+        elif definition.kind in ("class", "struct"):
+            known.setdefault(definition.name_start, []).append(definition)
+    bodies = {definition.body for definition in captures.definitions if definition.body >= 0}
     for scope in find_scopes(parsed, holes):
-        if scope.name_start in starts or scope.start in starts or scope.body in known:
-            continue
-        body = -1 if scope.kind == "namespace" else scope.body
-        for part in scope.name.split("::"):
-            captures.definitions.append(Definition(scope.start, scope.end, part, scope.kind, scope.name_start, body))
+        same = known.get(scope.start if scope.kind == "namespace" else scope.name_start)
+        if same is not None:
+            for definition in same:
+                definition.end = max(definition.end, scope.end)
+        elif scope.body not in bodies:
+            body = -1 if scope.kind == "namespace" else scope.body
+            for part in scope.name.split("::"):
+                captures.definitions.append(
+                    Definition(scope.start, scope.end, part, scope.kind, scope.name_start, body)
+                )
 
 
 _STORAGE = re.compile(rb"\b(?:static|inline|constexpr)\b")

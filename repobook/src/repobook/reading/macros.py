@@ -64,6 +64,7 @@ _BOUNDS = re.compile(rb"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\)
 _CONDITION = re.compile(rb"\n[ \t]*#[ \t]*(?:if|else|elif|endif)[^\n]*(?=\n\s*(\S.))")
 # `f(const List& x = {})`: the grammar knows no empty list as the default of a parameter.
 _EMPTY_DEFAULT = re.compile(rb"= \{\}(?=\s*[,)])")
+_INTERFACE = re.compile(rb"^@(?:interface|protocol)\s+\w+[^;\n]*\n.*?^@end", re.M | re.S)
 _STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
@@ -237,6 +238,11 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     if not pieces:
         return source, strings
     return b"".join([*pieces, source[at:]]), strings
+
+
+def hide_interfaces(source: bytes) -> bytes:
+    """The source without the declarations of Objective-C, which the grammar of C++ takes for variables."""
+    return _INTERFACE.sub(_blanked, source)
 
 
 def _hide_templates(source: bytes) -> bytes:

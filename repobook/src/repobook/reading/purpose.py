@@ -26,6 +26,8 @@ _NO_PURPOSE = re.compile(
     r"(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
     re.I,
 )
+# A docstring that begins so is a list of remarks.
+_REMARK = re.compile(r"(?:NOTES?|Notes?|TODO|FIXME|XXX)\b\s*:")
 _RULE = re.compile(r"[\W_]*")
 _CODE = re.compile(
     r"[;{}]\s*$|^\s*#\s*(?:include|define|if|endif)|^\s*(?:import|from|return|def|class) \S+$|=\s*\S+\($", re.M
@@ -43,7 +45,7 @@ _NAMED = 4
 def find_purpose(facts: Facts, blocks: list[Block], path: str, source: bytes, docstring: str = "") -> None:
     """Set the purpose of a file and where it comes from."""
     stated = _before_licence(docstring)
-    if stated:
+    if stated and not _REMARK.match(stated):
         facts.purpose, facts.purpose_origin = stated[:DOC_LIMIT], "docstring"
         return
     header = _header(facts, blocks, source)

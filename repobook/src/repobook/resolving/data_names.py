@@ -25,7 +25,13 @@ class DataNames:
         if qualifier == OPERATOR:
             return self._operator(file, name)
         if qualifier == TARGET:
-            found = [sym for sym in self.tables.named(name.rpartition("::")[2]) if sym.kind == "target"]
+            # A build file knows the targets of its own build system only.
+            language = self.tables.language
+            found = [
+                sym
+                for sym in self.tables.named(name.rpartition("::")[2])
+                if sym.kind == "target" and language[sym.file] == language[file]
+            ]
             if not found:
                 return NOTHING
             return found[:CANDIDATES], CERTAIN if len(found) == 1 else CANDIDATE
