@@ -88,7 +88,8 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Send pieces of `input` along its first dimension to the ranks in order; return the received pieces, concatenated.
+    """Send pieces of `input` along its first dimension to the ranks in order; return the received pieces,
+    concatenated.
     """
     found = _member("all_to_all_single", group)
     return ops.all_to_all(

@@ -75,7 +75,8 @@ class DistributedOptimizer:
         _wait_for([optimizer.rpc_async().made() for optimizer in self.remote_optimizers])
 
     def step(self, context_id: int) -> None:
-        """Step the parameters of all ranks. If some ranks fail, the others have stepped, and the first error is raised.
+        """Step the parameters of all ranks. If some ranks fail, the others have stepped, and the first error is
+        raised.
         """
         _wait_for([optimizer.rpc_async().step(context_id) for optimizer in self.remote_optimizers])
 

@@ -174,7 +174,8 @@ class ZeroRedundancyOptimizer:
 
 
 def _divided(params: list[Any], count: int) -> list[list[Any]]:
-    """Divide parameters so that each rank gets about as many elements: the largest first, to the rank with the fewest.
+    """Divide parameters so that each rank gets about as many elements: the largest first, to the rank with the
+    fewest.
     """
     found: list[list[Any]] = [[] for _ in range(count)]
     held = [0] * count

@@ -193,7 +193,8 @@ class _Schedule(ABC):
 
 
 def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Split arguments into micro-batches: tensors in equal parts along their first dimension, other values unchanged.
+    """Split arguments into micro-batches: tensors in equal parts along their first dimension, other values
+    unchanged.
     """
 
     def parts(value: Any) -> list[Any]:

@@ -1,4 +1,5 @@
-"""Speed of a machine: operations and bytes per second of a rank, and the cost of messages between ranks, as measured.
+"""Speed of a machine: operations and bytes per second of a rank, and the cost of messages between ranks, as
+measured.
 """
 
 from __future__ import annotations

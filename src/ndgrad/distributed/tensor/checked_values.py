@@ -102,7 +102,8 @@ class CheckedValues:
         return self._extreme(ReduceOp.MIN)
 
     def __getitem__(self, chosen: Any) -> Any:
-        """Return the values selected by a mask, or for a number one of the values: the largest, the same on all ranks.
+        """Return the values selected by a mask, or for a number one of the values: the largest, the same on all
+        ranks.
         """
         if isinstance(chosen, CheckedValues):
             return self._made(self._local[chosen._local])

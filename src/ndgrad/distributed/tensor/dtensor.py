@@ -385,7 +385,8 @@ class DTensor(Tensor):
         return self
 
     def fill_(self, value: Any) -> Self:
-        """Set all elements to a number. For a tensor of terms, the first rank's become the number and the others zero.
+        """Set all elements to a number. For a tensor of terms, the first rank's become the number and the others
+        zero.
         """
         if any(p.is_partial() for p in self.spec.placements):
             raise RuntimeError(

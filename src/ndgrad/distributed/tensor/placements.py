@@ -123,7 +123,8 @@ def chunk_sizes(length: int, count: int) -> tuple[int, ...]:
 
 
 class Spread:
-    """Stand-in for the array of a spread tensor: a shape and a dtype. The values are in the local tensors of the ranks.
+    """Stand-in for the array of a spread tensor: a shape and a dtype. The values are in the local tensors of the
+    ranks.
     """
 
     __slots__ = ("dtype", "shape")

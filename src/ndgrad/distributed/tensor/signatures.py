@@ -629,7 +629,8 @@ def normalised_labels(shapes: Sequence[Shape | None], settings: dict[str, Any]) 
 
 @signature_rule("attention")
 def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
-    """Return the signature of attention: heads and samples can be divided, and queries if no mask depends on positions.
+    """Return the signature of attention: heads and samples can be divided, and queries if no mask depends on
+    positions.
     """
     q, k, v, mask = (*shapes, None)[:4]
     assert q is not None
@@ -656,7 +657,8 @@ def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any])
 
 @signature_rule("convolution")
 def _convolution(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
-    """Return the signature of a convolution: samples can be divided, and with one group the input and output channels.
+    """Return the signature of a convolution: samples can be divided, and with one group the input and output
+    channels.
     """
     x, w, b = (*shapes, None)[:3]
     assert x is not None

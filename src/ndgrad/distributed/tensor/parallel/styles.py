@@ -37,7 +37,8 @@ class ParallelStyle(ABC):
 
 
 def _spread(t: Any, mesh: DeviceMesh, layout: Placement, length: int | None = None) -> Any:
-    """Return the DTensor whose part on this rank is the plain tensor `t`; `length` is the length of the last dimension.
+    """Return the DTensor whose part on this rank is the plain tensor `t`; `length` is the length of the last
+    dimension.
     """
     if isinstance(t, DTensor) or not isinstance(t, Tensor):
         return t
