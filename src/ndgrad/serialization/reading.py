@@ -198,7 +198,7 @@ def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
     )
 
 
-# ----- for those who ask what is in a file ----------------------------------------------------------------------------
+# ----- inspection of files --------------------------------------------------------------------------------------------
 
 
 def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
