@@ -18,7 +18,7 @@ from ndgrad._src.arrays.placement import device_of, moved
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, memory_of
 from ndgrad._src.tensor.tensor_class import Tensor
@@ -230,7 +230,7 @@ def save(
             for chunk in chunks:
                 f.write(chunk)  # type: ignore[union-attr]  # a file, since it is no path
         else:
-            with replacing(path) as file:
+            with open_replacement(path) as file:
                 file.writelines(chunks)
         return
     stem = "archive" if path is None else os.path.splitext(os.path.basename(os.fspath(path)))[0]
@@ -238,7 +238,7 @@ def save(
     if path is None:
         _write_archive(f, stem, pickled.getvalue(), pickler.records, order)  # type: ignore[arg-type]  # no path
     else:
-        with replacing(path) as file:
+        with open_replacement(path) as file:
             _write_archive(file, stem, pickled.getvalue(), pickler.records, order)
 
 

@@ -38,7 +38,7 @@ from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
 from ndgrad._src.foundations.registry import register
-from ndgrad._src.ops.deferred import deferred, renew, renewable
+from ndgrad._src.ops.deferred import make_deferred, renew, make_renewable
 from ndgrad._src.ops.table import Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
@@ -147,13 +147,13 @@ def make_eager(
             scope |= {"ndarray": devices.ndarray, "forward": op.forward_for(devices)}
         elif devices is not None:
             twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
-            scope["on_device"] = deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
+            scope["on_device"] = make_deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
             scope["DEVICE_ARRAY"] = devices.ndarray
         made = compile_source(op.name, lane.source(), scope | names)
         made.__doc__ = f"op {op.name!r} on tensors"
         return made
 
-    return renewable(make)
+    return make_renewable(make)
 
 
 library.on_second_library.append(renew)

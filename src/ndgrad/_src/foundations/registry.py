@@ -1,10 +1,9 @@
-"""What lower rooms call and higher rooms provide.
+"""Hooks that let a lower layer call a function of a higher layer.
 
-The rooms of the package are a stack (CONTRIBUTING.md has the map), and no room imports one above it. Where a
-lower room must call upwards all the same, because a mode of debugging is on, a transform is open or a result
-needs its class, it calls a name of this module. The room above registers its function under that name when it is
-loaded, and it is loaded by then: either `import ndgrad` loads it, or it is the only one that can bring about the
-state in which the call is made.
+The layers of the package are a stack (see the map in CONTRIBUTING.md), and no layer imports one above it. A lower layer
+sometimes must call upwards: a debug mode is on, a transform is open, or a result needs its class. It then calls a name
+of this module. The higher layer registers its function under that name when it is loaded. It is always loaded in time:
+either `import ndgrad` loads it, or only this layer can create the state in which the hook is called.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-# ----- by the core, for the op table: what is made of a block on first use -----
+# ----- provided by the core to the op table: functions generated from an op's block on first use -----
 make_eager: Callable[..., Any]
 widening: Callable[..., Any]
 write: Callable[..., Any]
 lift: Callable[..., Any]
 innermost_array: Callable[..., Any]
 
-# ----- by later files of the core, for earlier ones -----
+# ----- provided by later files of the core to earlier ones -----
 accumulate_tensor: Callable[..., Any]
 dispatch_as: Callable[..., Any]
 unshared: Callable[..., Any]
@@ -29,10 +28,10 @@ register_node_prehook: Callable[..., Any]
 count_while_alive: Callable[..., Any]
 move_retained: Callable[..., Any]
 
-# ----- by the files that open a mode, for the calls that are made while it is open -----
+# ----- provided by the files that open a mode, for calls made while it is open -----
 dual_op: Callable[..., Any]
 with_saved_tangents: Callable[..., Any]
-level_number: Callable[[Any], int] = lambda t: 0  # before transforms are loaded, none has been open
+level_number: Callable[[Any], int] = lambda t: 0  # no transform is open before transforms are loaded
 pack: Callable[..., Any]
 pack_input: Callable[..., Any]
 pack_output: Callable[..., Any]
@@ -44,10 +43,10 @@ observed_forward: Callable[..., Any]
 observed_write: Callable[..., Any]
 autocast_call: Callable[..., Any]
 
-#: What runs ops on duals of some open levels in place of forward mode: sparsity, Taylor series.
+#: Interpreters that replace forward mode for the duals of an open level: sparsity, Taylor series.
 interpreters: dict[int, Any] = {}
 
-# ----- by ndgrad._src.debug -----
+# ----- provided by ndgrad._src.debug -----
 remember_call: Callable[..., Any]
 user_frames: Callable[..., Any]
 innermost: Callable[..., Any]
@@ -61,8 +60,8 @@ guard_saved: Callable[..., Any]
 guarded: Callable[..., Any]
 watch_for_anomalies: Callable[..., Any]
 
-# ----- by the faces: the class of a plain result, of a sparse one and a nested one, a new leaf, and what NumPy's
-# face makes of lists -----
+# ----- provided by the tensor classes: classes of dense, sparse and nested results, new leaves, and conversion of lists
+# to NumPy-style arrays -----
 Tensor: type[Any]
 SparseTensor: type[Any]
 NestedTensor: type[Any]
@@ -70,7 +69,7 @@ sparse_ufunc: Callable[..., Any]
 as_array: Callable[..., Any]
 fresh: Callable[..., Any]
 
-# ----- by rooms that few programs need, which are loaded when one of these names is first used -----
+# ----- provided by rarely needed layers, which are loaded when one of these names is first used -----
 apply_in_transforms: Callable[..., Any]
 array_function: Callable[..., Any]
 array_ufunc: Callable[..., Any]
@@ -84,7 +83,7 @@ to_array: Callable[..., Any]
 to_tensor: Callable[..., Any]
 vmap: Callable[..., Any]
 
-#: These rooms: the only places above it that a lower room names.
+#: The modules loaded on demand: the only modules of higher layers that this layer names.
 LOADED_ON_DEMAND = {
     "apply_in_transforms": "ndgrad._src.transforms.custom_functions",
     "array_function": "ndgrad.numpy.dispatch",
@@ -104,22 +103,22 @@ _NAMES = frozenset(__annotations__)
 
 
 def register(**provided: Any) -> None:
-    """Provide functions under their names here. Loading a module again replaces its own."""
+    """Provide functions under names declared here. A reloaded module replaces its own functions."""
     unknown = provided.keys() - _NAMES
     if unknown:
         raise NameError(
             f"ndgrad._src.foundations.registry declares no {', '.join(sorted(unknown))}: declare it there, "
-            "with who provides it and when. [nd-bug]"
+            "in the section of the layer that provides it. [nd-bug]"
         )
     globals().update(provided)
 
 
-if not TYPE_CHECKING:  # or a misspelt name would pass the type checker
+if not TYPE_CHECKING:  # hidden, because type checkers would otherwise accept misspelt names
 
     def __getattr__(name: str) -> Any:
         home = LOADED_ON_DEMAND.get(name)
         if home is None:
-            known = "is declared, and its room is not loaded" if name in _NAMES else "is not declared"
+            known = "is declared, but its layer is not loaded" if name in _NAMES else "is not declared"
             raise AttributeError(f"ndgrad._src.foundations.registry.{name} {known}. [nd-bug]")
         importlib.import_module(home)
         return globals()[name]

@@ -1,9 +1,9 @@
 """Decompositions: QR, singular values, eigenvalues.
 
-The factors of a decomposition are not unique (signs, phases, bases of equal eigenvalues), and their derivatives exist
-only for what does not depend on the choice. What can be told to depend on it raises; see Note [Equal eigenvalues] in
-_src.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al. (2017) for QR
-and eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
+The factors of a decomposition are not unique (signs, phases, bases of equal eigenvalues). Derivatives exist only for
+functions that do not depend on the choice. A dependence raises an error if it can be detected; see Note [Equal
+eigenvalues] in _src.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al.
+(2017) for QR and eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_FINITE = "Check the matrix for NaN and infinities."
 
 
 def _square_norm(x: Payload, ops: Vocabulary) -> Payload:
-    """The squared Frobenius norm of each matrix."""
+    """Return the squared Frobenius norm of each matrix."""
     n = len(x.shape)
     return ops.sum(ops.real(ops.conj(x) * x), dim=(n - 2, n - 1), keepdim=False)
 
@@ -44,8 +44,8 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
 
 # Note [QR]
 # A = Q R with Q^H Q = I, m rows and n columns. For m >= n, let M = Q^H dA R^-1 = Q^H dQ + dR R^-1: a skew-Hermitian
-# matrix plus an upper triangular one with real diagonal (LAPACK keeps that of R real). So Omega = Q^H dQ is what the
-# strict lower triangle of M determines,
+# matrix plus an upper triangular one with real diagonal (LAPACK keeps that of R real). So the strict lower triangle of
+# M determines Omega = Q^H dQ,
 #     Omega = tril(M, -1) - tril(M, -1)^H + i Im diag(M),     dR = Q^H dA - Omega R,     dQ = (dA - Q dR) R^-1.
 # For m < n, A = [A1 A2] and R = [R1 R2]: the same with A1 and R1 in M, and dQ = Q Omega.
 #
@@ -56,13 +56,13 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
 
 
 def _skew(m: Payload, ops: Vocabulary) -> Payload:
-    """Omega from M."""
+    """Return Omega from M."""
     strict = ops.tril(m, diagonal=-1)
     return strict - adjoint(strict, ops) + _imaginary_diagonal(m, ops)
 
 
 def _skew_transposed(x: Payload, ops: Vocabulary) -> Payload:
-    """The gradient of M from that of Omega: <X, Omega(M)> = <this, M>."""
+    """Return the gradient of M from that of Omega: <X, Omega(M)> = <this, M>."""
     strict = ops.tril(x, diagonal=-1)
     above = ops.triu(x, diagonal=1)
     return strict - adjoint(above, ops) + _imaginary_diagonal(x, ops)
@@ -74,13 +74,13 @@ def _imaginary_diagonal(x: Payload, ops: Vocabulary) -> Payload:
     return on_diagonal((d - ops.conj(d)) * 0.5, n, n, ops)
 
 
-def _over_upper(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
-    """x R^-1."""
+def _divide_upper(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
+    """Return x R^-1."""
     return adjoint(ops.solve_triangular(adjoint(r, ops), adjoint(x, ops), upper=False, unitriangular=False), ops)
 
 
-def _over_upper_adjoint(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
-    """x R^-H."""
+def _divide_upper_adjoint(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
+    """Return x R^-H."""
     return adjoint(ops.solve_triangular(r, adjoint(x, ops), upper=True, unitriangular=False), ops)
 
 
@@ -99,13 +99,13 @@ def _qr_vjp(
     g_omega = inside - ops.matmul(gr, adjoint(r, ops))
     if x_shape[-2] < x_shape[-1]:
         core = ops.matmul(q, _skew_transposed(g_omega, ops))
-        square = _over_upper_adjoint(core, _left_square(r, ops), ops)
+        square = _divide_upper_adjoint(core, _left_square(r, ops), ops)
         return ops.matmul(q, gr) + ops.embed(
             square, shape=x_shape, index=(Ellipsis, slice(None), slice(0, x_shape[-2]))
         )
     outside = g0 - ops.matmul(q, inside)
     core = outside + ops.matmul(q, _skew_transposed(g_omega, ops))
-    return ops.matmul(q, gr) + _over_upper_adjoint(core, r, ops)
+    return ops.matmul(q, gr) + _divide_upper_adjoint(core, r, ops)
 
 
 def _qr_jvp(t: Payload, out0: Payload, out1: Payload, mode: str, x_shape: tuple[int, ...], ops: Vocabulary) -> Any:
@@ -113,11 +113,11 @@ def _qr_jvp(t: Payload, out0: Payload, out1: Payload, mode: str, x_shape: tuple[
     q, r = out0, out1
     inside = ops.matmul(adjoint(q, ops), t)
     if x_shape[-2] < x_shape[-1]:
-        omega = _skew(_over_upper(_left_square(inside, ops), _left_square(r, ops), ops), ops)
+        omega = _skew(_divide_upper(_left_square(inside, ops), _left_square(r, ops), ops), ops)
         return ops.matmul(q, omega), ops.triu(inside - ops.matmul(omega, r), diagonal=0)
-    omega = _skew(_over_upper(inside, r, ops), ops)
+    omega = _skew(_divide_upper(inside, r, ops), ops)
     dr = ops.triu(inside - ops.matmul(omega, r), diagonal=0)
-    return _over_upper(t - ops.matmul(q, dr), r, ops), dr
+    return _divide_upper(t - ops.matmul(q, dr), r, ops), dr
 
 
 qr = op(
@@ -165,19 +165,19 @@ def _svd(np: Library, x: Payload, *, full_matrices: bool) -> Any:
 
 # Note [SVD]
 # A = U S V^H with k singular values. Write dP = U^H dA V, dU = U Omega + (I - U U^H) dA V S^-1, dV = V Psi + (I - V
-# V^H) dA^H U S^-1 with Omega and Psi skew-Hermitian. Then dP = Omega S + dS - S Psi, and with its adjoint, for i != j
-# and E_ij = s_j^2 - s_i^2,
+# V^H) dA^H U S^-1 with Omega and Psi skew-Hermitian. Then dP = Omega S + dS - S Psi. With its adjoint, for i != j and
+# E_ij = s_j^2 - s_i^2,
 #     Omega = (dP S + S dP^H) / E,     Psi = (S dP + dP^H S) / E,     dS = Re diag(dP).
-# The imaginary part of diag(dP) is s (Omega - Psi) on the diagonal, of which only the difference is determined (a
-# common phase is free): each gets half. Transposed, with X = U^H gU, Y = V^H gV and "off" for the part off the
+# The imaginary part of diag(dP) is s (Omega - Psi) on the diagonal. Only this difference is determined (a common phase
+# is free), so each of the two gets half. Transposed, with X = U^H gU, Y = V^H gV and "off" for the part off the
 # diagonal,
 #     gA = U [ off((X - X^H) / E) S + S off((Y - Y^H) / E) + diag(gS) + i Im diag(X - Y) / (2 S) ] V^H
 #          + (gU - U X) S^-1 V^H + U S^-1 (gV - V Y)^H.
-# A loss that is free of the common phase has Im diag(X + Y) = 0, which is checked.
+# A loss that does not depend on the common phase has Im diag(X + Y) = 0, which is checked.
 
 
 def _narrow(g: Payload, dim: int, k: int, ops: Vocabulary) -> Payload:
-    """The first k columns (dim -1) or rows (dim -2) of the gradient of a full factor; the rest must be zero."""
+    """Return the first k columns (dim -1) or rows (dim -2) of the gradient of a full factor. The rest must be zero."""
     if g.shape[dim] == k:
         return g
     tail = (slice(None),) if dim == -2 else ()
@@ -210,12 +210,12 @@ def _svd_vjp(
     x, y = ops.matmul(adjoint(u, ops), g0), ops.matmul(vh, adjoint(g2, ops))
     gaps = ops.spectral_gaps(s, squared=True)
 
-    def over_gaps(z: Any) -> Any:
-        """(z - z^H) / E: E is antisymmetric, so this is z / E plus its adjoint."""
+    def divide_by_gaps(z: Any) -> Any:
+        """Return (z - z^H) / E. E is antisymmetric, so this is z / E plus its adjoint."""
         part = ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem=_SVD_EQUAL)
         return part + adjoint(part, ops)
 
-    core = over_gaps(x) * s_row + s_column * over_gaps(y)
+    core = divide_by_gaps(x) * s_row + s_column * divide_by_gaps(y)
     diagonal = g1
     if x_dtype.kind == "c":
         dx, dy = diagonal_of(x, ops), diagonal_of(y, ops)
@@ -255,10 +255,10 @@ def _svd_jvp(
     ph = adjoint(p, ops)
     gaps = ops.spectral_gaps(s, squared=True)
 
-    def over_gaps(z: Any) -> Any:
+    def divide_by_gaps(z: Any) -> Any:
         return ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem="")
 
-    omega, psi = over_gaps(p * s_row + s_column * ph), over_gaps(s_column * p + ph * s_row)
+    omega, psi = divide_by_gaps(p * s_row + s_column * ph), divide_by_gaps(s_column * p + ph * s_row)
     d = diagonal_of(p, ops)
     if x_dtype.kind == "c":
         turn = ops.resolved_quotient((d - ops.conj(d)) * 0.25, s, floor=True, problem="")
@@ -270,9 +270,9 @@ def _svd_jvp(
     if n > k:
         dv = dv + ops.resolved_quotient(ops.matmul(th, u) - ops.matmul(v, ph), s_row, floor=True, problem="")
     if full_matrices and m > k:
-        du = _with_rest(u, du, _columns(out0, k, m, ops), ops)
+        du = _complete_tangents(u, du, _columns(out0, k, m, ops), ops)
     if full_matrices and n > k:
-        dv = _with_rest(v, dv, _columns(adjoint(out2, ops), k, n, ops), ops)
+        dv = _complete_tangents(v, dv, _columns(adjoint(out2, ops), k, n, ops), ops)
     return du, ops.real(d), adjoint(dv, ops)
 
 
@@ -280,10 +280,12 @@ def _columns(x: Payload, start: int, stop: int, ops: Vocabulary) -> Payload:
     return ops.getitem(x, index=(Ellipsis, slice(None), slice(start, stop)))
 
 
-def _with_rest(u: Payload, du: Payload, rest: Payload, ops: Vocabulary) -> Payload:
-    """Tangents of all columns of a unitary matrix. The added columns are any basis of what the others leave; of the
-    bases that move smoothly,
-    this is the one that does not turn within itself: W^H dW = 0 and U^H dW = -dU^H W, so dW = -U dU^H W."""
+def _complete_tangents(u: Payload, du: Payload, rest: Payload, ops: Vocabulary) -> Payload:
+    """Return tangents of all columns of a unitary matrix.
+
+    The added columns W are an arbitrary basis of the orthogonal complement. Among the smoothly moving bases, this one
+    does not rotate within itself: W^H dW = 0 and U^H dW = -dU^H W, so dW = -U dU^H W.
+    """
     added = -ops.matmul(u, ops.matmul(adjoint(du, ops), rest))
     return ops.cat(du, added, dim=len(du.shape) - 1)
 
@@ -311,13 +313,13 @@ def _svdvals_vjp(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _svdvals_jvp(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """Re diag(U^H dA V)."""
+    """Return Re diag(U^H dA V)."""
     u, _, vh = ops.svd(x, full_matrices=False)
     moved = ops.conj(u) * ops.matmul(t, adjoint(vh, ops))
     return ops.real(ops.sum(moved, dim=(len(x.shape) - 2,), keepdim=False))
 
 
-# The values alone, several times quicker than with the vectors, which are computed when a derivative asks for them.
+# Singular values alone, several times faster than with the vectors. Only derivatives compute the vectors.
 svdvals = op(
     "svdvals", "x",
     _svdvals,
@@ -436,11 +438,11 @@ def _eig(np: Library, x: Payload) -> Any:
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
-# A V = V W, the columns of V of norm one. With P = V^-1 dA V: dw = diag(P), and dV = V Omega with Omega = P / E off the
-# diagonal. The norm stays one when each column moves at a right angle to itself: from dV is taken V diag(Re diag(V^H V
-# Omega)). The phase is free; LAPACK makes the largest entry real, and a loss must not depend on it (Im diag(V^H gV) =
-# 0, checked). Transposed, with M = V^H gV: M' = M - V^H V diag(Re diag(M)), and gA = V^-H (diag(gw) + M' / conj(E))
-# V^H.
+# A V = V W, with columns of V of norm one. With P = V^-1 dA V: dw = diag(P), and dV = V Omega with Omega = P / E off
+# the diagonal. The norm stays one if each column moves at a right angle to itself, so V diag(Re diag(V^H V Omega)) is
+# subtracted from dV. The phase is free; LAPACK makes the largest entry real, and a loss must not depend on it (Im
+# diag(V^H gV) = 0, checked). Transposed, with M = V^H gV: M' = M - V^H V diag(Re diag(M)), and gA = V^-H (diag(gw) + M'
+# / conj(E)) V^H.
 
 
 def _eig_vjp(g0: Payload, g1: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Payload:

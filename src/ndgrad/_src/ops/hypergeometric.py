@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.ops.bessel_order import any_function, part_of
+from ndgrad._src.ops.bessel_order import any_function, select_result
 from ndgrad._src.ops.gamma import no_derivative, real_function
 from ndgrad._src.ops.table import elementwise
 
@@ -72,7 +72,7 @@ ellipeinc = elementwise(
 
 def _jacobi(name: str, place: int, slope: Any) -> Any:
     return elementwise(
-        name, part_of("ellipj", place), args="x m",
+        name, select_result("ellipj", place), args="x m",
         x=slope,
         m=lambda t: no_derivative("ellipj", "m"),
         inplace=False,

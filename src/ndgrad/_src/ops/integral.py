@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.ops.arithmetic import is_complex
-from ndgrad._src.ops.bessel_order import any_function, part_of
+from ndgrad._src.ops.bessel_order import any_function, select_result
 from ndgrad._src.ops.error_function import _special
 from ndgrad._src.ops.gamma import on_host, real_function
 from ndgrad._src.ops.table import Op, elementwise
@@ -25,10 +25,10 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 # ----- trigonometric integrals ------------------------------------------------------------------------------
 
 sine_integral = elementwise(
-    "sine_integral", part_of("sici", 0), x=lambda t, x, ops: t * ops.sinc(x * (1 / math.pi)), inplace=False
+    "sine_integral", select_result("sici", 0), x=lambda t, x, ops: t * ops.sinc(x * (1 / math.pi)), inplace=False
 )
 cosine_integral = elementwise(
-    "cosine_integral", part_of("sici", 1), x=lambda t, x, ops: t * (ops.cos(x) / x), inplace=False
+    "cosine_integral", select_result("sici", 1), x=lambda t, x, ops: t * (ops.cos(x) / x), inplace=False
 )
 
 
@@ -42,16 +42,16 @@ def _sinhc(x: Payload, ops: Vocabulary) -> Payload:
 
 
 hyperbolic_sine_integral = elementwise(
-    "hyperbolic_sine_integral", part_of("shichi", 0), x=lambda t, x, ops: t * _sinhc(x, ops), inplace=False
+    "hyperbolic_sine_integral", select_result("shichi", 0), x=lambda t, x, ops: t * _sinhc(x, ops), inplace=False
 )
 hyperbolic_cosine_integral = elementwise(
-    "hyperbolic_cosine_integral", part_of("shichi", 1), x=lambda t, x, ops: t * (ops.cosh(x) / x), inplace=False
+    "hyperbolic_cosine_integral", select_result("shichi", 1), x=lambda t, x, ops: t * (ops.cosh(x) / x), inplace=False
 )
 fresnel_s = elementwise(
-    "fresnel_s", part_of("fresnel", 0), x=lambda t, x, ops: t * ops.sin(x * x * (math.pi / 2)), inplace=False
+    "fresnel_s", select_result("fresnel", 0), x=lambda t, x, ops: t * ops.sin(x * x * (math.pi / 2)), inplace=False
 )
 fresnel_c = elementwise(
-    "fresnel_c", part_of("fresnel", 1), x=lambda t, x, ops: t * ops.cos(x * x * (math.pi / 2)), inplace=False
+    "fresnel_c", select_result("fresnel", 1), x=lambda t, x, ops: t * ops.cos(x * x * (math.pi / 2)), inplace=False
 )
 
 # ----- the error function's kin ---------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ ndtri_exp = elementwise(
 
 
 def _integral(name: str, function: str, place: int | None, integrand: Callable[[Any, Any], Any]) -> Op:
-    forward = real_function(function) if place is None else part_of(function, place)
+    forward = real_function(function) if place is None else select_result(function, place)
     return elementwise(name, forward, x=lambda t, x, ops: t * integrand(x, ops), inplace=False)
 
 
