@@ -38,7 +38,7 @@ from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
 from ndgrad._src.foundations.registry import register
-from ndgrad._src.ops.deferred import make_deferred, renew, make_renewable
+from ndgrad._src.ops.deferred import make_deferred, make_renewable, renew
 from ndgrad._src.ops.table import Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.

@@ -425,7 +425,9 @@ attention = op(
 )  # fmt: skip
 
 
-def _attention_with_logs(np: Library, q: Payload, k: Payload, v: Payload, *, is_causal: bool, scale: float) -> tuple[Any, Any]:
+def _attention_with_logs(
+    np: Library, q: Payload, k: Payload, v: Payload, *, is_causal: bool, scale: float
+) -> tuple[Any, Any]:
     kernels = native_kernels.attention_kernels(q, k, v, None)
     if kernels is not None and kernels.keeps_logs(q, k, v, scale):
         found: tuple[Any, Any] = kernels.attention_kept(q, k, v, is_causal, scale)

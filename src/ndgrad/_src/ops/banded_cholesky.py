@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.ops.banded import _row, _shifted, _stacked
+from ndgrad._src.ops.banded import _row, _shift, _stack
 from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.ops.table import op
 
@@ -171,10 +171,10 @@ def _sides(factor: Payload, x: Payload, ops: Vocabulary) -> Payload:
             part = _row(x, k + m, ops) * ops.conj(_row(factor, m, ops)) + _row(factor, k + m, ops) * ops.conj(
                 _row(x, m, ops)
             )
-            part = _shifted(part, -m, last, ops)
+            part = _shift(part, -m, last, ops)
             total = part if total is None else total + part
         rows.append(total)
-    return _stacked(rows, ops)
+    return _stack(rows, ops)
 
 
 def _pull(y: Payload, factor: Payload, ops: Vocabulary) -> Payload:
@@ -186,12 +186,12 @@ def _pull(y: Payload, factor: Payload, ops: Vocabulary) -> Payload:
     for e in range(count):
         total: Any = None
         for m in range(e + 1):
-            part = _shifted(_row(y, e - m, ops), m, last, ops) * _row(factor, m, ops)
+            part = _shift(_row(y, e - m, ops), m, last, ops) * _row(factor, m, ops)
             total = part if total is None else total + part
         for k in range(count - e):
-            total = total + ops.conj(_shifted(_row(y, k, ops), e, last, ops)) * _row(factor, e + k, ops)
+            total = total + ops.conj(_shift(_row(y, k, ops), e, last, ops)) * _row(factor, e + k, ops)
         rows.append(total)
-    return _stacked(rows, ops)
+    return _stack(rows, ops)
 
 
 def _make_diagonal_real(bands: Payload, dtype: Any, ops: Vocabulary) -> Payload:
@@ -199,7 +199,7 @@ def _make_diagonal_real(bands: Payload, dtype: Any, ops: Vocabulary) -> Payload:
     if dtype.kind != "c":
         return bands
     first, *rest = [_row(bands, k, ops) for k in range(bands.shape[-2])]
-    return _stacked([(first + ops.conj(first)) * 0.5, *rest], ops)
+    return _stack([(first + ops.conj(first)) * 0.5, *rest], ops)
 
 
 def _change_vjp(

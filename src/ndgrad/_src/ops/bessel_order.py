@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.ops.error_function import _special
-from ndgrad._src.ops.gamma import beside, no_derivative, real_function
+from ndgrad._src.ops.gamma import make_like, no_derivative, real_function
 from ndgrad._src.ops.table import Op, elementwise
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def any_function(name: str) -> Callable[..., Any]:
     return lambda np, *arguments: _special(np, name)(*arguments)
 
 
-def select_result(name: str, place: int) -> Callable[..., Any]:
+def nth_result(name: str, place: int) -> Callable[..., Any]:
     """Return a forward function for one of several results of a function from scipy.special."""
     return lambda np, *arguments: _special(np, name)(*arguments)[place]
 
@@ -72,7 +72,7 @@ def _struve_z(
     Both formulas hold at 0, unlike H_v v/z. H_0' = u - H_1 is a separate case, because the derivative of H_(-1) does
     not exist at 0.
     """
-    v = beside(v, z, ops)
+    v = make_like(v, z, ops)
     middle = (z * 0.5) ** v * ops.rgamma(v + 1.5) * (1 / math.sqrt(math.pi))
     above = function(v + 1, z) * sign
     lowest = v == 0
@@ -80,7 +80,9 @@ def _struve_z(
     return t * ops.where(lowest, middle + above, (below + above + middle) * 0.5)
 
 
-struve = _define_order_op("struve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.struve, -1.0), real_function("struve"))
+struve = _define_order_op(
+    "struve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.struve, -1.0), real_function("struve")
+)
 modstruve = _define_order_op(
     "modstruve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.modstruve, 1.0), real_function("modstruve")
 )
@@ -110,10 +112,10 @@ spherical_bessel = elementwise(
 
 # ----- Airy: y'' = x y ------------------------------------------------------------------------------------------------
 
-airy_ai = elementwise("airy_ai", select_result("airy", 0), x=lambda t, x, ops: t * ops.airy_aip(x), inplace=False)
-airy_aip = elementwise("airy_aip", select_result("airy", 1), x=lambda t, x, ops: t * (x * ops.airy_ai(x)), inplace=False)
-airy_bi = elementwise("airy_bi", select_result("airy", 2), x=lambda t, x, ops: t * ops.airy_bip(x), inplace=False)
-airy_bip = elementwise("airy_bip", select_result("airy", 3), x=lambda t, x, ops: t * (x * ops.airy_bi(x)), inplace=False)
+airy_ai = elementwise("airy_ai", nth_result("airy", 0), x=lambda t, x, ops: t * ops.airy_aip(x), inplace=False)
+airy_aip = elementwise("airy_aip", nth_result("airy", 1), x=lambda t, x, ops: t * (x * ops.airy_ai(x)), inplace=False)
+airy_bi = elementwise("airy_bi", nth_result("airy", 2), x=lambda t, x, ops: t * ops.airy_bip(x), inplace=False)
+airy_bip = elementwise("airy_bip", nth_result("airy", 3), x=lambda t, x, ops: t * (x * ops.airy_bi(x)), inplace=False)
 
 # ----- Kelvin: ber + i bei = J_0(x e^(3 pi i/4)), ker + i kei likewise; y'' + y'/x = i y ------------------------------
 
@@ -144,13 +146,13 @@ keip = elementwise("keip", real_function("keip"), x=lambda t, x, out, ops: t * (
 
 def _define_cylinder_ops(name: str, curvature: Callable[[Any, Any], Any]) -> tuple[Op, Op]:
     value = elementwise(
-        f"{name}_value", select_result(name, 0), args="v x",
+        f"{name}_value", nth_result(name, 0), args="v x",
         v=lambda t: no_derivative(name, "v"),
         x=lambda t, v, x, ops: t * getattr(ops, f"{name}_slope")(v, x),
         inplace=False,
     )  # fmt: skip
     slope = elementwise(
-        f"{name}_slope", select_result(name, 1), args="v x",
+        f"{name}_slope", nth_result(name, 1), args="v x",
         v=lambda t: no_derivative(name, "v"),
         x=lambda t, v, x, ops: t * (curvature(v, x) * getattr(ops, f"{name}_value")(v, x)),
         inplace=False,

@@ -47,7 +47,7 @@ def _pad(np: Library, x: Payload, padding: Shape) -> Payload:
     return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)]) if any(padding) else x
 
 
-def _split_groups(a: Any, axis: int, groups: int) -> Any:
+def _group(a: Any, axis: int, groups: int) -> Any:
     return a.reshape(*a.shape[:axis], groups, a.shape[axis] // groups, *a.shape[axis + 1 :])
 
 
@@ -72,9 +72,9 @@ def _convolution(
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return in_single(partial(_convolution, np), (x, w, b), how)
     else:
-        xp, w_grouped = _pad(np, x, padding), _split_groups(w, 0, groups)
+        xp, w_grouped = _pad(np, x, padding), _group(w, 0, groups)
         for tap, inputs in _taps(x.shape, w.shape, stride, padding, dilation):
-            out = out + np.einsum("ngc...,gmc->ngm...", _split_groups(xp[(..., *inputs)], 1, groups), w_grouped[(..., *tap)])
+            out = out + np.einsum("ngc...,gmc->ngm...", _group(xp[(..., *inputs)], 1, groups), w_grouped[(..., *tap)])
         out = out.reshape(x.shape[0], w.shape[0], *out.shape[3:])
     if b is None or (kernels is not None and native_kernels.add_along(out, b, 1)):
         return out
@@ -100,7 +100,7 @@ def _convolution_input(
         return in_single(partial(_convolution_input, np), (y, w), how)
     sizes = tuple(s + 2 * p for s, p in zip(x_shape[2:], padding, strict=True))
     grad = np.zeros((*x_shape[:2], *sizes), np.result_type(y, w))
-    y_grouped, w_grouped, grad_grouped = _split_groups(y, 1, groups), _split_groups(w, 0, groups), _split_groups(grad, 1, groups)
+    y_grouped, w_grouped, grad_grouped = _group(y, 1, groups), _group(w, 0, groups), _group(grad, 1, groups)
     for tap, inputs in _taps(x_shape, w.shape, stride, padding, dilation):
         grad_grouped[(..., *inputs)] += np.einsum("ngm...,gmc->ngc...", y_grouped, w_grouped[(..., *tap)])
     return np.ascontiguousarray(grad[(..., *(slice(p, p + s) for p, s in zip(padding, x_shape[2:], strict=True)))])
@@ -120,9 +120,9 @@ def _convolution_weight(
         how = {"w_shape": w_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return in_single(partial(_convolution_weight, np), (y, x), how)
     grad = np.empty(w_shape, np.result_type(y, x))
-    xp, y_grouped, grad_grouped = _pad(np, x, padding), _split_groups(y, 1, groups), _split_groups(grad, 0, groups)
+    xp, y_grouped, grad_grouped = _pad(np, x, padding), _group(y, 1, groups), _group(grad, 0, groups)
     for tap, inputs in _taps(x.shape, w_shape, stride, padding, dilation):
-        read = _split_groups(xp[(..., *inputs)], 1, groups)
+        read = _group(xp[(..., *inputs)], 1, groups)
         grad_grouped[(..., *tap)] = np.einsum("ngmo,ngco->gmc", _flatten_space(y_grouped), _flatten_space(read))
     return grad
 
@@ -130,7 +130,7 @@ def _convolution_weight(
 # ----- batching: see Note [Folding a batch into a convolution] -------------------------------------------------------
 
 
-def _fold_into_samples(x: Payload, ops: Vocabulary) -> Payload:
+def _fold_samples(x: Payload, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
@@ -138,7 +138,7 @@ def _unfold_samples(x: Payload, size: int, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(size, x.shape[0] // size, *x.shape[1:]))
 
 
-def _fold_into_channels(x: Payload, axis: int, groups: int, ops: Vocabulary) -> Payload:
+def _fold_channels(x: Payload, axis: int, groups: int, ops: Vocabulary) -> Payload:
     """Reshape (B, ..., groups * C, ...) to (..., groups * B * C, ...). `axis` does not count the batch."""
     shape = tuple(x.shape)
     each = shape[axis + 1] // groups
@@ -149,7 +149,7 @@ def _fold_into_channels(x: Payload, axis: int, groups: int, ops: Vocabulary) -> 
 
 
 def _unfold_channels(x: Payload, axis: int, groups: int, size: int, ops: Vocabulary) -> Payload:
-    """Invert `_fold_into_channels`."""
+    """Invert `_fold_channels`."""
     shape = tuple(x.shape)
     each = shape[axis] // (groups * size)
     split = ops.reshape(x, shape=(*shape[:axis], groups, size, each, *shape[axis + 1 :]))
@@ -173,15 +173,15 @@ def _convolution_batch(
     bx, bw, bb = batched
     how = {"stride": stride, "padding": padding, "dilation": dilation}
     if bx and bw:
-        folded = ops.convolution(_fold_into_channels(x, 1, 1, ops), _fold_into_samples(w, ops), None, groups=size * groups, **how)
+        folded = ops.convolution(_fold_channels(x, 1, 1, ops), _fold_samples(w, ops), None, groups=size * groups, **how)
         out = _unfold_channels(folded, 1, 1, size, ops)
     elif bx:
         if not bb:
-            return _unfold_samples(ops.convolution(_fold_into_samples(x, ops), w, b, groups=groups, **how), size, ops)
-        out = _unfold_samples(ops.convolution(_fold_into_samples(x, ops), w, None, groups=groups, **how), size, ops)
+            return _unfold_samples(ops.convolution(_fold_samples(x, ops), w, b, groups=groups, **how), size, ops)
+        out = _unfold_samples(ops.convolution(_fold_samples(x, ops), w, None, groups=groups, **how), size, ops)
     elif bw:
         out = _unfold_channels(
-            ops.convolution(x, _fold_into_channels(w, 0, groups, ops), None, groups=groups, **how), 1, groups, size, ops
+            ops.convolution(x, _fold_channels(w, 0, groups, ops), None, groups=groups, **how), 1, groups, size, ops
         )
     else:
         out = ops.convolution(x, w, None, groups=groups, **how)
@@ -208,15 +208,15 @@ def _input_batch(
     wide = (n, size * channels, *spatial)
     if batched == (True, True):
         out = ops.convolution_input(
-            _fold_into_channels(y, 1, 1, ops), _fold_into_samples(w, ops), x_shape=wide, groups=size * groups, **how
+            _fold_channels(y, 1, 1, ops), _fold_samples(w, ops), x_shape=wide, groups=size * groups, **how
         )
         return _unfold_channels(out, 1, 1, size, ops)
     if batched[0]:
         long = (size * n, channels, *spatial)
         return _unfold_samples(
-            ops.convolution_input(_fold_into_samples(y, ops), w, x_shape=long, groups=groups, **how), size, ops
+            ops.convolution_input(_fold_samples(y, ops), w, x_shape=long, groups=groups, **how), size, ops
         )
-    out = ops.convolution_input(y, _fold_into_channels(w, 1, 1, ops), x_shape=wide, groups=groups, **how)
+    out = ops.convolution_input(y, _fold_channels(w, 1, 1, ops), x_shape=wide, groups=groups, **how)
     return _unfold_channels(out, 1, groups, size, ops)
 
 
@@ -237,15 +237,15 @@ def _weight_batch(
     if batched == (True, True):
         shape = (size * outputs, inputs, *kernel)
         out = ops.convolution_weight(
-            _fold_into_channels(y, 1, 1, ops), _fold_into_channels(x, 1, 1, ops), w_shape=shape, groups=size * groups, **how
+            _fold_channels(y, 1, 1, ops), _fold_channels(x, 1, 1, ops), w_shape=shape, groups=size * groups, **how
         )
         return _unfold_samples(out, size, ops)
     if batched[0]:
         shape = (size * outputs, inputs, *kernel)
-        out = ops.convolution_weight(_fold_into_channels(y, 1, groups, ops), x, w_shape=shape, groups=groups, **how)
+        out = ops.convolution_weight(_fold_channels(y, 1, groups, ops), x, w_shape=shape, groups=groups, **how)
         return _unfold_channels(out, 0, groups, size, ops)
     shape = (outputs, size * inputs, *kernel)
-    out = ops.convolution_weight(y, _fold_into_channels(x, 1, groups, ops), w_shape=shape, groups=groups, **how)
+    out = ops.convolution_weight(y, _fold_channels(x, 1, groups, ops), w_shape=shape, groups=groups, **how)
     return _unfold_channels(out, 1, 1, size, ops)
 
 

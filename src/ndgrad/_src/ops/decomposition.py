@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.ops.matrix import adjoint, column, diagonal_of, guarded, hermitian, on_diagonal, row
+from ndgrad._src.ops.matrix import adjoint, call_linalg, column, hermitian, make_diagonal, row, take_diagonal
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _square_norm(x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _qr(np: Library, x: Payload, *, mode: str) -> Any:
-    return tuple(guarded(np.linalg.qr, "qr: the factorisation failed", _NOT_FINITE, x, mode=mode))
+    return tuple(call_linalg(np.linalg.qr, "qr: the factorisation failed", _NOT_FINITE, x, mode=mode))
 
 
 def _require_unique(shape: tuple[int, ...], mode: str) -> None:
@@ -69,9 +69,9 @@ def _skew_transposed(x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _imaginary_diagonal(x: Payload, ops: Vocabulary) -> Payload:
-    d = diagonal_of(x, ops)
+    d = take_diagonal(x, ops)
     n = x.shape[-1]
-    return on_diagonal((d - ops.conj(d)) * 0.5, n, n, ops)
+    return make_diagonal((d - ops.conj(d)) * 0.5, n, n, ops)
 
 
 def _divide_upper(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
@@ -159,7 +159,9 @@ _SVD_PHASE = (
 
 def _svd(np: Library, x: Payload, *, full_matrices: bool) -> Any:
     return tuple(
-        guarded(np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices)
+        call_linalg(
+            np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices
+        )
     )
 
 
@@ -218,7 +220,7 @@ def _svd_vjp(
     core = divide_by_gaps(x) * s_row + s_column * divide_by_gaps(y)
     diagonal = g1
     if x_dtype.kind == "c":
-        dx, dy = diagonal_of(x, ops), diagonal_of(y, ops)
+        dx, dy = take_diagonal(x, ops), take_diagonal(y, ops)
         ops.refuse_phase(dx + dy, _square_norm(x, ops) + _square_norm(y, ops), problem=_SVD_PHASE)
         turn = dx - dy
         diagonal = g1 + ops.resolved_quotient((turn - ops.conj(turn)) * 0.25, s, floor=True, problem=_SVD_ZERO)
@@ -259,10 +261,10 @@ def _svd_jvp(
         return ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem="")
 
     omega, psi = divide_by_gaps(p * s_row + s_column * ph), divide_by_gaps(s_column * p + ph * s_row)
-    d = diagonal_of(p, ops)
+    d = take_diagonal(p, ops)
     if x_dtype.kind == "c":
         turn = ops.resolved_quotient((d - ops.conj(d)) * 0.25, s, floor=True, problem="")
-        turn = on_diagonal(turn, k, k, ops)
+        turn = make_diagonal(turn, k, k, ops)
         omega, psi = omega + turn, psi - turn
     du, dv = ops.matmul(u, omega), ops.matmul(v, psi)
     if m > k:
@@ -304,7 +306,7 @@ svd = op(
 
 
 def _svdvals(np: Library, x: Payload) -> Payload:
-    return guarded(np.linalg.svd, "svdvals: the singular values did not converge", _NOT_FINITE, x, compute_uv=False)
+    return call_linalg(np.linalg.svd, "svdvals: the singular values did not converge", _NOT_FINITE, x, compute_uv=False)
 
 
 def _svdvals_vjp(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
@@ -346,7 +348,7 @@ _EIGH_PHASE = (
 
 
 def _eigh(np: Library, x: Payload, *, UPLO: str) -> Any:
-    return tuple(guarded(np.linalg.eigh, "eigh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO))
+    return tuple(call_linalg(np.linalg.eigh, "eigh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO))
 
 
 # A V = V W with V^H V = I. With P = V^H dA V: dw = diag(P), and off the diagonal dV = V (P / E), E_ij = w_j - w_i.
@@ -361,7 +363,7 @@ def _eigh_vjp(g0: Payload, g1: Payload, out0: Payload, out1: Payload, x_dtype: A
         return ops.matmul(v * row(g0, ops), vh)
     m = ops.matmul(vh, g1)
     if x_dtype.kind == "c":
-        ops.refuse_phase(diagonal_of(m, ops), _square_norm(m, ops), problem=_EIGH_PHASE)
+        ops.refuse_phase(take_diagonal(m, ops), _square_norm(m, ops), problem=_EIGH_PHASE)
     off = ops.scale_diagonal(m, factor=0.0)
     part = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIGH_EQUAL)
     return ops.matmul(ops.matmul(v, hermitian(part, ops)) + v * row(g0, ops), vh)
@@ -372,7 +374,7 @@ def _eigh_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     p = hermitian(ops.matmul(adjoint(v, ops), ops.matmul(t, v)), ops)
     off = ops.scale_diagonal(p, factor=0.0)
     omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem="")
-    return ops.real(diagonal_of(p, ops)), ops.matmul(v, omega)
+    return ops.real(take_diagonal(p, ops)), ops.matmul(v, omega)
 
 
 eigh = op(
@@ -389,7 +391,7 @@ eigh = op(
 
 
 def _eigvalsh(np: Library, x: Payload, *, UPLO: str) -> Payload:
-    return guarded(np.linalg.eigvalsh, "eigvalsh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO)
+    return call_linalg(np.linalg.eigvalsh, "eigvalsh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO)
 
 
 def _eigvalsh_vjp(g: Payload, x: Payload, UPLO: str, ops: Vocabulary) -> Payload:
@@ -433,7 +435,7 @@ def _complex_dtype(np: Library, dtype: Any) -> Payload:
 
 
 def _eig(np: Library, x: Payload) -> Any:
-    w, v = guarded(np.linalg.eig, "eig: the eigenvalues did not converge", _NOT_FINITE, x)
+    w, v = call_linalg(np.linalg.eig, "eig: the eigenvalues did not converge", _NOT_FINITE, x)
     dtype = _complex_dtype(np, v.dtype)
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
@@ -449,7 +451,7 @@ def _eig_vjp(g0: Payload, g1: Payload, out0: Payload, out1: Payload, ops: Vocabu
     w, v = out0, out1
     vh = adjoint(v, ops)
     m = ops.matmul(vh, g1)
-    d = diagonal_of(m, ops)
+    d = take_diagonal(m, ops)
     ops.refuse_phase(d, _square_norm(m, ops), problem=_EIG_PHASE)
     m = m - ops.matmul(vh, v) * row((d + ops.conj(d)) * 0.5, ops)
     off = ops.scale_diagonal(m, factor=0.0)
@@ -464,7 +466,7 @@ def _eig_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem="")
     moved = ops.matmul(v, omega)
     along = ops.sum(ops.conj(v) * moved, dim=(len(v.shape) - 2,), keepdim=True)
-    return diagonal_of(p, ops), moved - v * ((along + ops.conj(along)) * 0.5)
+    return take_diagonal(p, ops), moved - v * ((along + ops.conj(along)) * 0.5)
 
 
 eig = op(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.ops.matrix import adjoint, guarded, transpose
+from ndgrad._src.ops.matrix import adjoint, call_linalg, transpose
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _dot(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
 
 
 def _det(np: Library, x: Payload) -> Payload:
-    return guarded(np.linalg.det, "det: the factorisation failed", "Check the matrix.", x)
+    return call_linalg(np.linalg.det, "det: the factorisation failed", "Check the matrix.", x)
 
 
 # Derivative: d det(A) = sum of cof(A) * dA.
@@ -160,7 +160,7 @@ cofactor_push = op(
 
 
 def _slogdet(np: Library, x: Payload) -> Any:
-    return tuple(guarded(np.linalg.slogdet, "slogdet: the factorisation failed", "Check the matrix.", x))
+    return tuple(call_linalg(np.linalg.slogdet, "slogdet: the factorisation failed", "Check the matrix.", x))
 
 
 # With tau = tr(A^-1 dA): d log|det| = Re tau and d sign = i Im(tau) sign, which is zero for real matrices. Transposed,

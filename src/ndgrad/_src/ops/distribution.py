@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.ops.gamma import beside, digamma_rise, on_host, real_function, shape_derivatives
+from ndgrad._src.ops.gamma import digamma_rise, make_like, real_function, run_on_host, shape_derivatives
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ igammac_inverse = elementwise(
 def _tensors(*values: Any, ops: Vocabulary) -> list[Any]:
     """Convert arguments, some of which may be Python numbers, to arrays or tensors."""
     like = next(v for v in values if v.__class__ not in (int, float))
-    return [beside(v, like, ops) for v in values]
+    return [make_like(v, like, ops) for v in values]
 
 
 # ----- beta -----------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def beta_density(a: Payload, b: Payload, x: Payload, ops: Vocabulary) -> Payload
 
 
 def _betainc_shape(np: Library, a: Payload, b: Payload, x: Payload, *, orders: tuple[int, int]) -> Payload:
-    return on_host(np, "betainc", shape_derivatives("betainc_shape"), a, b, x, orders=orders)
+    return run_on_host(np, "betainc", shape_derivatives("betainc_shape"), a, b, x, orders=orders)
 
 
 def _beta_change(a: Payload, b: Payload, x: Payload, orders: tuple[int, int], ops: Vocabulary) -> Any:
@@ -84,7 +84,7 @@ betainc_shape = elementwise(
 
 
 def _beta_shape_ratio(np: Library, a: Payload, b: Payload, x: Payload, *, orders: tuple[int, int]) -> Payload:
-    return on_host(np, "betainc", shape_derivatives("betainc_shape_ratio"), a, b, x, orders=orders)
+    return run_on_host(np, "betainc", shape_derivatives("betainc_shape_ratio"), a, b, x, orders=orders)
 
 
 def _beta_ratio_change(
@@ -157,7 +157,7 @@ def student_density(df: Any, x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _student_shape(np: Library, df: Any, x: Payload, *, order: int) -> Payload:
-    return on_host(np, "stdtr", shape_derivatives("student_shape"), df, x, order=order)
+    return run_on_host(np, "stdtr", shape_derivatives("student_shape"), df, x, order=order)
 
 
 def _student_change(df: Any, x: Payload, order: int, ops: Vocabulary) -> Any:
@@ -224,7 +224,7 @@ def _distance_power(np: Library, x: Payload, beta: Any, *, order: int, logs: int
 
 # |x|^beta, with all its derivatives at 0.
 distance_power = elementwise(
-    "distance_power", lambda np, x, beta, *, order, logs: on_host(
+    "distance_power", lambda np, x, beta, *, order, logs: run_on_host(
         np, "distance_power", lambda x, beta: _distance_power(numpy, x, beta, order=order, logs=logs), x, beta),
     args="x beta", settings={"order": 0, "logs": 0},
     x=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order + 1, logs=logs),

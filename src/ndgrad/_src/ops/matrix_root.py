@@ -1,8 +1,8 @@
 """The square root and the logarithm of a matrix, and the unitary factor of its polar decomposition.
 
-Unlike eigenvectors these are smooth functions of the matrix wherever they are defined, equal eigenvalues included,
-so their rules never see eigenvectors: roots and polar factors lead to Sylvester's equation, the logarithm to a
-logarithm of twice the size.
+Unlike eigenvectors these are smooth functions of the matrix wherever they are defined, also at equal eigenvalues. So
+their rules use no eigenvectors: roots and polar factors lead to Sylvester's equation, the logarithm to a logarithm of
+twice the size.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import matrix_equations
 from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.ops.matrix import adjoint, guarded, hermitian
+from ndgrad._src.ops.matrix import adjoint, call_linalg, hermitian
 from ndgrad._src.ops.matrix_function import derivative_by_blocks
 from ndgrad._src.ops.table import op
 
@@ -43,14 +43,14 @@ matrix_log = op(
 
 # ----- polar decomposition: x = u p, u^H u = 1, p = u^H x positive ----------------------------------------------------
 
-# u^H du = o is skew, and o p + p o = u^H dx - dx^H u; outside the columns of u, du = (1 - u u^H) dx p^-1. The map
-# from the right side to o is its own adjoint, p being Hermitian. For more columns than rows the adjoint of x is
-# meant, here and in the rules.
+# u^H du = o is skew, and o p + p o = u^H dx - dx^H u; outside the columns of u, du = (1 - u u^H) dx p^-1. The map from
+# the right side to o is its own adjoint, because p is Hermitian. With more columns than rows, x stands for its adjoint
+# here and in the rules.
 
 
 def _polar_unitary(np: Library, x: Payload) -> Payload:
     remedy = "Check the matrix for NaN and infinities."
-    u, _, vh = guarded(np.linalg.svd, "polar: the singular values did not converge", remedy, x, full_matrices=False)
+    u, _, vh = call_linalg(np.linalg.svd, "polar: the singular values did not converge", remedy, x, full_matrices=False)
     return np.matmul(u, vh)
 
 
