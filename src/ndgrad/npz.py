@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.arrays.placement import moved
+from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations.atomic_files import open_replacement
@@ -65,7 +65,7 @@ def _values(name: object, value: object) -> NDArray[Any]:
                 "transform, and has no array of its values. Make it dense, or return it first. [nd-file-content]"
             )
         array = memory_of(value)
-        value = array if isinstance(array, np.ndarray) else moved(array, _device("cpu"))
+        value = array if isinstance(array, np.ndarray) else move_to(array, _device("cpu"))
     if not isinstance(value, (np.ndarray, np.generic, int, float, complex)):
         raise ValueError(
             f"ndgrad.npz.save_file: {name!r} is a {type(value).__name__}, and an npz file without pickles holds "

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations.atomic_files import open_replacement
@@ -162,7 +162,7 @@ def _values(name: str, t: Tensor, where: str) -> NDArray[Any]:
             f"{where}: {name!r} is of {t.dtype}, for which the format has no name. Save its real and imaginary "
             "parts, or use ndgrad.save. [nd-file-content]"
         )
-    return np.asarray(array if str(device_of(array)) == "cpu" else moved(array, _device("cpu")))
+    return np.asarray(array if str(device_of(array)) == "cpu" else move_to(array, _device("cpu")))
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

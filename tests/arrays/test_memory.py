@@ -1,4 +1,4 @@
-"""Freed memory that the process keeps: the setting, its refusals, and its effect on page faults."""
+"""Freed memory that the process keeps: the setting, its errors, and its effect on page faults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Derivatives of products where factors are zero, infinite or NaN, or the product leaves the range: the same in every mode.
+"""Derivatives of products with factors that are zero, infinite or NaN, or whose product leaves the range: equal in
+every mode.
 
-The oracle leaves each factor out in turn and multiplies the rest, which is the derivative by definition.
+The oracle omits each factor in turn and multiplies the rest, which is the derivative by definition.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def _others(x: np.ndarray) -> np.ndarray:
 
 
 def _running_others(x: np.ndarray) -> np.ndarray:
-    """The gradient of the sum of the running products: those before, times the sum of the running products behind."""
+    """Return the gradient of the sum of the running products: the factors before, times the sum of the running products
+    behind.
+    """
     return np.array([np.prod(x[:k]) * (1.0 + np.cumprod(x[k + 1 :]).sum()) for k in range(len(x))])
 
 
@@ -106,7 +109,7 @@ def test_one_row_with_a_nan_leaves_the_other_rows_as_they_are() -> None:
 
 
 def test_running_products_that_overflow_behind_the_ones_that_count() -> None:
-    """The recurrence is h[k] = a[k] h[k-1]: what comes later is never multiplied by what it does not meet."""
+    """The recurrence is h[k] = a[k] h[k-1], so it never multiplies later factors by values that they do not meet."""
     x = np.array([2.0, 3.0, 1e200, 1e200, 1e200, 1e200])
     with np.errstate(all="ignore"):
         for lane in LANES:

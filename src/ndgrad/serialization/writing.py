@@ -14,7 +14,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer
-from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices
@@ -141,7 +141,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return META_TENSOR, (t.dtype, tuple(t.shape), t.stride(), bool(t.requires_grad))
         name = dtypes.as_dtype(array.dtype).name
         if not isinstance(array, np.ndarray):
-            array = moved(array, devices.device("cpu"))
+            array = move_to(array, devices.device("cpu"))
         memory, offset, steps = self._memory(array, name, None if where == "cpu" else where)
         args: tuple[Any, ...] = (memory, offset, tuple(array.shape), steps, bool(t.requires_grad), OrderedDict())
         flags = ({IS_ARRAY: True},) if type(t) is array_class() else ()

@@ -25,7 +25,7 @@ from typing import Any
 import numpy
 
 from ndgrad._src.arrays import library
-from ndgrad._src.arrays.precision import HALF, INEXACT, has_half, in_single
+from ndgrad._src.arrays.precision import HALF, INEXACT, has_half, run_in_single
 from ndgrad._src.arrays.streams import streams
 from ndgrad._src.core.detach_checks import as_number, with_numbers
 from ndgrad._src.core.modes import process
@@ -69,7 +69,7 @@ def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
 
         def run(*arrays: Any, **settings: Any) -> Any:
             return (
-                in_single(forward, arrays, settings, op.elementwise)
+                run_in_single(forward, arrays, settings, op.elementwise)
                 if has_half(arrays)
                 else forward(*arrays, **settings)
             )
@@ -91,7 +91,7 @@ def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     source = f"def {op.name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
     scope = {
         "has_half": has_half,
-        "in_single": in_single,
+        "in_single": run_in_single,
         "forward": forward,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }

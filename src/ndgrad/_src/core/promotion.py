@@ -55,7 +55,7 @@ def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     for i in positions:
         rank, found = _rank(args[i])
         ranks[rank] = found if ranks[rank] is None else dtypes.promote_types(ranks[rank], found)
-    target = dtypes.combined(*ranks)
+    target = dtypes.combine_types(*ranks)
     assert target is not None
     if (
         op.compares

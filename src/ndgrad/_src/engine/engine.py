@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndgrad._src.arrays.device_kernels import add_into, in_dtype
+from ndgrad._src.arrays.device_kernels import add_into, cast_array
 from ndgrad._src.arrays.leading_sums import sum_leading, sum_over
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.precision import is_half
@@ -651,7 +651,7 @@ def validate(g: Any, node: Any, number: int) -> Any:
     elif g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
             g = g.real
-        g = in_dtype(g, dtype)
+        g = cast_array(g, dtype)
     return g
 
 

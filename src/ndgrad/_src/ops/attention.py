@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import native_kernels, threads
-from ndgrad._src.arrays.precision import widened
+from ndgrad._src.arrays.precision import widen
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
@@ -190,7 +190,7 @@ def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *
     kernels = native_kernels.attention_kernels(q, k, v, mask)
     if kernels is not None:
         return kernels.attention(q, k, v, is_causal, scale)
-    q, k, v, mask = (widened(a) for a in _prepare(np, q, k, v, mask))
+    q, k, v, mask = (widen(a) for a in _prepare(np, q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     out = np.empty((*blocks.lead, blocks.queries, v.shape[-1]), blocks.dtype)
 
@@ -223,7 +223,7 @@ def pull_back(
     if kernels is not None:
         g = g if g.dtype == q.dtype else native_kernels.dense(g, q.dtype)
         return kernels.attention_gradients(g, q, k, v, is_causal, scale, needs)
-    g, q, k, v, mask = (widened(a) for a in _prepare(np, np.ascontiguousarray(g), q, k, v, mask))
+    g, q, k, v, mask = (widen(a) for a in _prepare(np, np.ascontiguousarray(g), q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     lead, dtype = blocks.lead, blocks.dtype
     gq = np.empty((*lead, *q.shape[-2:]), dtype) if needs[0] else None
@@ -434,8 +434,8 @@ def _attention_with_logs(
         return found
     out = _attention(np, q, k, v, None, is_causal=is_causal, scale=scale)
     if getattr(q, "is_meta", False):
-        return out, type(q)(out.shape[:-1], widened(out).dtype)
-    q, k = widened(q), widened(k)
+        return out, type(q)(out.shape[:-1], widen(out).dtype)
+    q, k = widen(q), widen(k)
     z = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
     if is_causal:
         z = np.where(np.arange(z.shape[-1]) <= np.arange(z.shape[-2])[:, None], z, z.dtype.type(-np.inf))

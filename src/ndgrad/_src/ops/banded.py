@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.ops.table import op
 
@@ -48,7 +48,7 @@ def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: in
         b = np.broadcast_to(b, (*lead, n, columns))
     bands, right = ab.reshape((lower + upper + 1, count * n)), b.reshape((count * n, columns))
     try:
-        found = on_host(np, linalg.solve_banded)((lower, upper), bands, right, check_finite=False)
+        found = wrap_for_host(np, linalg.solve_banded)((lower, upper), bands, right, check_finite=False)
         return found.reshape((*lead, n, columns)).astype(dtype, copy=False)
     except numpy.linalg.LinAlgError as error:
         remedy = "Add a small multiple of the identity, or solve in the least squares sense."

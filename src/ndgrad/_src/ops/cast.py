@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.arrays.placement import moved
+from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ clone_ordered = op(
 
 to_device = op(
     "to_device", "x",
-    lambda np, x, *, device, source, non_blocking: moved(x, device, non_blocking),
+    lambda np, x, *, device, source, non_blocking: move_to(x, device, non_blocking),
     settings={"device": None, "source": None, "non_blocking": False},
     vjp={"x": lambda g, device, source, ops: ops.to_device(g, device=source, source=device)},
     jvp="linear",

@@ -10,7 +10,7 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise, op
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ complex = elementwise(
 
 
 def _polar(np: Library, abs: Any, angle: Any) -> Payload:
-    abs, angle = beside_arrays(np, abs, angle)
+    abs, angle = as_operands(np, abs, angle)
     return _complex(np, abs * np.cos(angle), abs * np.sin(angle))
 
 

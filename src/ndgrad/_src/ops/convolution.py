@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import convolution as blocked
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.arrays.precision import in_single, is_half
+from ndgrad._src.arrays.precision import is_half, run_in_single
 from ndgrad._src.ops.patches import positions, reads
 from ndgrad._src.ops.table import op
 
@@ -70,7 +70,7 @@ def _convolution(
         out = kernels.conv(x, w, stride, padding, dilation, groups)
     elif is_half(x.dtype):
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return in_single(partial(_convolution, np), (x, w, b), how)
+        return run_in_single(partial(_convolution, np), (x, w, b), how)
     else:
         xp, w_grouped = _pad(np, x, padding), _group(w, 0, groups)
         for tap, inputs in _taps(x.shape, w.shape, stride, padding, dilation):
@@ -97,7 +97,7 @@ def _convolution_input(
         return kernels.conv_input_grad(y, w, x_shape, stride, padding, dilation, groups)
     if is_half(y.dtype):
         how = {"x_shape": x_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return in_single(partial(_convolution_input, np), (y, w), how)
+        return run_in_single(partial(_convolution_input, np), (y, w), how)
     sizes = tuple(s + 2 * p for s, p in zip(x_shape[2:], padding, strict=True))
     grad = np.zeros((*x_shape[:2], *sizes), np.result_type(y, w))
     y_grouped, w_grouped, grad_grouped = _group(y, 1, groups), _group(w, 0, groups), _group(grad, 1, groups)
@@ -118,7 +118,7 @@ def _convolution_weight(
         return kernels.conv_weight_grad(y, x, w_shape, stride, padding, dilation, groups)
     if is_half(y.dtype):
         how = {"w_shape": w_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return in_single(partial(_convolution_weight, np), (y, x), how)
+        return run_in_single(partial(_convolution_weight, np), (y, x), how)
     grad = np.empty(w_shape, np.result_type(y, x))
     xp, y_grouped, grad_grouped = _pad(np, x, padding), _group(y, 1, groups), _group(grad, 0, groups)
     for tap, inputs in _taps(x.shape, w_shape, stride, padding, dilation):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.arrays.special_source import in_promoted_type, special
+from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.arrays.special_source import cast_to_promoted, special
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def _special(np: Library, name: str) -> Any:
         return special(name)
     found = getattr(importlib.import_module("cupyx.scipy.special"), name, None)
     if found is None or name in _DIFFERENT:
-        return on_host(np, special(name))
-    return lambda *arguments: in_promoted_type(found(*arguments), arguments)
+        return wrap_for_host(np, special(name))
+    return lambda *arguments: cast_to_promoted(found(*arguments), arguments)
 
 
 erf = elementwise(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.integers import as_int64
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import INEXACT
 from ndgrad._src.arrays.scatter import add_at
 from ndgrad._src.arrays.short_rows import is_lines, line_extremum
@@ -35,7 +35,7 @@ def _place_along(np: Library, x: Payload, index: Payload, *, dim: int, size: int
         flat = flat.reshape((before, taken, after)) * after + np.arange(after)
     if before > 1:
         flat = flat.reshape((before, taken * after)) + (np.arange(before) * (size * after))[:, None]
-    out = zeros_beside(np, x, (before * size * after,), x.dtype)
+    out = zeros_on_same_device(np, x, (before * size * after,), x.dtype)
     if taken == 1:
         out[flat.reshape(-1)] = x.reshape(-1)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.arrays.meta import zeros_beside, zeros_like_array
+from ndgrad._src.arrays.meta import zeros_like_array, zeros_on_same_device
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ zeros_like = op(
 
 
 def _full(np: Library, x: Payload, *, value: Any) -> Payload:
-    out = zeros_beside(np, x, x.shape, x.dtype)
+    out = zeros_on_same_device(np, x, x.shape, x.dtype)
     out[...] = value
     return out
 
@@ -85,7 +85,7 @@ fill = op(
 
 zero = op(
     "zero", "x",
-    lambda np, x: zeros_beside(np, x, x.shape, x.dtype),
+    lambda np, x: zeros_on_same_device(np, x, x.shape, x.dtype),
     vjp={"x": lambda g, ops: ops.zeros_like(g)},
     jvp="linear",
     batch="leading",

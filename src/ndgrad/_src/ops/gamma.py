@@ -15,7 +15,7 @@ import numpy
 
 from ndgrad._src.arrays.host_fallback import to_host
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.error_function import _special
 from ndgrad._src.ops.table import elementwise
 
@@ -183,7 +183,7 @@ def _gamma_density(np: Library, a: Payload, x: Payload) -> Payload:
 
     At x = 0 the power dominates (1 for a = 1), at infinity the exponential.
     """
-    a, x = beside_arrays(np, a, x)
+    a, x = as_operands(np, a, x)
     with numpy.errstate(all="ignore"):
         power = a - 1.0
         exponent = np.where(power == 0, 0.0, power * np.log(x)) - x - _lgamma(np, a)

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.integers import as_int64
-from ndgrad._src.arrays.meta import MetaArray, zeros_beside
+from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
 from ndgrad._src.arrays.scatter import (
     add_arrays,
     check_range,
     combine_along,
+    find_overwritten,
+    keep_last_values,
     keys_along,
     one_index_per_slice,
-    overwritten,
     put_along,
-    settled,
-    wrapped,
+    wrap_negative,
 )
 from ndgrad._src.ops.index import make_range, mask_overwritten
 from ndgrad._src.ops.reduce import divides_back
@@ -63,7 +63,7 @@ gather = op(
 def _gather_backward(
     np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...], distinct: bool
 ) -> Payload:
-    out = zeros_beside(np, x, shape, x.dtype)
+    out = zeros_on_same_device(np, x, shape, x.dtype)
     return put_along(np, out, index, x, dim) if distinct else combine_along(np, "add", out, index, x, dim)
 
 
@@ -84,7 +84,7 @@ gather_backward = op(
 # An index along a dimension of size `length`, with negative numbers, which count from the end, made non-negative.
 wrap_index = op(
     "wrap_index", "x",
-    lambda np, x, *, length: as_int64(wrapped(np, np.asarray(x), length)),
+    lambda np, x, *, length: as_int64(wrap_negative(np, np.asarray(x), length)),
     settings={"length": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
@@ -102,7 +102,7 @@ def _scatter_kernel(np: Library, target: Payload, index: Payload, y: Payload, *,
 # A mask of the elements of an index along `dim` whose position occurs again later.
 overwritten_along = op(
     "overwritten_along", "x",
-    lambda np, x, *, dim, shape: overwritten(np, keys_along(np, x, shape, dim), math.prod(shape)),
+    lambda np, x, *, dim, shape: find_overwritten(np, keys_along(np, x, shape, dim), math.prod(shape)),
     settings={"dim": 0, "shape": ()},
     vjp=NOT_DIFFERENTIABLE,
     batch=lambda x, dim, shape, ops: ops.overwritten_along(x, dim=dim + 1, shape=(x.shape[0], *shape)),
@@ -158,7 +158,7 @@ scatter_add = op(
 
 def _scatter_prod(np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...]) -> Payload:
     check_range(np, "scatter_reduce", index, shape[dim], dim, RuntimeError)
-    ones = zeros_beside(np, x, shape, x.dtype)
+    ones = zeros_on_same_device(np, x, shape, x.dtype)
     ones[...] = 1
     return combine_along(np, "multiply", ones, index, x, dim)
 
@@ -319,7 +319,7 @@ def _take_batch(x: Payload, index: Payload, batched: tuple[bool, ...], ops: Voca
 
 take = op(
     "take", "x index",
-    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrapped(np, index, x.size, later=True)),
+    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrap_negative(np, index, x.size, later=True)),
     vjp={
         "x": lambda g, x_shape, index, ops: ops.reshape(
             ops.index_add_zeros(g, index, shape=(math.prod(x_shape),)), shape=x_shape
@@ -333,12 +333,12 @@ take = op(
 
 def _put_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, accumulate: bool) -> Payload:
     whole = target if target.ndim else target.reshape(1)
-    places = np.unravel_index(wrapped(np, index, target.size).reshape(-1), whole.shape)
+    places = np.unravel_index(wrap_negative(np, index, target.size).reshape(-1), whole.shape)
     y = np.asarray(y).reshape(-1)
     if accumulate:
         add_arrays(np, whole, places, y)
     else:
-        whole[places] = y if np is numpy else settled(np, places, whole.shape, y)
+        whole[places] = y if np is numpy else keep_last_values(np, places, whole.shape, y)
     return target
 
 

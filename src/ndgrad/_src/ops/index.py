@@ -14,8 +14,15 @@ import numpy
 
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.arrays.meta import zeros_beside
-from ndgrad._src.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
+from ndgrad._src.arrays.meta import zeros_on_same_device
+from ndgrad._src.arrays.scatter import (
+    add_arrays,
+    find_overwritten,
+    keep_last_values,
+    keys_of_arrays,
+    wrap_negative,
+    zeros_and_add,
+)
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
@@ -58,7 +65,7 @@ element = op(
 
 
 def _embed(np: Library, x: Payload, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
-    out = zeros_beside(np, x, shape, x.dtype)
+    out = zeros_on_same_device(np, x, shape, x.dtype)
     out[_add_ellipsis(index)] = x
     return out
 
@@ -120,7 +127,7 @@ def _check_bounds(np: Library, x: Payload, indices: tuple[Any, ...], later: bool
     """Return the index arrays after a bounds check, which libraries other than NumPy omit."""
     if np is numpy:
         return indices
-    return tuple(wrapped(np, np.asarray(i), x.shape[d], d, later) for d, i in enumerate(indices))
+    return tuple(wrap_negative(np, np.asarray(i), x.shape[d], d, later) for d, i in enumerate(indices))
 
 
 index = op(
@@ -139,7 +146,7 @@ index = op(
 # variadic.
 rows = op(
     "rows", "x index",
-    lambda np, x, index: x.take(index if np is numpy else wrapped(np, index, x.shape[0], later=True), axis=0),
+    lambda np, x, index: x.take(index if np is numpy else wrap_negative(np, index, x.shape[0], later=True), axis=0),
     vjp={"x": lambda g, x_shape, index, ops: ops.index_add_zeros(g, index, shape=x_shape)},
     jvp={"x": lambda t, index, ops: ops.rows(t, index)},
     batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
@@ -219,7 +226,7 @@ def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, a
             y = np.broadcast_to(y, (*lead, *rest)).reshape(math.prod(lead), *rest)
         indices = tuple(np.broadcast_to(i, lead).reshape(-1) for i in indices)
     if np is not numpy:
-        y = settled(np, indices, target.shape, y)
+        y = keep_last_values(np, indices, target.shape, y)
     elif not _NUMPY_COPIES_OVERLAPS and numpy.may_share_memory(target, y):
         y = numpy.array(y)
     target[indices] = y
@@ -247,7 +254,7 @@ def _index_put_batch(
 
 def _overwritten(np: Library, *indices: Any, shape: tuple[int, ...]) -> Payload:
     lead = np.broadcast_shapes(*(np.shape(i) for i in indices))
-    return overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
+    return find_overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
 
 
 def _overwritten_batch(

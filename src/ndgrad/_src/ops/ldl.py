@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.ops.matrix import adjoint, make_diagonal, take_diagonal, transpose
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
@@ -130,14 +130,14 @@ def _rows(pivots: Payload, *, back: bool) -> Any:
 
 ldl_blocks = op(
     "ldl_blocks", "pivots",
-    lambda np, pivots: on_host(np, _blocks)(pivots),
+    lambda np, pivots: wrap_for_host(np, _blocks)(pivots),
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
 )  # fmt: skip
 
 ldl_rows = op(
     "ldl_rows", "pivots",
-    lambda np, pivots, *, back: on_host(np, _rows)(pivots, back=back),
+    lambda np, pivots, *, back: wrap_for_host(np, _rows)(pivots, back=back),
     settings={"back": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
@@ -254,7 +254,7 @@ def _ldl_vjp(g0: Payload, out0: Payload, out1: Payload, hermitian: bool, ops: Vo
 
 ldl_factor = op(
     "ldl_factor", "x",
-    lambda np, x, *, hermitian: on_host(np, _ldl_factor)(x, hermitian=hermitian),
+    lambda np, x, *, hermitian: wrap_for_host(np, _ldl_factor)(x, hermitian=hermitian),
     settings={"hermitian": False},
     vjp={"x": _ldl_vjp},
     jvp={"x": _ldl_jvp},

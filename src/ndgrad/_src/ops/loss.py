@@ -14,8 +14,8 @@ import numpy
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import widened
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.precision import widen
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
@@ -204,7 +204,7 @@ def _class_loss(
     if np is numpy and wrong.any():
         raise error(int(target[wrong][0]))
     loss, total = _class_formula(
-        widened(x), target, widened(weight), ignore_index, label_smoothing, reduction, raw_ops(np)
+        widen(x), target, widen(weight), ignore_index, label_smoothing, reduction, raw_ops(np)
     )
     return loss.astype(x.dtype, copy=False), total
 
@@ -226,7 +226,7 @@ def _class_loss_vjp(
         g0 = native_kernels.dense(g0, x.dtype)
         return kernels.class_loss_gradient(g0, x, target, weight, out1, ignore_index, label_smoothing, reduction)
     if ops.raw:
-        g0, x, weight = widened(g0), widened(x), widened(weight)
+        g0, x, weight = widen(g0), widen(x), widen(weight)
     there, counts, share = _shares(x, target, weight, ignore_index, ops)
     g = g0 / out1 if reduction == "mean" else g0
     one = _unsqueeze(ops.keep(g * share, counts) * (1.0 - label_smoothing), 1, ops)
@@ -284,7 +284,7 @@ class_loss = op(
 
 @native_kernels.with_kernel("binary_cross_entropy")
 def _binary_cross_entropy(np: Library, x: Payload, y: Payload) -> Payload:
-    x, y = beside_arrays(np, x, y)
+    x, y = as_operands(np, x, y)
     with numpy.errstate(divide="ignore"):
         log_x, log_rest = np.log(x), np.log1p(-x)
     # Logarithms are cut off at -100, so that a certain but wrong answer has a finite loss.
@@ -304,7 +304,7 @@ binary_cross_entropy = elementwise(
 @native_kernels.with_kernel("binary_cross_entropy_with_logits")
 def _binary_cross_entropy_with_logits(np: Library, x: Payload, y: Payload) -> Payload:
     refuse_complex("binary_cross_entropy_with_logits", x)
-    x, y = beside_arrays(np, x, y)
+    x, y = as_operands(np, x, y)
     # The shorter max(x, 0) - x y would be NaN at infinity.
     return np.maximum(x, 0.0) * (1.0 - y) - np.minimum(x, 0.0) * y + np.log1p(np.exp(-np.abs(x)))
 

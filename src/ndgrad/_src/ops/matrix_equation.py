@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import matrix_equations
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.ops.matrix import adjoint, call_linalg
 from ndgrad._src.ops.table import op
 
@@ -153,7 +153,7 @@ def _care_jvp(
 
 continuous_riccati = op(
     "continuous_riccati", "a b q cost",
-    lambda np, a, b, q, cost: on_host(np, matrix_equations.continuous_riccati)(a, b, q, cost),
+    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.continuous_riccati)(a, b, q, cost),
     vjp=_care_vjp,
     jvp=_care_jvp,
     batch="leading",
@@ -184,7 +184,7 @@ def _dare_jvp(
 
 discrete_riccati = op(
     "discrete_riccati", "a b q cost",
-    lambda np, a, b, q, cost: on_host(np, matrix_equations.discrete_riccati)(a, b, q, cost),
+    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.discrete_riccati)(a, b, q, cost),
     vjp=_dare_vjp,
     jvp=_dare_jvp,
     batch="leading",

@@ -22,7 +22,7 @@ import numpy
 from ndgrad._src.arrays import native_kernels, threads
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import is_half, widened
+from ndgrad._src.arrays.precision import is_half, widen
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
     length = _row_length(x, dim, w, b)
     kernels = native_kernels.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
     if kernels is None and is_half(dtype):
-        x, w, b = widened(x), widened(w), widened(b)
+        x, w, b = widen(x), widen(w), widen(b)
         kernels = native_kernels.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
     if kernels is not None:
         normal = kernels.layer_norm(x, w, b, length, eps)
@@ -301,7 +301,7 @@ def _norm_pull(
         # Without w the dimensions along which b broadcasts are unknown, so the engine sums g.
         return gx, gw if needs[1] else None, g if w is None else gb
     if is_half(x.dtype):
-        return _norm_pull(np, widened(g), widened(x), widened(w), dim, eps, needs)
+        return _norm_pull(np, widen(g), widen(x), widen(w), dim, eps, needs)
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
         return _pull(np, g, x, *_statistics(np, x, dim), eps, w, dim, needs)
     # In layer normalisation all rows have the same weight along them, so sums in both directions are products.
@@ -470,7 +470,7 @@ native_layer_norm = op(
 
 def _batch_norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
-    x, w, b = widened(x), widened(w), widened(b)
+    x, w, b = widen(x), widen(w), widen(b)
     made = _norm_natively(np, x, w, b, dim, eps)
     if made is not None:
         return made[0].astype(dtype, copy=False), made[1], made[2]
@@ -574,7 +574,7 @@ native_batch_norm = op(
 
 def _rms_norm(np: Library, x: Payload, w: Payload, *, dim: Shape, eps: float) -> Payload:
     dtype = x.dtype
-    x, w = widened(x), widened(w)
+    x, w = widen(x), widen(w)
     length = _row_length(x, dim, w)
     kernels = native_kernels.row_kernels(x, *(() if w is None else (w,))) if length else None
     if kernels is not None:

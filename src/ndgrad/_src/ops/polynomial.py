@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, deriva
 
     The result is 0 for negative degrees, and NaN beyond 2^53, above which floats no longer represent every integer.
     """
-    x, degree = beside_arrays(np, x, degree)
+    x, degree = as_operands(np, x, degree)
     if not is_inexact(np.result_type(x, degree)):
         x = np.asarray(x, np.float64)
     endless = degree > 2.0**53

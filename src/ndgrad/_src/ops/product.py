@@ -16,7 +16,7 @@ import numpy
 
 from ndgrad._src.arrays import threads
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import FLOATING, in_single
+from ndgrad._src.arrays.precision import FLOATING, run_in_single
 from ndgrad._src.ops.errors import ShapeError
 from ndgrad._src.ops.matrix import adjoint, align, column, row
 from ndgrad._src.ops.table import Op, op
@@ -36,7 +36,7 @@ def _matmul(x: Any, y: Any) -> Any:
         if x.ndim == y.ndim == 2:
             return _matrix_product(x, y)
         if x.dtype.char == "E" and is_on_device(x):  # CuPy has no stacked products of bfloat16
-            return in_single(operator.matmul, (x, y), {})
+            return run_in_single(operator.matmul, (x, y), {})
         return x @ y
     except ValueError:
         raise _mismatch(x, y) from None

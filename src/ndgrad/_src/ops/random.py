@@ -22,7 +22,7 @@ from ndgrad._src.arrays import graph_recording
 from ndgrad._src.arrays.device_draws import DRAWS, FROM_ARRAYS, Source, first_arrivals
 from ndgrad._src.arrays.generator import Generator, default_generator, default_on
 from ndgrad._src.arrays.host_fallback import to_host
-from ndgrad._src.arrays.precision import finfo, result_dtype, widened
+from ndgrad._src.arrays.precision import finfo, result_dtype, widen
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
 if TYPE_CHECKING:
@@ -196,8 +196,8 @@ def _define_sampler(name: str, args: str, draw: Callable[..., Any], backward_nam
         first = next(a for a in arrays if hasattr(a, "dtype"))
         source = None if np is numpy or name not in FROM_ARRAYS else _device_source(np, first, generator)
         if source is not None:
-            return _place(np, FROM_ARRAYS[name](source, *map(widened, arrays), **given), dtype)
-        arrays = tuple([widened(to_host(a)) for a in arrays])
+            return _place(np, FROM_ARRAYS[name](source, *map(widen, arrays), **given), dtype)
+        arrays = tuple([widen(to_host(a)) for a in arrays])
         return _place(np, draw(_host_source(np, first, generator), *arrays, **given), dtype)
 
     return op(
@@ -249,7 +249,7 @@ def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Pay
         return x.copy()
     source = None if np is numpy else _device_source(np, x, generator)
     if source is not None:
-        return _place(np, source.uniform(x.shape, numpy.dtype(numpy.float64)) < widened(p), x.dtype)
+        return _place(np, source.uniform(x.shape, numpy.dtype(numpy.float64)) < widen(p), x.dtype)
     return _place(np, source_of(generator).random(x.shape) < to_host(p), x.dtype)
 
 
@@ -274,7 +274,7 @@ def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool
     """
     on_device = None if np is numpy or (replacement and num_samples > 1) else _device_source(np, x, generator)
     if on_device is not None:
-        return _place(np, first_arrivals(on_device, widened(x), num_samples), numpy.int64)
+        return _place(np, first_arrivals(on_device, widen(x), num_samples), numpy.int64)
     weights = numpy.asarray(to_host(x))
     source = _host_source(np, x, generator)
     if replacement:
@@ -314,7 +314,7 @@ def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
     tiny = float(finfo(x.dtype).tiny)  # samples with small shapes may underflow, but need a finite logarithm
-    alpha = widened(to_host(x))
+    alpha = widen(to_host(x))
     return _place(np, numpy.maximum(_host_source(np, x, generator).standard_gamma(alpha), tiny), x.dtype)
 
 
@@ -336,7 +336,7 @@ def _sample_dirichlet(np: Library, x: Payload, *, generator: Any) -> Payload:
     """
     if getattr(x, "is_meta", False):
         return x.copy()
-    source, alpha = _host_source(np, x, generator), numpy.asarray(widened(to_host(x)), numpy.float64)
+    source, alpha = _host_source(np, x, generator), numpy.asarray(widen(to_host(x)), numpy.float64)
     with numpy.errstate(over="ignore", invalid="ignore"):
         logs = numpy.log(source.standard_gamma(alpha + 1)) - source.standard_exponential(alpha.shape) / alpha
         parts = numpy.exp(logs - numpy.max(logs, -1, keepdims=True, initial=-numpy.inf))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.integers import choose_sum_dtype
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import HALF, finfo, is_inexact, rounded
+from ndgrad._src.arrays.precision import HALF, finfo, is_inexact, round_to
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
 from ndgrad._src.ops.shape import inverse_permutation
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
@@ -77,25 +77,25 @@ def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False
         if code in "fd" and is_lines(np, x, dim):
             return line_sum(np, x, keepdim)
         if code in HALF:  # partial sums in half precision would lose digits and overflow
-            return rounded(reduce_sum(np, x, dim, keepdim, np.float32), x.dtype)
+            return round_to(reduce_sum(np, x, dim, keepdim, np.float32), x.dtype)
     return reduce_sum(np, x, dim, keepdim, dtype)
 
 
 def _sum_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(reduce_sum(np, x, None, dtype=np.float32), x.dtype)
+        return round_to(reduce_sum(np, x, None, dtype=np.float32), x.dtype)
     return reduce_sum(np, x, None, dtype=choose_sum_dtype(x.dtype) if dtype is None else dtype)
 
 
 def _mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(reduce_sum(np, x, dim, keepdim, np.float32) / count(x.shape, dim), x.dtype)
+        return round_to(reduce_sum(np, x, dim, keepdim, np.float32) / count(x.shape, dim), x.dtype)
     return _sum(np, x, dim=dim, keepdim=keepdim, dtype=dtype) / count(x.shape, dim)
 
 
 def _mean_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(reduce_sum(np, x, None, dtype=np.float32) / x.size, x.dtype)
+        return round_to(reduce_sum(np, x, None, dtype=np.float32) / x.size, x.dtype)
     return reduce_sum(np, x, None, dtype=dtype) / x.size
 
 

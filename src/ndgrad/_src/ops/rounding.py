@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.arrays.precision import FLOATING, INEXACT, finfo, is_half, rounded, widened
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.precision import FLOATING, INEXACT, finfo, is_half, round_to, widen
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ copysign = elementwise(
 
 
 def _heaviside(np: Library, x: Payload, values: Payload) -> Payload:
-    x, values = beside_arrays(np, x, values)
+    x, values = as_operands(np, x, values)
     return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 
@@ -94,7 +94,7 @@ def _nan_to_num(np: Library, x: Payload, *, nan: float, posinf: float | None, ne
     if is_half(x.dtype):  # the limits of half precision, not of the wider dtype used for computing
         largest = float(finfo(x.dtype).max)
         posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf
-        return rounded(np.nan_to_num(widened(x), nan=nan, posinf=posinf, neginf=neginf), x.dtype)
+        return round_to(np.nan_to_num(widen(x), nan=nan, posinf=posinf, neginf=neginf), x.dtype)
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import FLOATING
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise, op
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _keep(np: Library, x: Payload, mask: Payload) -> Payload:
         if mask.dtype.kind != "b":
             mask = mask != 0
         if x.size < _LARGE or x.dtype.kind not in FLOATING or x.dtype.itemsize not in _BITS:
-            out = zeros_beside(np, x, x.shape, x.dtype)
+            out = zeros_on_same_device(np, x, x.shape, x.dtype)
             np.copyto(out, x, where=mask)
             return out
         bits = mask.astype(_BITS[x.dtype.itemsize])
@@ -142,7 +142,7 @@ fmin = elementwise(
 def _clamp(np: Library, x: Payload, min: Any, max: Any) -> Payload:
     if isinstance(min, (int, float)) and isinstance(max, (int, float)):
         return x.clip(min, max)
-    x, min, max = beside_arrays(np, x, min, max)
+    x, min, max = as_operands(np, x, min, max)
     return np.minimum(np.maximum(x, min), max)
 
 

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.device_kernels import rows_later
-from ndgrad._src.arrays.meta import zeros_beside
-from ndgrad._src.arrays.scatter import add_slices, check_range, no_such_index, settled, wrapped, zeros_and_add
+from ndgrad._src.arrays.meta import zeros_on_same_device
+from ndgrad._src.arrays.scatter import (
+    add_slices,
+    check_range,
+    keep_last_values,
+    no_such_index,
+    wrap_negative,
+    zeros_and_add,
+)
 from ndgrad._src.ops.index import make_range, mask_overwritten
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -146,7 +153,9 @@ def _index_copy_kernel(np: Library, target: Payload, index: Payload, y: Payload,
     check_range(np, "index_copy", index, target.shape[dim], dim)
     if np is not numpy and index.ndim:
         y = np.moveaxis(
-            settled(np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)),
+            keep_last_values(
+                np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)
+            ),
             0,
             dim,
         )
@@ -183,8 +192,8 @@ index_copy = op(
 
 def _index_mask(np: Library, x: Payload, *, dim: int, ndim: int, length: int) -> Payload:
     lead = x.shape[:-1]
-    out = zeros_beside(np, x, (*lead, length), bool)
-    np.put_along_axis(out, wrapped(np, x, length, dim), True, axis=-1)
+    out = zeros_on_same_device(np, x, (*lead, length), bool)
+    np.put_along_axis(out, wrap_negative(np, x, length, dim), True, axis=-1)
     return out.reshape((*lead, *(1,) * dim, length, *(1,) * (ndim - dim - 1)))
 
 
@@ -199,7 +208,7 @@ index_mask = op(
 
 
 def _index_fill_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
-    target[(slice(None),) * dim + (wrapped(np, index, target.shape[dim], dim),)] = y
+    target[(slice(None),) * dim + (wrap_negative(np, index, target.shape[dim], dim),)] = y
     return target
 
 
@@ -347,7 +356,7 @@ embedding = op(
 
 def _index_counts(np: Library, x: Payload, *, length: int, leading: int) -> Payload:
     lead = x.shape[:leading]
-    out = zeros_beside(np, x, (*lead, length), np.int64)
+    out = zeros_on_same_device(np, x, (*lead, length), np.int64)
     flat = x.reshape(*lead, -1)
     places = [np.arange(n).reshape((n, *(1,) * (leading - d))) for d, n in enumerate(lead)]
     np.add.at(out, (*places, flat), 1)

@@ -14,7 +14,7 @@ import numpy
 
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.blocked_sums import reduce_dot, reduce_sum
-from ndgrad._src.arrays.precision import FLOATING, in_single, is_half, widened
+from ndgrad._src.arrays.precision import FLOATING, is_half, run_in_single, widen
 from ndgrad._src.arrays.short_rows import SMALL, is_lines, line_sum
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
@@ -107,7 +107,7 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     if kernels is not None:
         return kernels.softmax(x)
     if is_half(x.dtype):
-        return in_single(functools.partial(_softmax, np), (x,), {"dim": dim})
+        return run_in_single(functools.partial(_softmax, np), (x,), {"dim": dim})
     out, total, _ = _exponentials(np, x, (dim,), False)
     out /= total
     return out
@@ -119,7 +119,7 @@ def _softmax_t(t: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
         kernels = native_kernels.row_kernels_along(dim, t, out)
         if kernels is not None:
             return kernels.softmax_slope(t, out)
-        t, out = widened(t), widened(out)
+        t, out = widen(t), widen(out)
     return (t - ops.line_dot(t, out, dim=dim)) * out
 
 
@@ -150,7 +150,7 @@ def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     if kernels is not None:
         return kernels.log_softmax(x)
     if is_half(x.dtype):
-        return in_single(functools.partial(_log_softmax, np), (x,), {"dim": dim})
+        return run_in_single(functools.partial(_log_softmax, np), (x,), {"dim": dim})
     out = x - _line_max(np, x, dim)
     out -= np.log(_line_sum(np, np.exp(out), dim))
     return out
@@ -161,7 +161,7 @@ def _log_softmax_x(g: Payload, out: Payload, dim: int, ops: Vocabulary) -> Paylo
         kernels = native_kernels.row_kernels_along(dim, g, out)
         if kernels is not None:
             return kernels.log_softmax_gradient(g, out)
-        g, out = widened(g), widened(out)
+        g, out = widen(g), widen(out)
     return ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g
 
 

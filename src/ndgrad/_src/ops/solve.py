@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import triangular
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, hermitian, largest
 from ndgrad._src.ops.table import op
@@ -292,7 +292,7 @@ _LARGE = 256
 
 def _lu_factor(np: Library, x: Payload) -> Any:
     if np is numpy or min(x.shape[-2:]) < _LARGE or not x.size or x.dtype.char not in "fdFD":
-        return on_host(np, triangular.lu_factor)(x)
+        return wrap_for_host(np, triangular.lu_factor)(x)
     factor = importlib.import_module("cupyx.scipy.linalg").lu_factor
     made = [factor(m, check_finite=False) for m in x.reshape((-1, *x.shape[-2:]))]
     packed, pivots = (np.stack(parts) for parts in zip(*made, strict=True))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.arrays.sparse_pattern import stacked
+from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.arrays.sparse_pattern import run_stacked
 from ndgrad._src.ops.matrix import align
 from ndgrad._src.ops.table import op
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _product(np: Library, data: Payload, x: Payload, *, pattern: Any) -> Payload:
-    return on_host(np, stacked)(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0])
+    return wrap_for_host(np, run_stacked)(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0])
 
 
 def _sample(np: Library, x: Payload, y: Payload, *, pattern: Any) -> Payload:
@@ -73,7 +73,7 @@ sparse_sample = op(
 
 
 def _solve(np: Library, data: Payload, b: Payload, *, pattern: Any, adjoint: bool) -> Payload:
-    return on_host(np, stacked)(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1])
+    return wrap_for_host(np, run_stacked)(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1])
 
 
 def _solve_vjp(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.device_kernels import copy_to
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.ops.table import VARIABLE, op
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ select = op(
 
 
 def _embed(np: Library, g: Payload, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
-    out = zeros_beside(np, g, shape, g.dtype)
+    out = zeros_on_same_device(np, g, shape, g.dtype)
     if np is numpy:
         out[index] = g
     else:

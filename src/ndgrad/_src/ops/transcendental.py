@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.scalar_operands import beside_arrays
-from ndgrad._src.arrays.special_source import in_promoted_type
+from ndgrad._src.arrays.scalar_operands import as_operands
+from ndgrad._src.arrays.special_source import cast_to_promoted
 from ndgrad._src.ops.error_function import _special
 from ndgrad._src.ops.gamma import digamma_rise, make_like, no_derivative, real_function, run_on_host
 from ndgrad._src.ops.table import elementwise
@@ -128,13 +128,13 @@ def _boxcox(np: Library, log: Any, lmbda: Any) -> Payload:
 
 
 def _boxcox_of(np: Library, x: Payload, lmbda: Any) -> Payload:
-    x, lmbda = beside_arrays(np, x, lmbda)
+    x, lmbda = as_operands(np, x, lmbda)
     with numpy.errstate(all="ignore"):
         return _boxcox(np, np.log(x), lmbda)
 
 
 def _boxcox1p_of(np: Library, x: Payload, lmbda: Any) -> Payload:
-    x, lmbda = beside_arrays(np, x, lmbda)
+    x, lmbda = as_operands(np, x, lmbda)
     with numpy.errstate(all="ignore"):
         return _boxcox(np, np.log1p(x), lmbda)
 
@@ -270,11 +270,11 @@ def _expn(np: Library, n: Any, x: Payload) -> Payload:
     order, at = np.broadcast_arrays(np.asarray(n), np.asarray(x))
     below = order < 0
     if not below.any():
-        return in_promoted_type(_special(np, "expn")(order, at), (n, x))
+        return cast_to_promoted(_special(np, "expn")(order, at), (n, x))
     shape = np.where(below, 1.0 - order, 1.0)
     with numpy.errstate(all="ignore"):
         left = at**-shape * _special(np, "gamma")(shape) * _special(np, "gammaincc")(shape, at)
-    return in_promoted_type(np.where(below, left, _special(np, "expn")(np.where(below, 0, order), at)), (n, x))
+    return cast_to_promoted(np.where(below, left, _special(np, "expn")(np.where(below, 0, order), at)), (n, x))
 
 
 expn = elementwise(

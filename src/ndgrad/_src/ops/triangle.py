@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ diagonal = op(
 
 
 def _embed_diagonal(np: Library, x: Payload, *, shape: tuple[int, ...], offset: int, dim0: int, dim1: int) -> Payload:
-    out = zeros_beside(np, x, shape, x.dtype)
+    out = zeros_on_same_device(np, x, shape, x.dtype)
     _diagonal(np, out, offset=offset, dim0=dim0, dim1=dim1)[...] = x
     return out
 

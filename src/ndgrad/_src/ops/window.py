@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad._src.arrays.addresses import flat_bytes, owner_of, pointer
 from ndgrad._src.arrays.integers import as_places
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.scatter import add_at
 from ndgrad._src.ops.split import index_along
 from ndgrad._src.ops.table import op
@@ -75,7 +75,7 @@ def _unfold_backward(np: Library, x: Payload, *, shape: tuple[int, ...], dim: in
     """Add the windows at their positions, either window by window or element by element of the window, whichever is
     shorter.
     """
-    out = zeros_beside(np, x, shape, x.dtype)
+    out = zeros_on_same_device(np, x, shape, x.dtype)
     windows = x.shape[dim]
     if windows < width:
         for i in range(windows):
@@ -167,7 +167,7 @@ class _Layout:
 
 def _move(np: Library, values: Payload, length: int, to: Any, back: Any) -> Payload:
     """Add the last dimension of `values` to zeros at the positions `to`, and read the memory at `back`."""
-    memory = zeros_beside(np, values, (length, *values.shape[:-1]), values.dtype)
+    memory = zeros_on_same_device(np, values, (length, *values.shape[:-1]), values.dtype)
     add_at(np, memory, to, np.moveaxis(values, -1, 0))
     return np.moveaxis(memory[back], 0, -1)
 
