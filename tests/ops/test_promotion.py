@@ -18,7 +18,7 @@ from tests.op_programs import SAMPLES
 
 #: Ops whose arguments are never Python numbers, by purpose.
 ARRAYS_ONLY = {
-    "copy": "the first argument is what is written",
+    "copy": "the first argument is the target of a write",
     "resolved_quotient": "a part of other rules, which have arrays",
 }
 PRECISIONS = (np.float32, np.float16)

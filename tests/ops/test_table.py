@@ -32,7 +32,7 @@ REAL_ONLY = {
     **dict.fromkeys(("complex", "polar", "view_as_complex"), "they make complex numbers of real ones"),
     "heaviside": "a step of complex numbers",
     "ldexp": "of complex numbers for real exponents only, which its real samples have",
-    "binary_cross_entropy": "its public function refuses what is not a probability",
+    "binary_cross_entropy": "its public function refuses other numbers than probabilities",
 }
 SECOND = {"jvp of vjp", "vjp of vjp", "vjp of jvp"}
 THIRD = {*THIRD_ORDER}

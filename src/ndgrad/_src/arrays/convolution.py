@@ -241,14 +241,14 @@ def _axes_of(
     settings = zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)
     for size, taps, step, pad, spread in settings:
         axis = Axis(size, taps, step, spread, pad, 0)
-        room = size + 2 * pad - axis.reach
-        if taps < 1 or room < 0:
+        slack = size + 2 * pad - axis.reach
+        if taps < 1 or slack < 0:
             raise ValueError(
                 f"{_title(x_shape, w_shape)}: a kernel of {taps} taps spans {axis.reach} positions, "
                 f"but the padded input has {size + 2 * pad}. Use a larger input, more padding or a smaller kernel. "
                 "[nd-window]"
             )
-        axes.append(axis._replace(out=room // step + 1))
+        axes.append(axis._replace(out=slack // step + 1))
     return tuple(axes)
 
 

@@ -53,12 +53,12 @@ class DeviceGenerator(Generator):
         if len(packed) != _STATE.size or not packed.startswith(_MARK):
             raise RuntimeError(
                 f"Generator.set_state() got {len(packed)} bytes that are not a state of a GPU's generator, "
-                f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
+                f"{_STATE.size} bytes with a mark in front. Pass the result of get_state(); the state of a "
                 "torch generator, or of the CPU's, will not do. [nd-values]"
             )
         return packed
 
-    def _go_on_from(self, packed: bytes) -> Generator:
+    def _resume_from(self, packed: bytes) -> Generator:
         _, seed, draws = _STATE.unpack(packed)
         with self.lock:
             self._seed, self._draws = seed, draws

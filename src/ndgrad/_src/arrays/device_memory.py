@@ -19,11 +19,11 @@ def is_of_device(error: BaseException) -> bool:
 
 def out_of_memory(what: str, arrays: Sequence[Any], error: BaseException) -> OutOfMemoryError:
     """Return the error to raise for an op (or a node) `what` with these arrays."""
-    told = ", ".join(f"{tuple(a.shape)} {a.dtype}" for a in arrays if hasattr(a, "shape")) or "no arrays"
+    shapes = ", ".join(f"{tuple(a.shape)} {a.dtype}" for a in arrays if hasattr(a, "shape")) or "no arrays"
     return OutOfMemoryError(
-        f"{what}: the GPU is out of memory, given {told}. {str(error).rstrip('.')}; {_state()}. Delete tensors that "
+        f"{what}: the GPU is out of memory, given {shapes}. {str(error).rstrip('.')}; {_state()}. Delete tensors that "
         "are not needed, take smaller batches, use ndgrad.no_grad() or utils.checkpoint, or call cuda.empty_cache() if "
-        "another process needs what the pool holds. [nd-gpu]"
+        "another process needs the memory of the pool. [nd-gpu]"
     )
 
 

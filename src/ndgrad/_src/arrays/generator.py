@@ -170,21 +170,21 @@ class Generator:
         if state.dtype != np.uint8:
             raise TypeError(
                 f"Generator.set_state() got an array of {state.dtype}, where a state is an array of uint8. "
-                "Pass what get_state() returned. [nd-type]"
+                "Pass the result of get_state(). [nd-type]"
             )
-        return self._go_on_from(self._check(state.tobytes()))
+        return self._resume_from(self._check(state.tobytes()))
 
     def _check(self, packed: bytes) -> bytes:
         """Return the bytes of a state after checking them."""
         if len(packed) != _STATE.size or not packed.startswith(_MARK):
             raise RuntimeError(
                 f"Generator.set_state() got {len(packed)} bytes that are not a state of this generator, "
-                f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
+                f"{_STATE.size} bytes with a mark in front. Pass the result of get_state(); the state of a "
                 "torch generator will not do. [nd-values]"
             )
         return packed
 
-    def _go_on_from(self, packed: bytes) -> Generator:
+    def _resume_from(self, packed: bytes) -> Generator:
         _, seed, low, high, inc_low, inc_high, uinteger, has_uint32 = _STATE.unpack(packed)
         with self.lock:
             self._seed = seed
@@ -245,7 +245,7 @@ def _cpu(d: DeviceLike) -> device:
 
 
 def _from_state(where: str, state: bytes) -> Generator:
-    return Generator(where)._go_on_from(state)
+    return Generator(where)._resume_from(state)
 
 
 # ----- the default generator --------------------------------------------------------------------------------

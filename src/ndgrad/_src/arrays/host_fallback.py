@@ -21,7 +21,7 @@ def to_host(value: Any) -> Any:
     """Convert an array of any library to NumPy's; numbers stay as they are."""
     if not hasattr(value, "get"):
         return value
-    graph_recording.refuse("what the host computes", "compute it before, and write it into a tensor by copy_().")
+    graph_recording.refuse("a computation on the host", "compute it before, and write it into a tensor by copy_().")
     return value.get()
 
 

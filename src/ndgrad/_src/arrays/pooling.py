@@ -118,8 +118,8 @@ def regular_axis(
     size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool
 ) -> Windows | None:
     """Return the windows along one axis, or None if a window would see only padding."""
-    room = size + 2 * pad - spread * (taps - 1) - 1
-    out = (room + (step - 1 if ceil_mode else 0)) // step + 1
+    slack = size + 2 * pad - spread * (taps - 1) - 1
+    out = (slack + (step - 1 if ceil_mode else 0)) // step + 1
     if ceil_mode and (out - 1) * step >= size + pad:
         out -= 1  # a window may not begin in the padding at the end
     axis = Axis(size, taps, step, spread, pad, out)

@@ -254,7 +254,7 @@ class SparseData(NDArrayOperatorsMixin):
             return add_entries(self, other, merged=False)
         if isinstance(other, np.ndarray):
             out = other.astype(np.result_type(other.dtype, self.dtype))
-            return self.added_to(out)
+            return self.add_to(out)
         return NotImplemented
 
     __radd__ = __add__
@@ -267,7 +267,7 @@ class SparseData(NDArrayOperatorsMixin):
             return self
         return total
 
-    def added_to(self, out: Any) -> Any:
+    def add_to(self, out: Any) -> Any:
         """Add the entries to a full array in place, and return it."""
         flat = self.values.reshape(self.structure.flat_shape)
         np.add.at(out, tuple(self.structure.coordinates), flat)
@@ -280,7 +280,7 @@ class SparseData(NDArrayOperatorsMixin):
             self.refuse(ufunc.__name__)
         if ufunc is np.add:
             full = next(i for i in inputs if not isinstance(i, SparseData))
-            return self + np.asarray(full) if out is None else self.added_to(out[0])
+            return self + np.asarray(full) if out is None else self.add_to(out[0])
         return registry.sparse_ufunc(self, ufunc, inputs)
 
     def refuse(self, name: str) -> NoReturn:

@@ -53,7 +53,7 @@ class Pattern:
         np.cumsum(np.bincount(self.rows, minlength=self.shape[0]), out=starts[1:])
         return order, self.columns[order], starts
 
-    def repeated(self, count: int) -> Pattern:
+    def repeat(self, count: int) -> Pattern:
         """Return the pattern of a block diagonal matrix with `count` copies of this one."""
         if count == 1:
             return self
@@ -79,7 +79,7 @@ class Pattern:
         """Return the solution x of A x = b, or of A^H x = b."""
         dtype = np.result_type(data, b)
         wide = np.result_type(dtype, np.float64)
-        lu = self._factor(data.astype(np.result_type(data, np.float64), copy=False))
+        lu = self._factorize(data.astype(np.result_type(data, np.float64), copy=False))
         trans = "H" if adjoint else "N"
         if wide.kind == "c" and data.dtype.kind != "c":
             return (
@@ -88,7 +88,7 @@ class Pattern:
             ).astype(dtype)
         return lu.solve(np.ascontiguousarray(b.astype(wide)), trans).astype(dtype, copy=False)
 
-    def _factor(self, data: Any) -> Any:
+    def _factorize(self, data: Any) -> Any:
         """Return SuperLU's factors. They are cached for the next solve with the same numbers, as in the backward
         pass.
         """
@@ -126,12 +126,12 @@ def run_stacked(data: Any, x: Any, run: Any, pattern: Pattern, rows: int) -> Any
         return np.zeros((*lead, rows, k), np.result_type(data, x))
     x = np.broadcast_to(x, (*lead, *x.shape[-2:]))
     if data.ndim == 1:
-        beside = np.moveaxis(x.reshape((count, *x.shape[-2:])), 0, 1).reshape((x.shape[-2], count * k))
-        return np.moveaxis(run(pattern, data, np.ascontiguousarray(beside)).reshape((rows, count, k)), 1, 0).reshape(
+        joined = np.moveaxis(x.reshape((count, *x.shape[-2:])), 0, 1).reshape((x.shape[-2], count * k))
+        return np.moveaxis(run(pattern, data, np.ascontiguousarray(joined)).reshape((rows, count, k)), 1, 0).reshape(
             (*lead, rows, k)
         )
     numbers = np.broadcast_to(data, (*lead, data.shape[-1])).reshape(-1)
-    return run(pattern.repeated(count), numbers, np.ascontiguousarray(x).reshape((count * x.shape[-2], k))).reshape(
+    return run(pattern.repeat(count), numbers, np.ascontiguousarray(x).reshape((count * x.shape[-2], k))).reshape(
         (*lead, rows, k)
     )
 

@@ -182,9 +182,9 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
             )
         if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
             # by ndgrad.scipy: SciPy's matrices are constants
-            from ndgrad._src.foundations.registry import matmul_beside_tensors
+            from ndgrad._src.foundations.registry import matmul_with_tensors
 
-            return matmul_beside_tensors(*args)
+            return matmul_with_tensors(*args)
         return NotImplemented
     return dispatch(op, args, settings)
 

@@ -63,7 +63,7 @@ def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..
     return function
 
 
-def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
+def make_widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     """A forward function that hands halves on as float32 (Note [Half precision])."""
     if op.variadic:
 
@@ -562,4 +562,4 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     return eager
 
 
-register(make_eager=make_eager, widening=widening)
+register(make_eager=make_eager, make_widening=make_widening)

@@ -145,7 +145,7 @@ def _parse(type: object, index: SupportsIndex | None) -> tuple[str, int | None]:
         return name, None if number is None else int(number)
     if number is not None:
         raise RuntimeError(
-            f"device() got two indices, one in {type!r} and {index!r} beside it. Pass device({type!r}) alone. "
+            f"device() got two indices, one in {type!r} and also {index!r}. Pass device({type!r}) alone. "
             "[nd-device]"
         )
     try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 # ----- provided by the core to the op table: functions generated from an op's block on first use -----
 make_eager: Callable[..., Any]
-widening: Callable[..., Any]
+make_widening: Callable[..., Any]
 write: Callable[..., Any]
 lift: Callable[..., Any]
 innermost_array: Callable[..., Any]
@@ -76,7 +76,7 @@ array_ufunc: Callable[..., Any]
 make_node_class: Callable[..., Any]
 native_kernels: Callable[[], Any]
 device_kernels: Callable[[], Any]
-matmul_beside_tensors: Callable[..., Any]
+matmul_with_tensors: Callable[..., Any]
 namespace: Callable[..., Any]
 scipy_special: Callable[..., Any]
 to_array: Callable[..., Any]
@@ -91,7 +91,7 @@ LOADED_ON_DEMAND = {
     "make_node_class": "ndgrad._src.core.node_classes",
     "native_kernels": "ndgrad._src.compiler.runtime.eager_kernels",
     "device_kernels": "ndgrad._src.compiler.runtime.eager_kernels",
-    "matmul_beside_tensors": "ndgrad.scipy.sparse.arrays",
+    "matmul_with_tensors": "ndgrad.scipy.sparse.arrays",
     "namespace": "ndgrad.array_api",
     "scipy_special": "ndgrad.scipy.special",
     "to_array": "ndgrad.numpy._array",

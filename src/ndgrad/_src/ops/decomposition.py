@@ -38,7 +38,7 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
         raise RuntimeError(
             "qr: the derivative of mode='complete' does not exist for a matrix with more rows than columns (shape "
             f"{tuple(shape)}): "
-            "the last columns of Q are any basis of what the others leave. Use mode='reduced'. [nd-no-derivative]"
+            "the last columns of Q are any basis of the orthogonal complement. Use mode='reduced'. [nd-no-derivative]"
         )
 
 
@@ -147,12 +147,12 @@ _SVD_ZERO = (
     "the loss, or perturb the matrix. [nd-degenerate]"
 )
 _SVD_FULL = (
-    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of what the others leave, "
+    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of the complement, "
     "so there is no derivative. Use full_matrices=False, or leave those columns out of the loss. [nd-degenerate]"
 )
 _SVD_PHASE = (
     "svd: the loss depends on the phases of complex singular vectors, which are arbitrary, so there is no derivative. "
-    "Make it depend on what does not change when u and v are multiplied by the same e^(i phi), "
+    "Use functions that do not change when u and v are multiplied by the same e^(i phi), "
     "such as U f(S) Vh or |U|. [nd-degenerate]"
 )
 
@@ -342,7 +342,7 @@ _EIGH_EQUAL = (
 )
 _EIGH_PHASE = (
     "eigh: the loss depends on the phases of complex eigenvectors, which are arbitrary, so there is no derivative. "
-    "Make it depend on what does not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|. "
+    "Use functions that do not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|. "
     "[nd-degenerate]"
 )
 
@@ -424,9 +424,9 @@ _EIG_EQUAL = (
     "matter; or perturb the matrix. [nd-degenerate]"
 )
 _EIG_PHASE = (
-    "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. Make it "
-    "depend on what does "
-    "not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^-1 or |V|. [nd-degenerate]"
+    "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. "
+    "Use functions that do not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^-1 or |V|. "
+    "[nd-degenerate]"
 )
 
 

@@ -67,10 +67,10 @@ def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
         column = size(work[:, k + 1 :, k])
         largest = k + 1 + column.argmax(1) if k + 1 < n else numpy.full(len(which), k)
         most, own = column.max(1, initial=0.0), size(work[:, k, k])
-        beside = size(work[every, largest, k:])
-        opposite = beside[every, largest - k].copy()
-        beside[every, largest - k] = 0.0
-        row = beside.max(1, initial=0.0)
+        row_sizes = size(work[every, largest, k:])
+        opposite = row_sizes[every, largest - k].copy()
+        row_sizes[every, largest - k] = 0.0
+        row = row_sizes.max(1, initial=0.0)
         zero = ~(numpy.maximum(own, most) > 0)  # nothing to eliminate, or NaN
         pivoting = ~zero & (own < _ALPHA * most) & (own * row < _ALPHA * most * most)
         two = pivoting & (opposite < _ALPHA * row)
@@ -170,9 +170,9 @@ def unpack(packed: Payload, pivots: Payload, hermitian: bool, ops: Vocabulary) -
     inside, strict = masks(pivots, ops)
     rows = ops.getitem(ops.ldl_rows(pivots, back=False), index=(Ellipsis, slice(0, n)))
     lower = ops.gather(ops.where(strict, packed, 0.0), rows, dim=len(packed.shape) - 2)
-    beside = ops.where(inside, packed, 0.0)
+    off_diagonal = ops.where(inside, packed, 0.0)
     middle = _diagonal(take_diagonal(packed, ops), ops)
-    return lower, middle + beside + _transpose(beside, hermitian, ops)
+    return lower, middle + off_diagonal + _transpose(off_diagonal, hermitian, ops)
 
 
 # Note [LDL]

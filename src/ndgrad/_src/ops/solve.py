@@ -68,10 +68,10 @@ def _batch_of_solves(a: Payload, b: Payload, batched: tuple[bool, bool], ops: Vo
         n = len(b.shape)
         rows, columns = b.shape[-2:]
         lead = tuple(b.shape[:-2])
-        beside = ops.reshape(
+        joined = ops.reshape(
             ops.permute(b, dims=(n - 2, *range(n - 2), n - 1)), shape=(rows, math.prod(lead) * columns)
         )
-        out = ops.reshape(solve(a, beside), shape=(rows, *lead, columns))
+        out = ops.reshape(solve(a, joined), shape=(rows, *lead, columns))
         return ops.permute(out, dims=(*range(1, n - 1), 0, n - 1))
     rank = max(len(a.shape) - batched[0], len(b.shape) - batched[1])
     return solve(align(a, batched[0], rank, ops), align(b, batched[1], rank, ops))

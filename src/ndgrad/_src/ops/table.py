@@ -202,7 +202,7 @@ KINDS = {
     "clamp": "its argument lies beyond the bound everywhere, so the result does not depend on it",
     "extreme": "other values are the extreme ones",
     "join": "only other parts of its result matter to y",
-    "overwrite": "it overwrites the value, so what was there does not matter",
+    "overwrite": "it overwrites the value, so the old value does not matter",
     "product": "the other factor is zero",
     "rectifier": "its argument is nowhere positive",
     "saturating": "it is saturated: its argument is so large that the derivative underflows",
@@ -406,7 +406,7 @@ class Op:
         if bound is None:
             bound = self.bare_forward_for(library)
             if not self.halves and (library.__name__ == "numpy" or not self.halves_on_device):
-                bound = registry.widening(self, bound)
+                bound = registry.make_widening(self, bound)
             if library is arrays.device_library:
                 bound = device_forward(self, library, bound)
             self._forwards[library] = bound

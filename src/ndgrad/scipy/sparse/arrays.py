@@ -384,7 +384,7 @@ def product_from_left(x: ArrayLike, a: SparseArray) -> Array:
     return np.swapaxes(product(a.T, np.swapaxes(t, -1, -2)), -1, -2)
 
 
-def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
+def matmul_with_tensors(left: Any, right: Any) -> Tensor:
     """A product of which one operand is SciPy's sparse array and the other a tensor; the result
     has the tensor's face."""
     tensor = left if isinstance(left, Variable) else right
@@ -392,4 +392,4 @@ def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
     return made if tensor.on_numpy_face else made.tensor()
 
 
-register(matmul_beside_tensors=matmul_beside_tensors)
+register(matmul_with_tensors=matmul_with_tensors)
