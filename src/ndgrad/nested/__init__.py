@@ -163,7 +163,7 @@ def nested_tensor_from_jagged(
     ):
         if known is not None and int(known) != right:
             raise RuntimeError(
-                f"{name}(): {what}={known}, and the lengths {found.size.described()} say {right}. Leave it out. "
+                f"{name}(): {what}={known}, and the lengths {found.size.describe()} say {right}. Leave it out. "
                 "[nd-nested]"
             )
     made: NestedTensor = build(values, found)

@@ -234,7 +234,7 @@ def along(
             place -= sum(d < layout.dim for d in chosen)
         elif result.ndim > first.ndim - 1:
             place += sum(d <= layout.dim for d in chosen)
-        made.append(build(result, layout.at(place)))
+        made.append(build(result, layout.with_dim(place)))
     if not isinstance(out, tuple):
         return made[0]
     return type(out)(*made) if hasattr(out, "_fields") else tuple(made)

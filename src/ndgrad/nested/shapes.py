@@ -77,7 +77,7 @@ def _permuted(name: str, x: Any, dims: list[int]) -> Any:
         return build(values_of(x), layout_of(x))
     layout = layout_of(x)
     values = ops.permute(values_of(x), dims=tuple(d - 1 for d in dims[1:]))
-    return build(values, layout.at(dims.index(layout.dim)))
+    return build(values, layout.with_dim(dims.index(layout.dim)))
 
 
 @handles_op("permute")
@@ -116,7 +116,7 @@ def view(input: Any, *shape: Any, **keyword: Any) -> Any:
         if not _fits(lead, before) or not _fits(rest, after):
             continue
         values = ops.reshape(values_of(input), shape=(*_filled(lead, before), inner[at], *_filled(rest, after)))
-        return build(values, layout.at(place))
+        return build(values, layout.with_dim(place))
     raise RuntimeError(
         f"view(): cannot view shape {tuple(input.shape)} as {list(sizes)} ({described(input)}). The batch and the "
         "ragged size stay (as -1, or as size(dim)), and the sizes before and after it are divided among themselves. "
@@ -196,7 +196,9 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     if 0 in wanted:
         refuse_dim("squeeze", input, 0)
     kept = tuple(n for d, n in enumerate(values_of(input).shape) if d + 1 not in gone)
-    return build(ops.reshape(values_of(input), shape=kept), layout.at(layout.dim - sum(d < layout.dim for d in gone)))
+    return build(
+        ops.reshape(values_of(input), shape=kept), layout.with_dim(layout.dim - sum(d < layout.dim for d in gone))
+    )
 
 
 @handles("contiguous")
@@ -387,7 +389,7 @@ def getitem(self: Any, index: Any) -> Any:
     if not rest:
         return build(values_of(x), layout_of(x)) if x is self else x
     place = _ragged_place(self, rest)
-    return build(values_of(x)[rest], layout_of(x).at(place))
+    return build(values_of(x)[rest], layout_of(x).with_dim(place))
 
 
 def _is_number(part: Any) -> bool:

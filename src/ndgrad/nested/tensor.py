@@ -256,7 +256,7 @@ def described(t: Any) -> str:
     if not is_nested(t):
         return f"strided {tuple(t.shape)}"
     size = layout_of(t).size
-    return f"nested {tuple(t.shape)} with {size!r} = {size.described()}"
+    return f"nested {tuple(t.shape)} with {size!r} = {size.describe()}"
 
 
 def _tensors(values: Any) -> Any:

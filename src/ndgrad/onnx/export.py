@@ -17,7 +17,7 @@ import numpy as np
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.tensor.functions.data import from_numpy
 from ndgrad._src.tensor.storage import memory_of
@@ -62,7 +62,7 @@ class ONNXProgram:
         """Write the model to a file; a path gets all of it or nothing."""
         data = self.model_proto.SerializeToString()
         if isinstance(destination, (str, os.PathLike)):
-            with replacing(destination) as file:
+            with open_replacement(destination) as file:
                 file.write(data)
         else:
             destination.write(data)

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from ndgrad._src.foundations.mapped_files import map_of, part_of
+from ndgrad._src.foundations.mapped_files import map_file, view_part
 from ndgrad.serialization.options import MAP_SHARED, get_default_mmap_options, skipping
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Archive:
             self.names = frozenset(self.zip.namelist())
             size = file.seek(0, os.SEEK_END)
             shared = get_default_mmap_options() == MAP_SHARED
-            self.map = map_of(file, "shared" if shared else "private") if mapped else None
+            self.map = map_file(file, "shared" if shared else "private") if mapped else None
         except Exception as error:
             raise self.damaged("its directory", error) from error
         pickled = next((n for n in self.zip.namelist() if n == "data.pkl" or n.endswith("/data.pkl")), None)
@@ -90,7 +90,7 @@ class Archive:
         try:
             name_length, extra_length = struct.unpack_from("<HH", self.map, info.header_offset + 26)
             begin = info.header_offset + 30 + name_length + extra_length
-            return part_of(self.map, begin, info.file_size)
+            return view_part(self.map, begin, info.file_size)
         except (ValueError, OverflowError, struct.error) as error:
             raise self.damaged(f"its record {record!r}", error) from error
 

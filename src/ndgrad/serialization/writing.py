@@ -14,11 +14,11 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer
-from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, memory_of
 from ndgrad._src.tensor.tensor_class import Tensor
@@ -141,7 +141,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return META_TENSOR, (t.dtype, tuple(t.shape), t.stride(), bool(t.requires_grad))
         name = dtypes.as_dtype(array.dtype).name
         if not isinstance(array, np.ndarray):
-            array = moved(array, devices.device("cpu"))
+            array = move_to(array, devices.device("cpu"))
         memory, offset, steps = self._memory(array, name, None if where == "cpu" else where)
         args: tuple[Any, ...] = (memory, offset, tuple(array.shape), steps, bool(t.requires_grad), OrderedDict())
         flags = ({IS_ARRAY: True},) if type(t) is array_class() else ()
@@ -230,7 +230,7 @@ def save(
             for chunk in chunks:
                 f.write(chunk)  # type: ignore[union-attr]  # a file, since it is no path
         else:
-            with replacing(path) as file:
+            with open_replacement(path) as file:
                 file.writelines(chunks)
         return
     stem = "archive" if path is None else os.path.splitext(os.path.basename(os.fspath(path)))[0]
@@ -238,7 +238,7 @@ def save(
     if path is None:
         _write_archive(f, stem, pickled.getvalue(), pickler.records, order)  # type: ignore[arg-type]  # no path
     else:
-        with replacing(path) as file:
+        with open_replacement(path) as file:
             _write_archive(file, stem, pickled.getvalue(), pickler.records, order)
 
 

@@ -34,7 +34,7 @@ def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
             places = np.indices(structure.place_shape).reshape(len(structure.place_shape), -1)
             every = Coo(places, structure.shape, True)
             builders[i] = functools.partial(_filled, every=every, structure=structure)
-            start = data_of(coo(x.detach())).spread()
+            start = data_of(coo(x.detach())).to_full()
         given[i] = wrap(Tensor, start.copy()).requires_grad_(requires_grad(x))
 
     def on_dense_inputs(*args: Any) -> Any:

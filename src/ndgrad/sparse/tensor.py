@@ -34,9 +34,9 @@ from ndgrad._src.arrays.sparse import (
     Coo,
     SparseData,
     Structure,
+    add_entries,
     compress,
     finer_structure,
-    joined,
 )
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import note_tensor_rules
@@ -371,7 +371,7 @@ class Add(Function):
         a, b = data_of(x), data_of(y)
         dtype = promote_types(x.dtype, y.dtype).numpy
         a, b = (d if d.dtype == dtype else d.astype(dtype) for d in (a, b))
-        return over(joined(a, b, merged=True))
+        return over(add_entries(a, b, merged=True))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -531,7 +531,7 @@ def like(x: Any, structure: Structure) -> Any:
 def dense(x: Any) -> Any:
     """Return the dense tensor."""
     if not followed(x):
-        return wrap(Tensor, data_of(x).spread())
+        return wrap(Tensor, data_of(x).to_full())
     structure, values = entries(x)
     size = int(np.prod(structure.place_shape))
     zeros = wrap(Tensor, np.zeros((size, *structure.dense_shape), np_dtype(x)))
@@ -544,7 +544,7 @@ class ToDenseUnmasked(Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         ctx.structure = x.structure
-        return wrap(Tensor, data_of(x).spread())
+        return wrap(Tensor, data_of(x).to_full())
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:

@@ -211,7 +211,7 @@ def stale() -> list[str]:
 
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
     patterns = [p for row in absent.table() for p in row.patterns]
-    return [p for p in patterns if not any(map(absent.expression(p).fullmatch, missing))]
+    return [p for p in patterns if not any(map(absent.compile_pattern(p).fullmatch, missing))]
 
 
 def prune() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ndgrad import safetensors
 from ndgrad._src.core.variable import wrap
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.checkpoint.layout import (
     METADATA,
@@ -199,7 +199,7 @@ def stored(array: Any) -> Any:
 
 
 def _publish(folder: FilePath, made: Metadata) -> None:
-    with replacing(folder / METADATA) as file:
+    with open_replacement(folder / METADATA) as file:
         file.write(made.text().encode())
         file.flush()
         os.fsync(file.fileno())

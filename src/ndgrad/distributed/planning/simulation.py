@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad.distributed.planning.costs import NOTHING, Cost, cost
 from ndgrad.distributed.planning.machine import Machine
 
@@ -150,7 +150,7 @@ class Job(NamedTuple):
     def save(self, path: str) -> None:
         """Write the job to a file, as text (JSON)."""
         text = json.dumps({"ranks": self.ranks, "work": self.work, "jitter": self.jitter, "events": self.events})
-        with replacing(path) as file:
+        with open_replacement(path) as file:
             file.write(text.encode())
 
     @staticmethod

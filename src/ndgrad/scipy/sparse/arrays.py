@@ -385,7 +385,7 @@ def product_from_left(x: ArrayLike, a: SparseArray) -> Array:
     return np.swapaxes(product(a.T, np.swapaxes(t, -1, -2)), -1, -2)
 
 
-def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
+def matmul_with_tensors(left: Any, right: Any) -> Tensor:
     """Multiply SciPy's sparse array with a tensor; the result has the tensor's class."""
     tensor = left if isinstance(left, Variable) else right
     made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))
