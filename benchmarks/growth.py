@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     program: Program
     dims: int = 1
-    faces: tuple[str, ...] = ("numpy", "torch")
+    namespaces: tuple[str, ...] = ("numpy", "torch")
 
 
 def _index(np: Any, *places: int) -> Any:
@@ -97,12 +97,12 @@ CASES = {
     "read of a reshaped": Case(_reading(lambda np, x, i: x.reshape((-1, 2))[i])),
     "read of a slice": Case(_reading(lambda np, x, i: x[1:][i])),
     "take": Case(_reading(lambda np, x, i: np.take(x, _index(np, i)))),
-    "u[i] = sin(u[i-1])": Case(_buffer(_element), faces=("numpy",)),
+    "u[i] = sin(u[i-1])": Case(_buffer(_element), namespaces=("numpy",)),
     "stencil": Case(_buffer(_stencil)),
     "write slice": Case(_buffer(_slice)),
     "u[i] += u[i-1]": Case(_buffer(_augmented)),
     "write by an array": Case(_buffer(_fancy)),
-    "write row": Case(_buffer(_element), dims=2, faces=("numpy",)),
+    "write row": Case(_buffer(_element), dims=2, namespaces=("numpy",)),
     "write through a transpose": Case(_buffer(_transposed), dims=2),
 }
 
@@ -161,10 +161,10 @@ def measure(repetitions: int) -> Iterator[tuple[str, str, str, list[float]]]:
     import ndgrad.numpy
 
     for mode, prepare in modes().items():
-        for face, np in (("numpy", ndgrad.numpy), ("torch", ndgrad)):
+        for namespace, np in (("numpy", ndgrad.numpy), ("torch", ndgrad)):
             for name, case in CASES.items():
-                if face in case.faces:
-                    yield mode, face, name, [step_cost(prepare, np, case, size, repetitions) for size in SIZES]
+                if namespace in case.namespaces:
+                    yield mode, namespace, name, [step_cost(prepare, np, case, size, repetitions) for size in SIZES]
 
 
 def _compound(np: Any, rounds: int) -> tuple[Callable[[Any], Any], Any]:
@@ -232,7 +232,7 @@ def measure_compiling() -> Iterator[tuple[str, list[tuple[float, int]]]]:
 
 def report(output: Path, repetitions: int) -> None:
     """Measure everything, print it row by row, and write it to `growth.md`."""
-    head = ["mode", "face", "step", *(f"n = {size:,}" for size in SIZES), ""]
+    head = ["mode", "namespace", "step", *(f"n = {size:,}" for size in SIZES), ""]
     lines = [
         "# Microseconds of one step, by the size of the array of which it touches a part",
         "",
@@ -240,10 +240,10 @@ def report(output: Path, repetitions: int) -> None:
     ]
     lines.append(_row(["---"] * len(head)))
     grown = 0
-    for mode, face, name, costs in measure(repetitions):
+    for mode, namespace, name, costs in measure(repetitions):
         grows = costs[-1] > TOLERANCE * max(costs[0], 1.0)
         grown += grows
-        lines.append(_row([mode, face, name, *(f"{cost:.0f}" for cost in costs), "grows" if grows else ""]))
+        lines.append(_row([mode, namespace, name, *(f"{cost:.0f}" for cost in costs), "grows" if grows else ""]))
         print(lines[-1], flush=True)
     lines += ["", f"{grown} rows grow by more than {TOLERANCE} times."]
     print(lines[-1])
