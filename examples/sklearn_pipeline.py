@@ -2,9 +2,7 @@
 
 With array_api_dispatch, the estimators that support the array API standard compute with the given arrays. The learned
 parameters are then a differentiable function of the data. SciPy reads its own switch when it is imported,
-hence the first lines. Metrics end in `float(...)`, which would leave the graph, so they are lifted. (StandardScaler
-works too, but divides 0 by 0 and discards the result. The gradient of the discarded value is NaN, so
-another scaler is used here.)
+hence the first lines. Metrics end in `float(...)`, which would leave the graph, so they are lifted.
 """
 
 from __future__ import annotations

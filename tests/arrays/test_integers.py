@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import types
 
 import numpy as np
 import pytest
 from tests.op_programs import SAMPLES
 
+import ndgrad
+from ndgrad import func
 from ndgrad._src.arrays import integers
 from ndgrad._src.ops import reduce, scan
 from ndgrad._src.ops.table import RANDOM, table
@@ -27,12 +30,31 @@ def narrowing(function):
     return lambda *arguments, **options: narrowed(function(*arguments, **options))
 
 
+def counting_of_narrow_places(places, *rest, **options):
+    if np.asarray(places).dtype.itemsize > 4:
+        raise TypeError("Cannot cast array data from dtype('int64') to dtype('int32') according to the rule 'safe'")
+    return narrowed(np.bincount(places, *rest, **options))
+
+
+def narrowed_again(given, made):
+    return made if getattr(given, "dtype", None) == np.int64 else narrowed(made)
+
+
+def keeping_values(given, made):
+    """What numpy.unique returns: values in their own dtype, and places of the platform's."""
+    return (made[0], *map(narrowed, made[1:])) if isinstance(made, tuple) else made
+
+
 def pretend_32_bits():
     """NumPy, with places and counts of 32 bits, and with ranges of 32 bits unless a dtype is given."""
     library = types.ModuleType("numpy")
     library.__dict__.update(np.__dict__)
     for name in COUNTING:
         setattr(library, name, narrowing(getattr(np, name)))
+    library.bincount = counting_of_narrow_places
+    library.cumsum = lambda a, *rest, **k: np.cumsum(a, *rest, **k) if k or rest else narrowed_again(a, np.cumsum(a))
+    library.full = lambda shape, value, dtype=None: narrowed(np.full(shape, value)) if dtype is None else np.full(shape, value, dtype)
+    library.unique = lambda a, **k: keeping_values(a, np.unique(a, **k))
     library.arange = lambda *a, **k: np.arange(*a, **k) if "dtype" in k or len(a) > 3 else narrowed(np.arange(*a, **k))
     library.intp = NARROW
     return library
@@ -77,3 +99,28 @@ def test_integers_are_added_up_in_64_bits(dtype, expected, monkeypatch):
     ):
         assert made.dtype == plain.dtype
         np.testing.assert_array_equal(made, plain)
+
+
+# ----- sparse Jacobians ------------------------------------------------------------------------------------------------
+
+
+def product_with_neighbour(x):
+    return x[1:] * x[:-1] + 2 * x[1:]
+
+
+@pytest.mark.parametrize("name", ["sparse_jacobian", "sparse_hessian"])
+def test_sparse_derivatives_count_in_64_bits(monkeypatch, name):
+    """Entries are numbered row by row, and 70,000 rows of as many columns have more of them than 32 bits can tell apart."""
+    x = ndgrad.tensor(np.random.default_rng(0).standard_normal(70_000))
+    f = product_with_neighbour if name == "sparse_jacobian" else lambda x: product_with_neighbour(x).sum()
+    expected = getattr(func, name)(f, x)(x).tocoo()
+    library = pretend_32_bits()
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("ndgrad._src.transforms.sparsity.") or module is integers:
+            if vars(module).get("np") is np:
+                monkeypatch.setattr(module, "np", library)
+            if "library_of" in vars(module):
+                monkeypatch.setattr(module, "library_of", lambda array: library)
+    found = getattr(func, name)(f, x)(x).tocoo()
+    for part in ("row", "col", "data"):
+        np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))

@@ -58,7 +58,7 @@ def test_elementwise_values_are_computed_again_of_the_product_that_is_kept() -> 
     )
 
 
-@pytest.mark.parametrize("seed", range(11))
+@pytest.mark.parametrize("seed", range(12))
 def test_both_halves_are_the_whole_and_no_fewer_bytes_would_do(seed: int) -> None:
     function, arrays = random_function(seed)
     program = simplified(traced(function, arrays))

@@ -268,6 +268,23 @@ def test_effects_are_those_of_eager_code(name: str) -> None:
     assert g.traces <= traces
 
 
+@pytest.mark.parametrize("value", [None, "a", (1, 2), 7.0, True, [], ()])
+def test_a_cell_takes_any_constant(value: Any) -> None:
+    cell: Any = 3.0
+
+    def f(x: Any) -> Any:
+        nonlocal cell
+        cell = value
+        return x + 1
+
+    g = ndgrad.compile(f)
+    for _ in range(4):
+        cell = 3.0
+        g(ndgrad.ones(2))
+        assert cell == value
+        assert type(cell) is type(value)
+
+
 def test_changes_from_outside_are_seen() -> None:
     """Between calls, the list is emptied and the count is set."""
     s = State(items=[], n=0)

@@ -390,3 +390,21 @@ def test_running_means_of_batches_and_of_parameters(kind: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
     assert run.entries[-1].made is not None
     assert run.traces <= 4
+
+
+def test_hooks_of_parameters_run_in_the_order_of_an_eager_pass() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4))
+    seen: list[str] = []
+    for name, p in net.named_parameters():
+        p.register_hook(lambda g, name=name: seen.append(name))
+    x = ndgrad.ones(2, 3)
+
+    def loss(x: Any) -> Any:
+        return (net(x).sum() * net[0].bias.sum()).exp()
+
+    compiled = ndgrad.compile(loss)
+    for f in (loss, compiled, compiled, compiled):
+        f(x).backward()
+    assert len(seen) == 16
+    assert seen[:4] == seen[4:8] == seen[8:12] == seen[12:]
+    assert seen[:4] != sorted(seen[:4])

@@ -7,6 +7,7 @@ import dis
 import gc
 import itertools
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import ndgrad.numpy as dnp
 from ndgrad import autograd, func
 from ndgrad._src.checkpoint import checkpoint
 from ndgrad._src.core.modes import Block, modes, process, running, thread
+from ndgrad._src.engine import threads
 from ndgrad._src.engine.graph import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
@@ -168,6 +170,28 @@ def writes_on_numpys_face():
     return func.grad(f)(dnp.ones(2))
 
 
+@scene
+def passes_on_fresh_stacks():
+    """A pass in a hook of a pass in a hook, each in a thread of its own."""
+    x = leaf(1.0, 2.0)
+
+    def run(depth):
+        y = x * x
+
+        def go_deeper(g):
+            if depth:
+                with ndgrad.enable_grad():
+                    run(depth - 1)
+
+        y.register_hook(go_deeper)
+        y.sum().backward()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "_DEEP", 1)
+        run(2)
+    return x.grad
+
+
 class PassingFunctions(FunctionMode):
     def __ndgrad_function__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
@@ -257,22 +281,27 @@ class Interrupter:
         if event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
             # Only in C could the end of a block be out of reach: the entry of __exit__ is the one point that a `with` leaves open.
+            # A worker neither listens yet when its thread begins, nor any more when it ends: nothing is sent to it there.
             self_ = frame.f_locals.get("self")
-            if not (frame.f_code.co_name == "__exit__" and isinstance(self_, Block)):
+            is_exit = frame.f_code.co_name == "__exit__" and isinstance(self_, Block)
+            is_deaf = frame.f_code in (threads._Worker.run.__code__, threads._Worker._run_to_the_end.__code__)
+            if not (is_exit or is_deaf):
                 self._meet(frame)
         return self.local_trace
 
     def local_trace(self, frame, event, arg):
-        if event == "opcode" and frame.f_lasti in _points(frame.f_code):
+        if event == "opcode" and frame.f_lasti in _points(frame.f_code) and frame.f_code is not threads._Worker.run.__code__:
             self._meet(frame)
         return self.local_trace
 
     def __enter__(self):
+        threading.settrace(self.global_trace)
         sys.settrace(self.global_trace)
         return self
 
     def __exit__(self, *exc):
         sys.settrace(None)
+        threading.settrace(None)
 
 
 def state():

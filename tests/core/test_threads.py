@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import ctypes
 import gc
 import os
 import re
@@ -22,6 +23,7 @@ from tests.threads import in_threads
 import ndgrad
 from ndgrad import autograd
 from ndgrad._src.core.modes import process, thread
+from ndgrad._src.engine.threads import _Worker
 
 
 def leaf(*values):
@@ -282,6 +284,88 @@ def test_an_interrupt_reaches_the_pass_at_work():
     assert not slept
     assert nested(100) == 202.0
     gc.collect()  # an interrupted block holds itself
+    assert not process.busy
+
+
+def test_an_interrupt_while_a_thread_starts_reaches_the_pass_at_work(monkeypatch):
+    """On a busy machine the passes may be at the bottom of the chain before the first caller has seen its thread start."""
+    start, at_bottom, slept = threading.Thread.start, threading.Event(), []
+
+    def start_slowly(self):
+        start(self)
+        if threading.current_thread() is threading.main_thread() and self.name == "ndgrad-nested-backward":
+            at_bottom.wait()
+            raise KeyboardInterrupt
+
+    def sleep():
+        at_bottom.set()
+        for _ in range(12_000):
+            time.sleep(0.05)
+        slept.append(True)
+
+    monkeypatch.setattr(threading.Thread, "start", start_slowly)
+    with pytest.raises(KeyboardInterrupt):
+        nested(300, sleep)
+    assert not slept
+    assert not [t for t in threading.enumerate() if t.name == "ndgrad-nested-backward" and not t.is_over]
+
+
+def test_an_interrupt_before_a_thread_has_begun_leaves_no_thread_at_work(monkeypatch):
+    begun = []
+
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        nested(300, lambda: begun.append(True))
+    monkeypatch.undo()
+    assert not begun
+    assert nested(100) == 202.0
+
+
+@pytest.mark.parametrize("moment", ["linked", "working", "done"])
+def test_an_interrupt_in_a_thread_that_waits_is_passed_on(monkeypatch, moment):
+    """The interrupt is raised in the middle of a chain of three threads, while the last one starts, works or has ended."""
+    monkeypatch.setattr("ndgrad._src.engine.threads._DEEP", 1)
+    slept, workers, works = [], [], threading.Event()
+    original = vars(_Worker).copy()
+
+    def throw(worker):
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(KeyboardInterrupt))
+
+    def look(depth):
+        if depth < 3:
+            workers.append(threading.current_thread())
+
+    def start(self):
+        is_last = len(workers) == 2  # before the new thread adds itself
+        threading.Thread.start(self)
+        if is_last and moment == "linked":
+            works.wait()
+            throw(workers[1])
+
+    def finish(self):
+        original["_run_to_the_end"](self)
+        if moment == "done" and len(workers) == 3 and self is workers[2]:
+            throw(workers[1])
+
+    def sleep():
+        works.set()
+        if moment == "working":
+            throw(workers[1])
+        if moment != "done":
+            for _ in range(12_000):
+                time.sleep(0.05)
+            slept.append(True)
+
+    monkeypatch.setattr(_Worker, "start", start)
+    monkeypatch.setattr(_Worker, "_run_to_the_end", finish)
+    with pytest.raises(KeyboardInterrupt):
+        nested(3, sleep, look)
+    assert not slept
+    assert [worker.is_over for worker in workers] == [True] * 3
+    gc.collect()
     assert not process.busy
 
 

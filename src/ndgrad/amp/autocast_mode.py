@@ -23,7 +23,6 @@ from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Modes, modes, process, put, restore, scope
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.devices import device as as_device
-from ndgrad._src.foundations.registry import register
 from ndgrad.amp.policies import policy_of
 
 if TYPE_CHECKING:
@@ -467,4 +466,3 @@ def _cast_any(value: Any, device: str, target: dtypes.dtype) -> Any:
     return value
 
 
-register(autocast_call=autocast_call)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from ndgrad._src.foundations.registry import register
-
 VERSION = "2024.12"
 KNOWN = ("2021.12", "2022.12", "2023.12", VERSION)
 
@@ -26,4 +24,3 @@ def namespace(api_version: str | None) -> ModuleType:
     return sys.modules["ndgrad.array_api"]
 
 
-register(namespace=namespace)

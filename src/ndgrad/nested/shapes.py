@@ -318,7 +318,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 def _cut(name: str, function: Callable[..., Any], x: Any, given: Any, dim: int) -> Any:
     at = as_dim(dim, x.ndim)
     if at == 0:
-        parts = function(constant(np.arange(x.shape[0])), given, 0)
+        parts = function(constant(np.arange(x.shape[0], dtype=np.int64)), given, 0)
         return tuple(some(x, p._array) for p in parts)
     if at == layout_of(x).dim:
         refuse_dim(name, x, at)

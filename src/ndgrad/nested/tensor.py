@@ -32,7 +32,6 @@ from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.custom_functions.function import Function, run_function
 from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.tensor_class import Tensor
@@ -548,4 +547,3 @@ class Batched:
         self.tensor = tensor
 
 
-register(NestedTensor=NestedTensor)

@@ -31,7 +31,6 @@ from ndgrad._src.core.subclass import add_face
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.debug.scipy_calls import advice
 from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import fill as fill_ops
@@ -563,4 +562,3 @@ def _with_face(t: Any, face: type[Any]) -> Any:
     return other
 
 
-register(to_array=to_array, to_tensor=to_tensor)

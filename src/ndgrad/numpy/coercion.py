@@ -24,7 +24,6 @@ from ndgrad._src.core.modes import birth, process, thread
 from ndgrad._src.core.plain_arrays import NotNumbers, checked
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import comparison as comparison_ops
 from ndgrad._src.ops import fill as fill_ops
@@ -345,4 +344,3 @@ def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
         )
 
 
-register(as_array=as_array)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.foundations.registry import register
 
 #: NumPy's modules and ours.
 MODULES = {
@@ -83,4 +82,3 @@ def refusal(function: Any) -> TypeError:
     )
 
 
-register(array_function=array_function)

@@ -296,8 +296,8 @@ def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind"
         )
     value = broadcast(with_dtype(value, np_dtype(dst)), tuple(dst.shape))
     if where is not True:
-        mask = broadcast(as_array(where), tuple(dst.shape))
-        value = selection.where(mask, value, as_array(dst))
+        write(index_ops.masked_fill, dst, (broadcast(truth_of(where), tuple(dst.shape)), value), {})
+        return
     write(fill_ops.copy, dst, (value,), {})
 
 
@@ -413,7 +413,7 @@ def _put_chosen(a: Array | NDArray[Any], chosen: Array, values: Array) -> None:
     """Write values at the places of the flattened array that are chosen."""
     shape = tuple(a.shape)
     chosen, values = (shape_ops.reshape(t, shape=shape) for t in (chosen, values))
-    write(fill_ops.copy, a, (selection.where(chosen, values, as_array(a)),), {})
+    write(index_ops.masked_fill, a, (chosen, values), {})
 
 
 def put_along_axis(arr: Array | NDArray[Any], indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:

@@ -17,8 +17,6 @@ from ndgrad._src.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.plain_arrays import NotNumbers, checked
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import (
     arithmetic,
     bitwise,
@@ -339,9 +337,11 @@ def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
         return None
     from ndgrad import special  # once SciPy's special functions meet an Array
 
-    found = getattr(special, _SCIPY_NAMES.get(name, name), None) if name not in _OTHER_MEANING else None
+    found: Any = getattr(special, _SCIPY_NAMES.get(name, name), None) if name not in _OTHER_MEANING else None
     if found is None:
-        found = registry.scipy_special(name)
+        from ndgrad.scipy.special import scipy_special as find_special  # loaded with the first such function
+
+        found = find_special(name)
     if found is None:
         return None
     IMPLEMENTATIONS[ufunc] = run = lambda *values: found(
@@ -510,4 +510,3 @@ def _to_end(t: Array, axes: tuple[int, ...]) -> Array:
     return shape_ops.permute(t, dims=(*(d for d in range(t.ndim) if d not in order), *order))
 
 
-register(array_ufunc=array_ufunc)

@@ -16,7 +16,6 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import bessel_order, hypergeometric, integral
 from ndgrad._src.ops.vocabulary import tensor_ops as S
 from ndgrad.array_api import special as standard
@@ -673,4 +672,3 @@ def scipy_special(name: str) -> Array | None:
     return globals()[name] if name in __all__ else None
 
 
-register(scipy_special=scipy_special)

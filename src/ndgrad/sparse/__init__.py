@@ -146,7 +146,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
     if layout not in (None, ndgrad.sparse_coo, ndgrad.sparse_csr, ndgrad.sparse_csc):
         raise RuntimeError(f"spdiags(): Only output layouts (coo, csc, csr) are supported, got {layout!r}. [nd-option]")
     height, width = int(shape[0]), int(shape[1])
-    which, columns = np.divmod(np.arange(steps.size * lines.shape[1]), max(lines.shape[1], 1))
+    which, columns = np.divmod(np.arange(steps.size * lines.shape[1], dtype=np.int64), max(lines.shape[1], 1))
     rows = columns - steps[which]
     inside = (rows >= 0) & (rows < height) & (columns < width)
     indices = np.stack([rows[inside], columns[inside]]).astype(np.int64)

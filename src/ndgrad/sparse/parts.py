@@ -247,8 +247,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     first, last = np.searchsorted(along, numbers, "left"), np.searchsorted(along, numbers, "right")
     lengths = last - first
     lengths = as_places(lengths)
-    target = np.repeat(np.arange(numbers.size), lengths)
-    within = np.arange(target.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    target = np.repeat(np.arange(numbers.size, dtype=np.int64), lengths)
+    within = np.arange(target.size, dtype=np.int64) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     keep = order[np.repeat(first, lengths) + within]
     moved = structure.coordinates[:, keep].copy()
     moved[dim] = target

@@ -110,7 +110,7 @@ def _both_sparse(a: Any, b: Any) -> Any:
     starts = np.searchsorted(outer, np.arange(b.shape[0] + 1))  # b is in order of its rows
     lengths = (starts[1:] - starts[:-1])[inner]
     lengths = as_places(lengths)
-    left = np.repeat(np.arange(rows.size), lengths)
+    left = np.repeat(np.arange(rows.size, dtype=np.int64), lengths)
     right = np.arange(left.size) - np.repeat(np.cumsum(lengths) - lengths, lengths) + np.repeat(starts[inner], lengths)
     places = Coo(np.stack([rows[left], columns[right]]), (a.shape[0], b.shape[1]))
     structure, entry = places.coalescing

@@ -97,6 +97,6 @@ def test_a_compiled_jacobian_of_neighbours_is_one_large_kernel() -> None:
         return ndgrad.func.jacfwd(residual)(x).contiguous()  # else the program gives it transposed, as it lies
 
     program = NativeProgram(simplified(traced(jacobian, [x.numpy()], gradients=False)))
-    (found,) = program([x.numpy()])
+    found, *_ = program([x.numpy()])  # values that nothing reads are computed for their warnings
     np.testing.assert_allclose(found, jacobian(x).numpy(), rtol=1e-13, atol=1e-14)
     assert sum(isinstance(step, Kernel) and step.size > 100_000 for step in program.groups.steps) == 1

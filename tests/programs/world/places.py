@@ -330,7 +330,7 @@ CONTAINERS = [
     Kind("slice", module="part# = slice(0, 1)", lines=("y = y + x[part#].sum()", "y = y * len([1, 2, 3][part#])"), put="part# = slice(0, $)", names="part#", sort="byte",
          is_writable=False, watch="part#"),
     Kind("string list joined", local="names# = ['sin']", get="names#[-1]", put="names#.append($)", sort="text", watch="names#"),
-    Kind("queue", module="queue# = queue.Queue()\nqueue#.put($)", get="(queue#.queue[0] if queue#.qsize() else 1.0)", put="queue#.put($)", also=("queue#.get()",),
+    Kind("queue", module="queue# = queue.Queue()\nqueue#.put($)", get="(queue#.queue[0] if queue#.qsize() else 1.0)", put="queue#.put($)", also=("queue#.get(block=False)",),
          watch="list(queue#.queue)"),
     Kind("shelf of objects", module="class Item#:\n    pass\nitems# = [Item#(), Item#()]\nfor item in items#:\n    item.v = $", get="sum(item.v for item in items#)",
          put="items#[1].v = $", also=("items#.pop(0)",), watch="[item.v for item in items#]"),

@@ -28,7 +28,7 @@ def kernels() -> Any:
                 f"NDGRAD_DEVICE_KERNELS is {wish!r}, and can be 1 (use kernels of ndgrad's own on a GPU) or 0 "
                 "(CuPy's alone). [nd-environment]"
             )
-        _found = registry.device_kernels() if wish == "1" else None
+        _found = registry.eager_kernels.device_kernels() if wish == "1" else None
     return _found
 
 

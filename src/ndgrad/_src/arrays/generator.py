@@ -146,7 +146,7 @@ class Generator:
         >>> ndgrad.Generator().get_state().dtype
         ndgrad.uint8
         """
-        made: Tensor = registry.fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
+        made: Tensor = registry.data.fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
         return made
 
     def _packed_state(self) -> bytes:

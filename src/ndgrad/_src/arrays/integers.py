@@ -29,6 +29,11 @@ def as_places(numbers: Any) -> Any:
     return numbers.astype(np.intp, copy=False)
 
 
+def count_places(places: Any, count: int) -> Any:
+    """The number of times that each of `count` places is named, as int64."""
+    return as_int64(np.bincount(as_places(places), minlength=count))
+
+
 def choose_sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """The dtype in which elements of a dtype are added up or multiplied, if it is not NumPy's choice.
 

@@ -219,7 +219,7 @@ class JaggedData:
     @property
     def tensor_class(self) -> type[Any]:
         """The class of tensors over it: by ndgrad.nested, where such payloads are made."""
-        return registry.NestedTensor
+        return registry.nested.NestedTensor
 
     @property
     def nbytes(self) -> int:

@@ -10,6 +10,7 @@ a result whose shape does not depend on them is then run as a whole on the zeros
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -34,6 +35,14 @@ _NEED_VALUES = frozenset(
 )
 
 
+@functools.cache
+def _zero(dtype: Any) -> np.ndarray[Any, Any]:
+    """A zero that cannot be written, for all arrays without data of a dtype."""
+    made = np.zeros((), dtype)
+    made.flags.writeable = False
+    return made
+
+
 class MetaArray(NDArrayOperatorsMixin):
     """An array of which only shape and dtype are known."""
 
@@ -44,7 +53,22 @@ class MetaArray(NDArrayOperatorsMixin):
     __array_priority__ = 100.0
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self._zeros = np.broadcast_to(np.zeros((), dtype), shape)
+        try:
+            # np.broadcast_to does the same in Python, which takes ten times as long.
+            self._zeros = np.ndarray(shape, dtype, _zero(dtype), 0, (0,) * len(shape))
+        except (TypeError, ValueError):  # objects, and shapes that NumPy refuses with a better message
+            self._zeros = np.broadcast_to(np.zeros((), dtype), shape)
+
+    def with_part(self, index: Any, part: Any) -> MetaArray:
+        """The array after `array[index] = part`; a part that does not fit is an error, as it is NumPy's."""
+        shape, given = np.shape(self._zeros[index]), np.shape(_stand_in(part))
+        extra = len(given) - len(shape)
+        if given != shape and not (
+            all(n == 1 for n in given[: max(extra, 0)])
+            and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
+        ):
+            raise ValueError(f"could not broadcast input array from shape {given} into shape {shape} [nd-write-fit]")
+        return MetaArray(self.shape, self.dtype)
 
     # ----- what is known -----
 
@@ -154,6 +178,10 @@ class MetaArray(NDArrayOperatorsMixin):
             elif method == "__call__" and ufunc is np.vecdot:
                 a, b = inputs
                 result = MetaArray(np.broadcast_shapes(a.shape, b.shape)[:-1], result_dtype(a.dtype, b.dtype))
+            elif method == "at":  # Writes nothing here; one element checks the dtypes.
+                target = np.zeros((1,) * inputs[0].ndim, inputs[0].dtype)
+                ufunc.at(target, (0,) * target.ndim, *(np.zeros((), np.asarray(v).dtype) for v in inputs[2:]))
+                result = None
             else:
                 result = _meta(getattr(ufunc, method)(*inputs, **_stand_in(kwargs)))
         return result if out is None else out[0]

@@ -181,9 +181,9 @@ def _find() -> Any:
             f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0. "
             "[nd-environment]"
         )
-    # What is found there needs llvmlite, and is for large arrays alone.
-    found = registry.native_kernels() if wish == "1" and importlib.util.find_spec("llvmlite") is not None else None
-    _found = found
+    # Native kernels need llvmlite, and serve large arrays only.
+    is_possible = wish == "1" and importlib.util.find_spec("llvmlite") is not None
+    _found = found = registry.eager_kernels.native_kernels() if is_possible else None
     return found
 
 

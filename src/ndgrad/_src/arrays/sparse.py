@@ -162,13 +162,13 @@ class Compressed(Structure):
         lead, n = math.prod(self.batch), self.others.shape[-1]
         pointers = self.pointers.reshape(lead, -1)
         lengths = np.diff(pointers, axis=1)
-        outer = np.repeat(np.tile(np.arange(lengths.shape[1]), lead), as_places(lengths.reshape(-1)))
+        outer = np.repeat(np.tile(np.arange(lengths.shape[1], dtype=np.int64), lead), as_places(lengths.reshape(-1)))
         inner = self.others.reshape(-1).astype(np.int64)
         rows, columns = (outer, inner) if self.layout in BY_ROWS else (inner, outer)
-        batch = np.repeat(np.arange(lead), n)
+        batch = np.repeat(np.arange(lead, dtype=np.int64), n)
         height, width = self.block
         if self.layout in BLOCKED:
-            down, across = np.divmod(np.arange(height * width), max(width, 1))
+            down, across = np.divmod(np.arange(height * width, dtype=np.int64), max(width, 1))
             rows = (rows[:, None] * height + down).reshape(-1)
             columns = (columns[:, None] * width + across).reshape(-1)
             batch = np.repeat(batch, height * width)
@@ -216,7 +216,7 @@ class SparseData(NDArrayOperatorsMixin):
     @property
     def tensor_class(self) -> type[Any]:
         """The class of tensors over it: by ndgrad.sparse, where such payloads are made."""
-        return registry.SparseTensor
+        return registry.sparse.SparseTensor
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -281,7 +281,7 @@ class SparseData(NDArrayOperatorsMixin):
         if ufunc is np.add:
             full = next(i for i in inputs if not isinstance(i, SparseData))
             return self + np.asarray(full) if out is None else self.added_to(out[0])
-        return registry.sparse_ufunc(self, ufunc, inputs)
+        return registry.sparse.sparse_ufunc(self, ufunc, inputs)
 
     def refuse(self, name: str) -> NoReturn:
         raise TypeError(

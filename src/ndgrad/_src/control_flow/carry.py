@@ -37,7 +37,7 @@ class Leaves:
                 f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, and a loop or "
                 "branch computes with tensors. Make it a tensor, or let the function close over it. [nd-carry]"
             )
-        return registry.as_array(leaf) if on_numpy else as_tensor(leaf)
+        return registry.numpy_arguments.as_array(leaf) if on_numpy else as_tensor(leaf)
 
     def filled(self, tensors: Sequence[Any]) -> Any:
         """The structure with these tensors."""

@@ -28,7 +28,6 @@ from ndgrad._src.core.subclass import ask_classes, overriding_types, subclass_op
 from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import RANDOM
 
 _NUMBERS = (bool, int, float, complex)
@@ -45,10 +44,7 @@ def dispatch(
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
         if thread.watchers and not watched:
-            # by ndgrad._src.engine.call_watchers, to which watchers are added
-            from ndgrad._src.foundations.registry import watched_op
-
-            return watched_op(op, args, settings, dispatch)
+            return registry.call_watchers.watched_op(op, args, settings, dispatch)
         if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
             tracer = state.tracer()
             if tracer is not None:
@@ -86,7 +82,7 @@ def dispatch_as(
             if silent is not None:
                 return _run_under(silent, face, op, args, settings)
     if dual and (level is None or dual > level.number):
-        return registry.dual_op(op, args, settings, dual, state, plain)
+        return registry.forward_ad.dual_op(op, args, settings, dual, state, plain)
     if level is not None:
         return level.run(op, args, settings, face, state, plain)
     if not plain:
@@ -175,16 +171,11 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
                 return _with_special_arrays(op, args, settings)
             continue
         if isinstance(a, (list, tuple)) and any(getattr(b, "on_numpy_face", False) for b in args):
-            from ndgrad._src.foundations.registry import as_array  # by NumPy's face, on which a list is an array
-
-            return dispatch_operator(
-                op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings
-            )
+            as_array = registry.numpy_arguments.as_array
+            args = tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args)
+            return dispatch_operator(op, args, settings)
         if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
-            # by ndgrad.scipy: SciPy's matrices are constants
-            from ndgrad._src.foundations.registry import matmul_beside_tensors
-
-            return matmul_beside_tensors(*args)
+            return registry.scipy_sparse.matmul_beside_tensors(*args)
         return NotImplemented
     return dispatch(op, args, settings)
 
@@ -259,4 +250,3 @@ def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return record(op, args, settings, face)
 
 
-register(dispatch_as=dispatch_as)

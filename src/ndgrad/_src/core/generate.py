@@ -37,7 +37,6 @@ from ndgrad._src.core.stored_tensors import kept_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.deferred import deferred, renew, renewable
 from ndgrad._src.ops.table import Op
 
@@ -562,4 +561,3 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     return eager
 
 
-register(make_eager=make_eager, widening=widening)

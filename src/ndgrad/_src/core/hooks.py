@@ -26,7 +26,6 @@ from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import Node, extra_of, output_count
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad
-from ndgrad._src.foundations.registry import register
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -396,9 +395,3 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
 
 
-register(
-    count_while_alive=count_while_alive,
-    move_retained=move_retained,
-    register_node_hook=register_node_hook,
-    register_node_prehook=register_node_prehook,
-)

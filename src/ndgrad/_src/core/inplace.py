@@ -23,6 +23,7 @@ from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.hooks import move_retained
 from ndgrad._src.core.modes import modes, process, restore, scope, thread
+from ndgrad._src.core.node import OVERWRITE, OVERWRITING
 from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.record import node_of, own_edge, save_output, together
 from ndgrad._src.core.save_plan import save_plan
@@ -32,7 +33,7 @@ from ndgrad._src.core.subclass import has_dispatch, note_wrappers
 from ndgrad._src.core.variable import ESCAPED, Variable, edge, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, rebase, write_error
-from ndgrad._src.foundations.registry import register
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.fill import assign, copy
 
 
@@ -114,10 +115,8 @@ def write(
     if state.only_no_grad() and part is None:
         return write_level(op, target, args, settings, 0, False)
     if thread.watchers and not watched:
-        # by ndgrad._src.engine.call_watchers, to which watchers are added
-        from ndgrad._src.foundations.registry import watched_write
-
-        return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True, part))
+        perform = functools.partial(write, op, target, args, settings, True, part)
+        return registry.call_watchers.watched_write(op, target, args, perform)
     if state.captures is not None:
         args = state.captures.see_write(target, args)
     if process.open or state.levels or is_picked(target):
@@ -171,9 +170,7 @@ def write_level(
                 save_outputs(node, target)
             set_history(target, node)
     if process.busy and thread.debug:
-        from ndgrad._src.foundations.registry import note_write  # by ndgrad._src.debug, where the mode is switched on
-
-        note_write(name, target, args, node is not None, op.kind == "overwrite")
+        registry.provenance.note_write(name, target, args, node is not None, op.kind == "overwrite")
     return target
 
 
@@ -190,8 +187,7 @@ def _observed(
 ) -> None:
     """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is
     recorded all the same."""
-    # by ndgrad._src.core.op_observers, to which observers are added
-    from ndgrad._src.foundations.registry import observed_write
+    from ndgrad._src.core.op_observers import observed_write  # op_observers imports this module
 
     storage = storage_of(target)
     before = None if is_inference(target) else storage.version
@@ -244,17 +240,12 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
         base_edge = edge(base)
         node = node_of(copy, {}, {}, (base_edge, e_value), found, 0)
         if thread.remembers:
-            # by ndgrad._src.debug, where the mode is switched on
-            from ndgrad._src.foundations.registry import remember_call
-
-            remember_call(node)
+            registry.source_lines.remember_call(node)
         rebase(base, (path, view, named, 0), node, base_edge)
         if info is not None:
             info.version = None
     if process.busy and thread.debug:
-        from ndgrad._src.foundations.registry import note_write  # by ndgrad._src.debug, where the mode is switched on
-
-        note_write("copy_", target, (value,), recorded, whole=False)
+        registry.provenance.note_write("copy_", target, (value,), recorded, whole=False)
     return target
 
 
@@ -360,11 +351,10 @@ def inplace_node(
         if own in plan.needed(edges)[0]:
             by_name[own] = _old_value(target, own_edge(target, level))
     node = node_of(op, by_name, settings, edges, target._array, level)
+    if op.kind in OVERWRITING:
+        node.route = OVERWRITE
     if thread.remembers:
-        # by ndgrad._src.debug, where the mode is switched on
-        from ndgrad._src.foundations.registry import remember_call
-
-        remember_call(node)
+        registry.source_lines.remember_call(node)
     return node
 
 
@@ -391,4 +381,3 @@ def set_history(target: Any, node: Any) -> None:
     info.version = None  # the view's own history is replayed from the base when next asked for
 
 
-register(write=write)

@@ -33,8 +33,13 @@ RULE = 0
 #: by `apply_one`: an elementwise op of one argument, so the gradient has one shape on both sides and there is one edge;
 UNARY = 1
 #: by the engine's `run_node`: reads and writes of parts, most ops of several outputs, leaves, custom
-#: functions, nodes with hooks.
+#: functions, nodes with hooks;
 GENERAL = 2
+#: likewise: a write whose rule gives the overwritten elements a gradient of zero (see ndgrad._src.core.exact_zeros).
+OVERWRITE = 3
+
+#: The kinds of ops that, as writes, overwrite elements whatever these were: copies, and choices by a mask.
+OVERWRITING = ("overwrite", "choice")
 
 
 class Sizes:
@@ -92,14 +97,15 @@ class Node:
     first_route: ClassVar[int] = GENERAL
     #: Whether missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
-    #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's
-    #: backward may be anything.
+    #: Whether the node runs though no output has a gradient: rules of ops are linear, a user's may be anything.
     runs_undefined: ClassVar[bool] = False
     #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
     has_inner_pass: ClassVar[bool] = False
-    #: Whether its `apply` runs no code of the user's and asks nothing of the pass that it is
-    #: part of (a compiled program), and its edges lead to different nodes. It has `run_alone`, `gradients_of_one`.
+    #: Whether `apply` runs no code of the user's and asks nothing of the pass, and edges lead to different nodes: a
+    #: compiled program. It has `run_alone`, `gradients_of_one`.
     stands_alone: ClassVar[bool] = False
+    #: Positions and edges in the order in which gradients are sent, if it is another one (a compiled program).
+    sent_edges: ClassVar[Any] = None
     #: Whether the op reads a part of its one differentiable input (see ndgrad._src.core.part_gradients).
     reads: ClassVar[bool] = False
     #: Whether the op is a view of all of its input, in which parts can be looked up.
@@ -148,12 +154,12 @@ class Node:
         return extra.metadata
 
     def register_hook(self, hook: Any) -> Any:
-        from ndgrad._src.foundations.registry import register_node_hook  # by ndgrad._src.core.hooks
+        from ndgrad._src.core.hooks import register_node_hook  # hooks imports this module
 
         return register_node_hook(self, hook)
 
     def register_prehook(self, hook: Any) -> Any:
-        from ndgrad._src.foundations.registry import register_node_prehook  # by ndgrad._src.core.hooks
+        from ndgrad._src.core.hooks import register_node_prehook  # hooks imports this module
 
         return register_node_prehook(self, hook)
 
@@ -182,7 +188,7 @@ class Node:
         return int(self.seq) if self.seq != FIRST else 2**64 - 1
 
     def _set_sequence_nr(self, number: int) -> None:
-        from ndgrad._src.foundations.registry import count_while_alive  # by ndgrad._src.core.hooks
+        from ndgrad._src.core.hooks import count_while_alive  # hooks imports this module
 
         self.seq = number
         count_while_alive(self)  # see the engine's Note [Two ways to the same order]
@@ -227,7 +233,8 @@ def extra_of(node: Node) -> Extra:
     extra = node.extra
     if extra is None:
         extra = node.extra = Extra()
-        node.route = GENERAL
+        if node.route != OVERWRITE:
+            node.route = GENERAL
     return extra
 
 

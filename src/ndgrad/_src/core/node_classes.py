@@ -21,7 +21,6 @@ from ndgrad._src.core.saved import RuleNode, unpack_raw
 from ndgrad._src.core.saved_access import show_saved
 from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import VARIABLE, Op, parameter_names
 
 
@@ -286,4 +285,3 @@ def _read_saved_output(name: str) -> list[str]:
     ]
 
 
-register(make_node_class=make_node_class)

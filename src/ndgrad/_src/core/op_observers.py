@@ -22,7 +22,6 @@ from ndgrad._src.core.record import run_forward
 from ndgrad._src.core.subclass import dispatch_types, dispatched, has_dispatch
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 
 
 class Observer(Protocol):
@@ -362,4 +361,3 @@ class Recording:
         return [values[self._numbers[id(o)]] for o in outputs]
 
 
-register(observed_forward=observed_forward, observed_write=observed_write)

@@ -9,10 +9,10 @@ import numpy as np
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.detach_checks import TANGENT, first_at_stake, stake_of
 from ndgrad._src.core.dispatch import dispatch
+from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import restore, scope
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.core.versions import is_inference, storage_of
-from ndgrad._src.foundations import registry
 from ndgrad._src.ops.fill import copy
 
 
@@ -52,7 +52,7 @@ def copy_into(name: str, out: Any, result: Any) -> Any:
     outside = scope()
     try:
         restore(outside.recording(False))
-        registry.write(copy, out, (result,), {})
+        write(copy, out, (result,), {})
     finally:
         restore(outside)
         del outside

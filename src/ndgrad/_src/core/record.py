@@ -28,11 +28,13 @@ from ndgrad._src.core.node import RULE, Edge, make_node, sizes
 from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.promotion import in_default_dtype, makes_floats
 from ndgrad._src.core.saved import hooks_for
+from ndgrad._src.core.saved_hooks import pack, pack_input, pack_output
 from ndgrad._src.core.stored_tensors import Packed, kept_in_level, kept_of_array, without_base
 from ndgrad._src.core.subclass import is_view_of_wrapper, note_wrappers, unshared
 from ndgrad._src.core.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, Storage, kept_storage, storage_of
 from ndgrad._src.core.view import make_view
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.cast import to_device
 
 _NUMBERS = (bool, int, float, complex)
@@ -48,8 +50,7 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         storage_of(args[0])
         arrays[0] = args[0]._array
     if thread.observers or process.dispatching:
-        # by ndgrad._src.core.op_observers, to which observers are added
-        from ndgrad._src.foundations.registry import observed_forward
+        from ndgrad._src.core.op_observers import observed_forward  # op_observers imports this module
 
         out = observed_forward(op, library, args, arrays, settings)
     else:
@@ -139,9 +140,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             for r in results:
                 kept_storage(r)
     if thread.debug:
-        from ndgrad._src.foundations.registry import note_results  # by ndgrad._src.debug, where the mode is switched on
-
-        note_results(op, args, results)
+        registry.provenance.note_results(op, args, results)
     return tuple(results) if several else results[0]
 
 
@@ -249,10 +248,7 @@ def _recorded(
     for name in node.plan.needed(edges)[1]:
         save_output(node, name, results[int(name[3:] or 0)])
     if thread.remembers:
-        # by ndgrad._src.debug, where the mode is switched on
-        from ndgrad._src.foundations.registry import remember_call
-
-        remember_call(node, results)
+        registry.source_lines.remember_call(node, results)
     return node
 
 
@@ -279,8 +275,6 @@ def save_output(node: Any, name: str, result: Any) -> None:
     if result.own_dispatch:  # whose array says nothing: another object of its class, then
         other = unshared(result, (result,))
         if hooks:
-            from ndgrad._src.foundations.registry import pack  # by ndgrad._src.core.saved_hooks, where hooks are set
-
             made = pack(other, hooks, (node, name), node, int(name[3:] or 0))
         else:
             made = Packed(other, lambda t: t, is_output=True)
@@ -293,20 +287,14 @@ def save_output(node: Any, name: str, result: Any) -> None:
     setattr(node, name + "_s", storage)
     setattr(node, name + "_v", storage and storage.version)
     if hooks:
-        from ndgrad._src.foundations.registry import pack_output  # by ndgrad._src.core.saved_hooks, where hooks are set
-
         pack_output(node, name, hooks, storage)
     if thread.guard:
-        from ndgrad._src.foundations.registry import guard_saved  # by ndgrad._src.debug, where the mode is switched on
-
-        guard_saved(node, name)
+        registry.checksum.guard_saved(node, name)
 
 
 def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     """Keep an argument (a tuple of tensors for an op with a variable number of them) with its version."""
     if hooks:
-        from ndgrad._src.foundations.registry import pack_input  # by ndgrad._src.core.saved_hooks, where hooks are set
-
         saving = (node, name)
         value = (
             tuple(pack_input(v, hooks, saving) for v in value)
@@ -321,9 +309,7 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:
-        from ndgrad._src.foundations.registry import guard_saved  # by ndgrad._src.debug, where the mode is switched on
-
-        guard_saved(node, name)
+        registry.checksum.guard_saved(node, name)
 
 
 def saved_input(t: Any) -> tuple[Any, Any]:

@@ -27,7 +27,6 @@ from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, innermost_
 from ndgrad._src.core.versions import Storage, Unrecorded, Version, storage_of
 from ndgrad._src.core.view import replay, tangents_of
 from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops.table import VARIABLE, parameter_names
 from ndgrad._src.ops.vocabulary import find, owning_tensor_ops, tensor_ops
 
@@ -408,11 +407,8 @@ class RuleNode(Node):
     def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if process.open:
-            # by ndgrad.autograd.forward_ad, which every open level has loaded
-            from ndgrad._src.foundations.registry import with_saved_tangents
-
             env.update(
-                (name, with_saved_tangents(self, name, env[name]))
+                (name, registry.forward_ad.with_saved_tangents(self, name, env[name]))
                 for name in self.plan.arrays + self.plan.outs
                 if name in env
             )
@@ -422,4 +418,3 @@ class RuleNode(Node):
         return self.run_rules(self.environment(unpack_payload, owning_tensor_ops if owned else tensor_ops), grads)
 
 
-register(lift=lift)

@@ -40,7 +40,7 @@ def overwritten_error(
         f"{node.name()} saved {described(node, name)} (shape {tuple(shape)}{origin(node, name)}) at version {before}, "
         f"and it was overwritten{by}{more}{last}: it is at version {now.number} now."
     )
-    where, there = _line_of(node), None if write.place is None else registry.innermost(write.place)
+    where, there = _line_of(node), None if write.place is None else registry.source_lines.innermost(write.place)
     if where is None and there is None:
         return RuntimeError(f"{what} {remedy(write.writer)} {_LINES_HINT} [nd-overwritten]")
     unknown = "(before the mode that remembers lines was on)"
@@ -52,7 +52,7 @@ def overwritten_error(
 
 def _line_of(node: Any) -> Any:
     """The user's line that made a node. One was remembered only while ndgrad._src.debug, which reads it, was loaded."""
-    return None if getattr(node.extra, "forward_trace", None) is None else registry.place_of(node)
+    return None if getattr(node.extra, "forward_trace", None) is None else registry.source_lines.place_of(node)
 
 
 def described(node: Any, name: str) -> str:

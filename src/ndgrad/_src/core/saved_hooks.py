@@ -20,7 +20,6 @@ from ndgrad._src.core.stored_tensors import Packed, kept_of_array, kept_of_lent
 from ndgrad._src.core.variable import Variable, meta_of, wrap
 from ndgrad._src.core.versions import version_number
 from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.registry import register
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -182,4 +181,3 @@ class allow_mutation_on_saved_tensors(Mode):
         """Forget what the context holds: nothing, since what was set aside belongs to the graph."""
 
 
-register(pack=pack, pack_input=pack_input, pack_output=pack_output)

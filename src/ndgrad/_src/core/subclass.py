@@ -33,9 +33,8 @@ from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import Variable, meta_of, new
 from ndgrad._src.core.versions import storage_of
-from ndgrad._src.foundations import devices, registry
+from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.devices import device as as_device
-from ndgrad._src.foundations.registry import register
 
 FUNCTION_NAMES = ("__ndgrad_function__", "__torch_function__")
 DISPATCH_NAMES = ("__ndgrad_dispatch__", "__torch_dispatch__")
@@ -243,7 +242,9 @@ def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any
             "Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first. [nd-dispatch]"
         )
     face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.on_numpy_face)
-    out = registry.dispatch_as(modes(), face, op, args, settings, plain=False)
+    from ndgrad._src.core.dispatch import dispatch_as  # dispatch imports this module
+
+    out = dispatch_as(modes(), face, op, args, settings, plain=False)
     if thread.functions_disabled or any(map(has_dispatch, types)):
         return out
     if not keeps_class(outermost):
@@ -473,4 +474,3 @@ def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_gr
     return made
 
 
-register(unshared=unshared)

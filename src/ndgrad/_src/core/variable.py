@@ -17,8 +17,8 @@ import numpy as np
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.node import FIRST, GENERAL, Edge, Node
+from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.foundations.registry import register
 
 if TYPE_CHECKING:
     from ndgrad._typing import Storage, Tensor, ViewInfo
@@ -114,7 +114,7 @@ def twin(t: Any) -> Any:
         if t._meta is not None and t._meta.batch_level:
             meta_of(other).batch_level = t._meta.batch_level
         return other
-    from ndgrad._src.foundations.registry import unshared  # by ndgrad._src.core.subclass
+    from ndgrad._src.core.subclass import unshared  # subclass imports this module
 
     return unshared(t, (t,))
 
@@ -214,9 +214,7 @@ class AccumulateGrad(Node):
         """A leaf's accumulator outlives backward passes."""
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        from ndgrad._src.foundations.registry import accumulate_tensor  # by ndgrad._src.engine.accumulate
-
-        accumulate_tensor(self, grads)
+        registry.accumulate.accumulate_tensor(self, grads)
         return ()
 
 
@@ -287,4 +285,3 @@ def innermost_array(t: Any) -> Any:
     return array
 
 
-register(innermost_array=innermost_array)

@@ -23,6 +23,7 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.references import ATTRIBUTE, LOCAL
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.locks import make_lock
 
 
@@ -72,10 +73,7 @@ class Storage:
             old = self.version
             old.next = self.version = new = Version(old.number + 1, writer)
         if process.busy and thread.remembers:
-            # by ndgrad._src.debug, where the mode is switched on
-            from ndgrad._src.foundations.registry import user_frames
-
-            new.place = user_frames()
+            new.place = registry.source_lines.user_frames()
 
     def is_held(self) -> bool:
         """Whether a save, or an older version that a save holds, refers to the present version."""

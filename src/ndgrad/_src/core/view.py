@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad._src.arrays.meta import WrapperArray
+from ndgrad._src.core.hooks import move_retained
 from ndgrad._src.core.layout import Order, copy_in_order, in_order, is_in_order, order_of
 from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import Node, extra_of, make_node
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.variable import edge, meta_of, np_dtype, requires_grad, shape_of
 from ndgrad._src.core.versions import InferenceStorage, storage_of
-from ndgrad._src.foundations import registry
 from ndgrad._src.ops.fill import copy, zeros_like
 from ndgrad._src.ops.vocabulary import owning_raw_ops
 
@@ -128,8 +128,6 @@ class ViewInLevel(ViewInfo):
 
 
 def _move_retained(t: Any, node: Node, number: int) -> None:
-    from ndgrad._src.foundations.registry import move_retained  # by ndgrad._src.core.hooks
-
     move_retained(t, t._node, node, number)
 
 
@@ -285,7 +283,9 @@ class CopySlices(Node):
         whole = grads if owned and is_in_order(grads, self.order) else copy_in_order(grads, self.order)
         part = replay(whole, self.path)
         through = run_inner(part.clone())
-        registry.write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})
+        from ndgrad._src.core.inplace import write  # inplace imports this module
+
+        write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})
         return (whole if self.next[0] is not None else None, *through[1:])
 
     def _inner(self) -> Node:

@@ -23,6 +23,7 @@ from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import MultiNode, Node, can_sum_to, edge_node, edge_number, make_node
 from ndgrad._src.core.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
 from ndgrad._src.core.saved_errors import freed_error
+from ndgrad._src.core.saved_hooks import pack
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.stored_tensors import FREED, Packed, kept_in_level, original, without_base
 from ndgrad._src.core.subclass import note_wrappers
@@ -156,9 +157,9 @@ class FunctionNode(MultiNode, FunctionCtx):
                     kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
             if hooks:
                 output = self if kept.kind == "output" else None
-                kept.tensor = registry.pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
+                kept.tensor = pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
             elif thread.guard:
-                kept.tensor = registry.guarded(kept.tensor)
+                kept.tensor = registry.checksum.guarded(kept.tensor)
             elif watched is not None:
                 kept.tensor = watched
             saved.append(kept)
@@ -395,7 +396,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
         run = run_function
         if thread.levels or process.open:
-            run = registry.apply_in_transforms
+            run = registry.custom_functions.apply_in_transforms
         if thread.watchers:
             return watched(FUNCTION, cls.__name__, cls, args, lambda: run(cls, args, kwargs))
         return run(cls, args, kwargs)
@@ -468,9 +469,9 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
         if process.dispatching:
             note_wrappers(node, (*inputs, *made))
         if thread.remembers:
-            registry.remember_call(node, made)
+            registry.source_lines.remember_call(node, made)
     if thread.debug:
-        registry.note_function(node, args, made)
+        registry.provenance.note_function(node, args, made)
     for name in ("_dirty", "_non_differentiable", "_constants"):
         node.__dict__.pop(name, None)
     if isinstance(output, list):

@@ -28,7 +28,6 @@ from ndgrad._src.core.saved import unpack_raw
 from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.debug.nonfinite import first_index, is_finite, raw_values
 from ndgrad._src.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
-from ndgrad._src.foundations.registry import register
 
 # ----- what was found -------------------------------------------------------------------------------------------------
 
@@ -353,4 +352,3 @@ def is_anomaly_check_nan_enabled() -> bool:
     return thread.check_nan
 
 
-register(watch_for_anomalies=watching)

@@ -21,7 +21,6 @@ from ndgrad._src.core.stored_tensors import Packed
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.debug.debug_mode import debug, set_debug
 from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.registry import register
 
 
 def checksum(array: Any, saved: Any = None) -> int:
@@ -91,4 +90,3 @@ def is_guard_enabled() -> bool:
     return thread.guard
 
 
-register(guard_saved=guard_saved, guarded=guarded)

@@ -24,7 +24,6 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad
 from ndgrad._src.debug.source_lines import Frames, Place, innermost, user_frames
-from ndgrad._src.foundations.registry import register
 
 #: Why no gradient flows through a call, in words. The first three are no cuts: gradients flow,
 #: or there was none to lose.
@@ -243,10 +242,3 @@ def _departure_of(value: Any) -> Origin | None:
     return next((o for left, o in reversed(departures) if left is value), None) if value is not None else None
 
 
-register(
-    note_data=note_data,
-    note_departure=note_departure,
-    note_function=note_function,
-    note_results=note_results,
-    note_write=note_write,
-)

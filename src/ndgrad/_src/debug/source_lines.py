@@ -29,7 +29,6 @@ import numpy
 from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad._src.core.node import extra_of
 from ndgrad._src.debug.nonfinite import first_nonfinite
-from ndgrad._src.foundations.registry import register
 
 #: Frames whose code lies here are not the user's: the library's own, generated ones, and NumPy's, which
 #: calls back into the library.
@@ -190,4 +189,3 @@ def switch(name: str, value: bool) -> bool:
     return was
 
 
-register(innermost=innermost, place_of=place_of, remember_call=remember_call, user_frames=user_frames)

@@ -28,7 +28,6 @@ from ndgrad._src.core.sparse_gradients import is_structured, wrap_gradient
 from ndgrad._src.core.subclass import has_dispatch
 from ndgrad._src.core.variable import Variable, lock_of, meta_of, wrap
 from ndgrad._src.core.versions import storage_of
-from ndgrad._src.foundations.registry import register
 
 
 class Counts:
@@ -223,4 +222,3 @@ def recorded_copy(g: Any, leaf: Any) -> Any:
     return copy_in_order(g, order_of(leaf))
 
 
-register(accumulate_tensor=accumulate_tensor)

@@ -16,6 +16,7 @@ from ndgrad._src.core.variable import Variable, beside, np_dtype, requires_grad
 from ndgrad._src.engine.engine import backward_from, run_alone
 from ndgrad._src.engine.pass_logging import is_logged, logged_backward
 from ndgrad._src.engine.roots import root_gradients
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
@@ -202,8 +203,6 @@ def grad(
 
 def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[str, Any]) -> Any:
     """`grad` for a batch of gradients of the outputs."""
-    from ndgrad._src.foundations.registry import vmap  # by ndgrad.func, loaded when a batch of gradients is asked for
-
     present: list[bool] = []
 
     def one(*g: Any) -> Any:
@@ -220,7 +219,7 @@ def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[st
                 f"dimension: grad_output[{i}] of shape {tuple(g.shape)} does not hold gradients for output[{i}] of "
                 f"shape {tuple(o.shape)}. Stack one gradient per row. [nd-grad-mismatch]"
             )
-    rows = iter(vmap(one)(*given))
+    rows = iter(registry.transforms.vmap(one)(*given))
     answer = tuple(next(rows) if p else None for p in present)
     return dict(zip(inputs, answer, strict=True)) if isinstance(inputs, dict) else answer
 

@@ -20,7 +20,6 @@ from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, pr
 from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.engine.accumulate import accumulate_array
 from ndgrad._src.engine.engine import apply_lane, apply_leaf
-from ndgrad._src.foundations.registry import register
 
 #: What can be watched. The subject of each: the op; the op; the class; None; the node; the node; None; the
 #: step of a compiled program.
@@ -156,4 +155,3 @@ def accumulate_leaves(task: Any) -> None:
             end(around)
 
 
-register(accumulate_leaves=accumulate_leaves, evaluation=evaluation, watched_op=watched_op, watched_write=watched_write)

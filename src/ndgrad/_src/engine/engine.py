@@ -38,12 +38,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndgrad._src.arrays.device_kernels import add_into, in_dtype
-from ndgrad._src.arrays.leading_sums import sum_leading, sum_over
+from ndgrad._src.arrays.device_kernels import add_into
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.precision import is_half
 from ndgrad._src.arrays.streams import streams
 from ndgrad._src.core.dispatch import open_elsewhere
+from ndgrad._src.core.exact_zeros import is_exact, keep_zeros, remains_exact, step_exactly
+from ndgrad._src.core.gradient_shapes import validate
 from ndgrad._src.core.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad._src.core.modes import joined, process, restore, running, scope, set_running, thread
 from ndgrad._src.core.node import (
@@ -53,7 +54,6 @@ from ndgrad._src.core.node import (
     UNARY,
     Edge,
     Node,
-    can_sum_to,
     edge_node,
     edge_number,
     extra_of,
@@ -62,20 +62,12 @@ from ndgrad._src.core.node import (
 from ndgrad._src.core.part_gradients import SMALL, add_to_part, may_write, sum_of
 from ndgrad._src.core.references import calibrated
 from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
-from ndgrad._src.core.variable import (
-    ESCAPED,
-    AccumulateGrad,
-    Variable,
-    accumulator,
-    innermost_array,
-    meta_of,
-    np_dtype,
-    wrap,
-)
+from ndgrad._src.core.variable import ESCAPED, AccumulateGrad, Variable, accumulator, innermost_array, meta_of, wrap
 from ndgrad._src.engine.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
 from ndgrad._src.engine.roots import choose_lane, gradient_edge, gradient_edges
 from ndgrad._src.engine.streams import Crossing
 from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
+from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
 _task_numbers = itertools.count().__next__
@@ -86,8 +78,9 @@ class GraphTask:
     """One backward pass: its settings, its buffers, and where it is."""
 
     __slots__ = (
-        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaf_grads",
-        "leaves", "needed", "node", "notes", "number", "ops", "owned", "owns", "passed", "roots", "wanted",
+        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "exact", "grads", "keep", "lane",
+        "leaf_grads", "leaves", "needed", "node", "notes", "number", "ops", "owned", "owns", "passed", "roots",
+        "wanted",
     )  # fmt: skip
 
     def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
@@ -96,6 +89,8 @@ class GraphTask:
         self.create_graph = create_graph
         #: node -> the sum of the gradients it has received so far (a list of sums for an op of several outputs)
         self.grads: dict[Node, Any] = {}
+        #: node -> its sum, if the zeros in it are exact (see ndgrad._src.core.exact_zeros)
+        self.exact: dict[Node, Any] = {}
         #: the edges whose sums are owned, and whether that of the node that is running is
         self.owned: set[Node | Edge] = set()
         self.owns = False
@@ -231,15 +226,14 @@ def _start(task: GraphTask, roots: list[tuple[Any, Any]]) -> list[tuple[float, i
 
 
 def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
-    """The step of a node that is no matter of its rule alone."""
+    """The step of a node that is no matter of its rule alone, and of nodes with exact zeros that follow from it."""
     if node.seq is FIRST:  # backward was called on a leaf
         send_apart(task, node, g, waiting)
         return
-    outs, fresh = run_node(task, node, g)
-    for e, out in zip(node.next, outs, strict=True):
-        if e is not None:
-            send_apart(task, e, out, waiting, fresh)
-        fresh = False
+    step_exactly(task, node, g, waiting, run_node, send_apart)
+    while task.exact and waiting:
+        node = heappop(waiting)[2]
+        step_exactly(task, node, task.grads.pop(node), waiting, run_node, send_apart)
 
 
 def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
@@ -356,26 +350,28 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     run_one: Any = run_node
     watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
     if watched:
-        from ndgrad._src.foundations.registry import accumulate_leaves as accumulate_watched  # by call_watchers
-        from ndgrad._src.foundations.registry import evaluation  # by call_watchers
+        from ndgrad._src.engine.call_watchers import accumulate_leaves as accumulate_watched  # it imports this module
+        from ndgrad._src.engine.call_watchers import evaluation  # it imports this module
 
         run_one = evaluation(run_node)
     if thread.anomaly:
-        # by ndgrad._src.debug, where the mode is switched on
-        from ndgrad._src.foundations.registry import watch_for_anomalies
-
-        run_one = watch_for_anomalies(run_one)
+        run_one = registry.anomaly.watching(run_one)
     if crossing is not None:
         run_one = crossing.running(run_one)
     try:
         while ready:
             node = heappop(ready)[2]
+            received = grads[node] if is_exact(task, node, grads.get(node)) else None
             outs, fresh = run_one(task, node, grads.pop(node, None))
-            for position, e in enumerate(node.next):
+            outs, exact, received = keep_zeros(received, outs), received is not None, None
+            for position, e in node.sent_edges or enumerate(node.next):
                 if e is None or (needed is not None and edge_node(e) not in needed):
                     continue
                 if outs is not None and outs[position] is not None:
+                    stays_exact = remains_exact(task, node, position, exact)
                     send_one(task, e, outs[position], fresh and position == 0)
+                    if stays_exact:
+                        task.exact[e] = grads[e]
                 target = edge_node(e)
                 counts[target] -= 1
                 if counts[target] == 0:
@@ -622,51 +618,6 @@ def _like_lane(task: GraphTask, array: Any) -> Any:
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
     return wrap(Tensor, array)
-
-
-# ----- what a gradient must look like ---------------------------------------------------------------------------------
-
-
-def validate(g: Any, node: Any, number: int) -> Any:
-    """Bring a gradient to the shape and dtype of the value it belongs to, or say why that cannot be."""
-    shape, dtype = node.output_metadata(number)
-    if tuple(g.shape) != shape:
-        lead = len(g.shape) - len(shape)
-        if g.dtype is dtype and lead > 0 and g.shape[lead:] == shape:  # the commonest of all: a bias
-            return sum_leading(g, lead)
-        if not can_sum_to(tuple(g.shape), shape):
-            raise RuntimeError(
-                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or a "
-                "hook returned the wrong shape: return the value's, or one that broadcasting made of it. [nd-function]"
-            )
-        g = sum_to(g, shape)
-    if dtype is None:  # a leaf whose grad_dtype is None
-        return g
-    if isinstance(g, Variable):
-        have = np_dtype(g)
-        if have != dtype:
-            if have.kind == "c" and dtype.kind != "c":
-                g = tensor_ops.real(g)
-            g = tensor_ops.cast(g, dtype=dtype) if np_dtype(g) != dtype else g
-    elif g.dtype != dtype:
-        if g.dtype.kind == "c" and dtype.kind != "c":
-            g = g.real
-        g = in_dtype(g, dtype)
-    return g
-
-
-def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
-    """Undo broadcasting: sum over the dimensions that it made."""
-    lead = len(g.shape) - len(shape)
-    axes = tuple(range(lead)) + tuple(
-        lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1
-    )
-    if isinstance(g, Variable):
-        g = tensor_ops.sum(g, dim=axes, keepdim=True) if axes else g
-        return tensor_ops.reshape(g, shape=shape)
-    if len(axes) == lead and lead:
-        return sum_leading(g, lead)
-    return sum_over(g, axes).reshape(shape) if axes else g.reshape(shape)
 
 
 # ----- entry points ---------------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""What lower rooms call and higher rooms provide.
+"""Hooks: calls from a lower layer to a higher one.
 
-The rooms of the package are a stack (CONTRIBUTING.md has the map), and no room imports one above it. Where a
-lower room must call upwards all the same, because a mode of debugging is on, a transform is open or a result
-needs its class, it calls a name of this module. The room above registers its function under that name when it is
-loaded, and it is loaded by then: either `import ndgrad` loads it, or it is the only one that can bring about the
-state in which the call is made.
+A layer imports only lower layers (see ndgrad._src). A lower layer may need a function of a higher one because a mode is
+on, a transform is open or a result needs its class. It calls the function through a module loaded on first use:
+`registry.source_lines.remember_call(node)`. Type checkers know the modules, and an unused layer is never loaded.
+
+Three values are registered instead, because the core needs them before their module may be loaded.
 """
 
 from __future__ import annotations
@@ -13,113 +13,108 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-# ----- by the core, for the op table: what is made of a block on first use -----
-make_eager: Callable[..., Any]
-widening: Callable[..., Any]
-write: Callable[..., Any]
-lift: Callable[..., Any]
-innermost_array: Callable[..., Any]
+__all__ = [
+    "Tensor",
+    "accumulate",
+    "anomaly",
+    "array_api",
+    "autocast",
+    "call_watchers",
+    "checksum",
+    "custom_functions",
+    "data",
+    "eager_kernels",
+    "forward_ad",
+    "interpreters",
+    "level_number",
+    "nested",
+    "numpy_arguments",
+    "numpy_array",
+    "numpy_functions",
+    "numpy_ufuncs",
+    "provenance",
+    "recorder",
+    "register",
+    "scipy_sparse",
+    "source_lines",
+    "sparse",
+    "transforms",
+]
 
-# ----- by later files of the core, for earlier ones -----
-accumulate_tensor: Callable[..., Any]
-dispatch_as: Callable[..., Any]
-unshared: Callable[..., Any]
-register_node_hook: Callable[..., Any]
-register_node_prehook: Callable[..., Any]
-count_while_alive: Callable[..., Any]
-move_retained: Callable[..., Any]
-
-# ----- by the files that open a mode, for the calls that are made while it is open -----
-dual_op: Callable[..., Any]
-with_saved_tangents: Callable[..., Any]
-level_number: Callable[[Any], int] = lambda t: 0  # before transforms are loaded, none has been open
-pack: Callable[..., Any]
-pack_input: Callable[..., Any]
-pack_output: Callable[..., Any]
-watched_op: Callable[..., Any]
-watched_write: Callable[..., Any]
-evaluation: Callable[..., Any]
-accumulate_leaves: Callable[..., Any]
-observed_forward: Callable[..., Any]
-observed_write: Callable[..., Any]
-autocast_call: Callable[..., Any]
-
-#: What runs ops on duals of some open levels in place of forward mode: sparsity, Taylor series.
-interpreters: dict[int, Any] = {}
-
-# ----- by ndgrad._src.debug -----
-remember_call: Callable[..., Any]
-user_frames: Callable[..., Any]
-innermost: Callable[..., Any]
-place_of: Callable[..., Any]
-note_results: Callable[..., Any]
-note_write: Callable[..., Any]
-note_function: Callable[..., Any]
-note_data: Callable[..., Any]
-note_departure: Callable[..., Any]
-guard_saved: Callable[..., Any]
-guarded: Callable[..., Any]
-watch_for_anomalies: Callable[..., Any]
-
-# ----- by the faces: the class of a plain result, of a sparse one and a nested one, a new leaf, and what NumPy's
-# face makes of lists -----
-Tensor: type[Any]
-SparseTensor: type[Any]
-NestedTensor: type[Any]
-sparse_ufunc: Callable[..., Any]
-as_array: Callable[..., Any]
-fresh: Callable[..., Any]
-
-# ----- by rooms that few programs need, which are loaded when one of these names is first used -----
-apply_in_transforms: Callable[..., Any]
-array_function: Callable[..., Any]
-array_ufunc: Callable[..., Any]
-make_node_class: Callable[..., Any]
-native_kernels: Callable[[], Any]
-device_kernels: Callable[[], Any]
-matmul_beside_tensors: Callable[..., Any]
-namespace: Callable[..., Any]
-scipy_special: Callable[..., Any]
-to_array: Callable[..., Any]
-to_tensor: Callable[..., Any]
-vmap: Callable[..., Any]
-
-#: These rooms: the only places above it that a lower room names.
-LOADED_ON_DEMAND = {
-    "apply_in_transforms": "ndgrad._src.transforms.custom_functions",
-    "array_function": "ndgrad.numpy.dispatch",
-    "array_ufunc": "ndgrad.numpy.ufuncs",
-    "make_node_class": "ndgrad._src.core.node_classes",
-    "native_kernels": "ndgrad._src.compiler.runtime.eager_kernels",
-    "device_kernels": "ndgrad._src.compiler.runtime.eager_kernels",
-    "matmul_beside_tensors": "ndgrad.scipy.sparse.arrays",
-    "namespace": "ndgrad.array_api",
-    "scipy_special": "ndgrad.scipy.special",
-    "to_array": "ndgrad.numpy._array",
-    "to_tensor": "ndgrad.numpy._array",
-    "vmap": "ndgrad._src.transforms.transforms",
+#: Modules of higher layers, loaded when a lower layer first uses them.
+MODULES = {
+    "recorder": "ndgrad._src.core.recorder",
+    "accumulate": "ndgrad._src.engine.accumulate",
+    "call_watchers": "ndgrad._src.engine.call_watchers",
+    "forward_ad": "ndgrad._src.interpreters.forward_ad",
+    "source_lines": "ndgrad._src.debug.source_lines",
+    "provenance": "ndgrad._src.debug.provenance",
+    "checksum": "ndgrad._src.debug.checksum",
+    "anomaly": "ndgrad._src.debug.anomaly",
+    "data": "ndgrad._src.tensor.functions.data",
+    "custom_functions": "ndgrad._src.transforms.custom_functions",
+    "transforms": "ndgrad._src.transforms.transforms",
+    "eager_kernels": "ndgrad._src.compiler.runtime.eager_kernels",
+    "autocast": "ndgrad.amp.autocast_mode",
+    "array_api": "ndgrad.array_api.version",
+    "nested": "ndgrad.nested.tensor",
+    "sparse": "ndgrad.sparse.tensor",
+    "numpy_array": "ndgrad.numpy._array",
+    "numpy_arguments": "ndgrad.numpy.coercion",
+    "numpy_functions": "ndgrad.numpy.dispatch",
+    "numpy_ufuncs": "ndgrad.numpy.ufuncs",
+    "scipy_sparse": "ndgrad.scipy.sparse.arrays",
 }
 
-_NAMES = frozenset(__annotations__)
+#: The class of plain results, registered by the tensor layer.
+Tensor: type[Any]
+#: The number of a tensor's level, registered by the interpreters. Without open transforms it is 0.
+level_number: Callable[[Any], int] = lambda t: 0
+#: Interpreters of open levels in place of forward mode (sparsity, Taylor series), by the number of the level.
+interpreters: dict[int, Any] = {}
+
+_VALUES = frozenset(("Tensor", "level_number", "interpreters"))
 
 
 def register(**provided: Any) -> None:
-    """Provide functions under their names here. Loading a module again replaces its own."""
-    unknown = provided.keys() - _NAMES
+    """Provide values under their names here. Reloading a module replaces its values."""
+    unknown = provided.keys() - _VALUES
     if unknown:
         raise NameError(
             f"ndgrad._src.foundations.registry declares no {', '.join(sorted(unknown))}: declare it there, "
-            "with who provides it and when. [nd-bug]"
+            "with its provider. [nd-bug]"
         )
     globals().update(provided)
 
 
-if not TYPE_CHECKING:  # or a misspelt name would pass the type checker
+if TYPE_CHECKING:
+    import ndgrad.amp.autocast_mode as autocast
+    import ndgrad.array_api.version as array_api
+    import ndgrad.nested.tensor as nested
+    import ndgrad.numpy._array as numpy_array
+    import ndgrad.numpy.coercion as numpy_arguments
+    import ndgrad.numpy.dispatch as numpy_functions
+    import ndgrad.numpy.ufuncs as numpy_ufuncs
+    import ndgrad.scipy.sparse.arrays as scipy_sparse
+    import ndgrad.sparse.tensor as sparse
+    from ndgrad._src.compiler.runtime import eager_kernels as eager_kernels
+    from ndgrad._src.core import recorder as recorder
+    from ndgrad._src.debug import anomaly as anomaly
+    from ndgrad._src.debug import checksum as checksum
+    from ndgrad._src.debug import provenance as provenance
+    from ndgrad._src.debug import source_lines as source_lines
+    from ndgrad._src.engine import accumulate as accumulate
+    from ndgrad._src.engine import call_watchers as call_watchers
+    from ndgrad._src.interpreters import forward_ad as forward_ad
+    from ndgrad._src.tensor.functions import data as data
+    from ndgrad._src.transforms import custom_functions as custom_functions
+    from ndgrad._src.transforms import transforms as transforms
+else:
 
     def __getattr__(name: str) -> Any:
-        home = LOADED_ON_DEMAND.get(name)
+        home = MODULES.get(name)
         if home is None:
-            known = "is declared, and its room is not loaded" if name in _NAMES else "is not declared"
+            known = "is declared, and its layer is not loaded" if name in _VALUES else "is not declared"
             raise AttributeError(f"ndgrad._src.foundations.registry.{name} {known}. [nd-bug]")
-        importlib.import_module(home)
-        return globals()[name]
+        module = globals()[name] = importlib.import_module(home)
+        return module

@@ -673,4 +673,4 @@ else:
         raise AttributeError(f"module 'ndgrad.autograd.forward_ad' has no attribute {name!r}")
 
 
-register(dual_op=dual_op, interpreters=interpreters, with_saved_tangents=with_saved_tangents)
+register(interpreters=interpreters)

@@ -18,9 +18,11 @@ from ndgrad._src.core.batched_parts import follow_pick, note_pick
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import refuse_loss_in_lent
 from ndgrad._src.core.dispatch import dispatch, innermost_dual, open_elsewhere
+from ndgrad._src.core.exact_zeros import mark_overwrite
 from ndgrad._src.core.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad._src.core.layout import Order, copy_in_order, order_of
 from ndgrad._src.core.modes import joined, modes, silenced, thread
+from ndgrad._src.core.node import OVERWRITING
 from ndgrad._src.core.record import own_edge
 from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.variable import Variable, meta_of, wrap
@@ -98,6 +100,8 @@ def _write_inside(
         _check_broadcast(target, result)
     else:
         result = dispatch(op, _unaliased(op, target, args, level), settings)
+        if op.kind in OVERWRITING:
+            mark_overwrite(op, result)
     if level is None or (tangents and innermost_dual((*everything, result)) > level.number):
         if level is not None and level_number(target) != level.number == level_number(result):
             bring_to(level, target)  # before the tangents are told apart: those of older levels are the payload's

@@ -147,6 +147,7 @@ relu = elementwise(
     "relu", _relu,
     x=lambda t, out, ops: ops.keep(t, out),
     kind="rectifier", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -195,6 +196,7 @@ threshold = elementwise(
     settings={"threshold": 0.0, "value": 0.0},
     x=lambda t, x, threshold, ops: ops.keep(t, ~(x <= threshold)),
     kind="rectifier", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 

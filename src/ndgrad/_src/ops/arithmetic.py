@@ -64,6 +64,7 @@ neg = elementwise(
         "Negation, the `-` operator, on a bool tensor is not supported. "
         "Use the `~` or `logical_not()` operator instead."
     ),
+    moves_values=True,
 )
 
 
@@ -189,7 +190,7 @@ def _power(np: Library, x: Any, exponent: Any) -> Any:
     return x**exponent
 
 
-pow = elementwise("pow", _pow, args="x exponent", x=_pow_x, exponent=_pow_exponent)
+pow = elementwise("pow", _pow, args="x exponent", x=_pow_x, exponent=_pow_exponent, may_raise="iu")
 
 square = elementwise("square", "square", x=lambda t, x: t * (x + x), backward_name="PowBackward0")
 

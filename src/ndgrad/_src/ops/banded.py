@@ -130,4 +130,5 @@ solve_banded = op(
         "b": lambda t, ab, lower, upper, ops: ops.solve_banded(ab, t, lower=lower, upper=upper),
     },
     batch="leading",
+    may_raise=True,
 )  # fmt: skip

@@ -229,6 +229,7 @@ cholesky_change = op(
     vjp=_change_vjp,
     jvp={"factor": _change_factor, "q": lambda t, factor, ops: ops.cholesky_change(factor, t)},
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 # Its adjoint in Q: the y with the lower bands of (Y + Y^H) L equal to those of G.
@@ -238,6 +239,7 @@ cholesky_pull = op(
     vjp=_pull_vjp,
     jvp={"factor": _pull_factor, "q": lambda t, factor, ops: ops.cholesky_pull(factor, t)},
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -265,4 +267,5 @@ cholesky_banded = op(
     vjp={"ab": lambda g, out, ops: ops.cholesky_pull(out, g)},
     jvp={"ab": lambda t, out, ops: ops.cholesky_change(out, t)},
     batch="leading",
+    may_raise=True,
 )  # fmt: skip

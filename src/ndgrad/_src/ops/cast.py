@@ -32,6 +32,7 @@ clone = op(
     jvp="linear",
     batch="leading",
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -51,6 +52,7 @@ clone_ordered = op(
     backward_name="CloneBackward0",
     halves=True,
     aten_name="clone",
+    moves_values=True,
 )  # fmt: skip
 
 to_device = op(
@@ -64,4 +66,5 @@ to_device = op(
     needs_values=True,
     halves=True,
     aten_name="_to_copy",
+    moves_values=True,
 )  # fmt: skip

@@ -36,17 +36,17 @@ def _isreal(np: Library, x: Payload) -> Payload:
     return x.imag == 0 if x.dtype.kind == "c" else ~zeros_like_array(np, x, bool)
 
 
-isnan = elementwise("isnan", "isnan", inplace=False)
-isinf = elementwise("isinf", "isinf", inplace=False)
-isfinite = elementwise("isfinite", "isfinite", inplace=False)
-isposinf = elementwise("isposinf", lambda np, x: x == math.inf, inplace=False)
-isneginf = elementwise("isneginf", lambda np, x: x == -math.inf, inplace=False)
-isreal = elementwise("isreal", _isreal, inplace=False)
-signbit = elementwise("signbit", "signbit", inplace=False)
+isnan = elementwise("isnan", "isnan", inplace=False, moves_values=True)
+isinf = elementwise("isinf", "isinf", inplace=False, moves_values=True)
+isfinite = elementwise("isfinite", "isfinite", inplace=False, moves_values=True)
+isposinf = elementwise("isposinf", lambda np, x: x == math.inf, inplace=False, moves_values=True)
+isneginf = elementwise("isneginf", lambda np, x: x == -math.inf, inplace=False, moves_values=True)
+isreal = elementwise("isreal", _isreal, inplace=False, moves_values=True)
+signbit = elementwise("signbit", "signbit", inplace=False, moves_values=True)
 
 # ----- logic ----------------------------------------------------------------------------------------------------------
 
 logical_and = elementwise("logical_and", "logical_and", args="x y", inplace=False)
 logical_or = elementwise("logical_or", "logical_or", args="x y", inplace=False)
 logical_xor = elementwise("logical_xor", "logical_xor", args="x y", inplace=False)
-logical_not = elementwise("logical_not", "logical_not", inplace=False)
+logical_not = elementwise("logical_not", "logical_not", inplace=False, moves_values=True)

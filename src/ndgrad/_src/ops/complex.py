@@ -25,6 +25,7 @@ conj = elementwise(
     vjp={"x": lambda g, ops: ops.conj(g)},
     jvp={"x": lambda t, ops: ops.conj(t)},
     inplace=False,
+    moves_values=True,
 )  # fmt: skip
 
 # The parts of a complex array are views of it: writing to them writes to it.
@@ -60,6 +61,7 @@ abs = elementwise(
     "abs", builtins.abs,
     vjp={"x": lambda g, x, ops: g * ops.sgn(x)},
     jvp={"x": lambda t, x, x_dtype, ops: _along(t, ops.sgn(x), x_dtype, ops)},
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -83,6 +85,7 @@ sgn = elementwise(
     vjp={"x": lambda g, x, x_dtype, ops: _sgn_rule(g, x, x_dtype, ops)},
     jvp={"x": _sgn_rule},
     kind="step",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -129,6 +132,7 @@ complex = elementwise(
     jvp={"real": lambda t, ops: ops.complex(t, ops.zeros_like(t)),
         "imag": lambda t, ops: ops.complex(ops.zeros_like(t), t)},
     inplace=False,
+    moves_values=True,
 )  # fmt: skip
 
 

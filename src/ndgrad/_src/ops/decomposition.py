@@ -298,6 +298,7 @@ svd = op(
     outputs=3,
     backward_name="LinalgSvdBackward0",
     saved_names={"out0": "U", "out1": "S", "out2": "Vh"},
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -325,6 +326,7 @@ svdvals = op(
     jvp={"x": _svdvals_jvp},
     batch="leading",
     backward_name="LinalgSvdBackward0",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -383,6 +385,7 @@ eigh = op(
     outputs=2,
     backward_name="LinalgEighBackward0",
     saved_names={"out0": "eigenvalues", "out1": "eigenvectors"},
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -409,6 +412,7 @@ eigvalsh = op(
     jvp={"x": _eigvalsh_jvp},
     batch="leading",
     backward_name="LinalgEighBackward0",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -474,4 +478,5 @@ eig = op(
     outputs=2,
     backward_name="LinalgEigBackward0",
     saved_names={"out0": "eigenvalues", "out1": "eigenvectors"},
+    may_raise=True,
 )  # fmt: skip

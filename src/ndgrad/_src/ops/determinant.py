@@ -126,6 +126,7 @@ cofactor = op(
     vjp={"x": lambda g, x, ops: ops.cofactor_push(ops.conj(x), g)},
     jvp={"x": lambda t, x, ops: ops.cofactor_push(x, t)},
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 

@@ -140,6 +140,7 @@ pairs = op(
     vjp={"x": lambda g, x_shape, ops: ops.from_pairs(g, count=x_shape[-1])},
     jvp="linear",
     batch="leading",
+    moves_values=True,
 )  # fmt: skip
 
 from_pairs = op(
@@ -149,4 +150,5 @@ from_pairs = op(
     vjp={"x": lambda g, ops: ops.pairs(g)},
     jvp="linear",
     batch="leading",
+    moves_values=True,
 )  # fmt: skip

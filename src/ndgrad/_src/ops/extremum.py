@@ -61,6 +61,8 @@ pick_along = op(
     batch="dims",
     backward_name="GatherBackward0",
     aten_name="gather",
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 # Zeros, `size` along `dim`, to which x is added at `index`: the transpose of pick_along.
@@ -73,6 +75,8 @@ place_along = op(
     batch="dims",
     backward_name="ScatterAddBackward0",
     aten_name="scatter_add",
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -138,6 +142,7 @@ amax = op(
     batch="dims",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 amin = op(
@@ -149,6 +154,7 @@ amin = op(
     batch="dims",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 max_all = op(
@@ -160,6 +166,7 @@ max_all = op(
     backward_name="MaxBackward1",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 min_all = op(
@@ -171,6 +178,7 @@ min_all = op(
     backward_name="MinBackward1",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -201,6 +209,7 @@ argmax = op(
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
+    moves_values=True,
 )  # fmt: skip
 
 argmin = op(
@@ -209,6 +218,7 @@ argmin = op(
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -242,6 +252,7 @@ max_at = op(
     may_be_discrete=True,
     backward_name="MaxBackward0",
     saved_names={"index": "indices"}, kind="extreme",
+    moves_values=True,
 )  # fmt: skip
 
 min_at = op(
@@ -254,6 +265,7 @@ min_at = op(
     may_be_discrete=True,
     backward_name="MinBackward0",
     saved_names={"index": "indices"}, kind="extreme",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -283,6 +295,7 @@ max = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"}, kind="extreme",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -296,4 +309,5 @@ min = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"}, kind="extreme",
+    moves_values=True,
 )  # fmt: skip

@@ -47,6 +47,7 @@ copy = op(
     write_kernel=assign,
     kind="overwrite", promotes="",
     may_be_discrete=True,
+    moves_values=True,
 )  # fmt: skip
 
 # The derivative of what does not depend on its input.
@@ -55,6 +56,7 @@ zeros_like = op(
     lambda np, x: zeros_like_array(np, x, x.dtype),
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -80,6 +82,7 @@ fill = op(
     write_kernel=_fill_kernel,
     backward_name="FillBackward2",
     kind="overwrite",
+    moves_values=True,
 )  # fmt: skip
 
 zero = op(
@@ -91,6 +94,7 @@ zero = op(
     write_kernel=lambda np, target: target.fill(0),
     backward_name="ZeroBackward0",
     kind="overwrite",
+    moves_values=True,
 )  # fmt: skip
 
 # x becomes the value of a 0-d tensor everywhere.
@@ -106,4 +110,5 @@ fill_with = op(
     backward_name="FillBackward3",
     kind="overwrite", aten_name="fill",
     may_be_discrete=True,
+    moves_values=True,
 )  # fmt: skip

@@ -57,6 +57,8 @@ gather = op(
     jvp={"x": lambda t, index, dim, ops: ops.gather(t, index, dim=dim)},
     batch="dims",
     adjoint_write=lambda g, index, dim: ("scatter_add", (index, g), {"dim": dim}),
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -78,6 +80,7 @@ gather_backward = op(
     batch=lambda x, index, dim, shape, distinct, ops: ops.gather_backward(
         x, index, dim=dim + 1, shape=(x.shape[0], *shape), distinct=distinct
     ),
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -88,6 +91,8 @@ wrap_index = op(
     settings={"length": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -106,6 +111,8 @@ overwritten_along = op(
     settings={"dim": 0, "shape": ()},
     vjp=NOT_DIFFERENTIABLE,
     batch=lambda x, dim, shape, ops: ops.overwritten_along(x, dim=dim + 1, shape=(x.shape[0], *shape)),
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 # x with y (of the index's shape, or a number) put at the indexed places. Of several y for one place the last stays, and
@@ -129,6 +136,8 @@ scatter = op(
     consumes=True,
     kind="join",
     may_be_discrete=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -150,6 +159,7 @@ scatter_add = op(
     write_kernel=_scatter_add_kernel,
     consumes=True,
     may_be_discrete=True,
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -220,6 +230,7 @@ scatter_prod = op(
     },
     batch=lambda x, index, dim, shape, ops: ops.scatter_prod(x, index, dim=dim + 1, shape=(x.shape[0], *shape)),
     backward_name="ScatterReduceBackward0",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -298,6 +309,7 @@ scatter_extreme = op(
     backward_name="ScatterReduceBackward0",
     piecewise_linear=True,
     may_be_discrete=True,
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -326,6 +338,8 @@ take = op(
     jvp={"x": lambda t, index, ops: ops.take(t, index)},
     batch=_take_batch,
     adjoint_write=lambda g, index: ("put", (index, g), {"accumulate": True}),
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -369,6 +383,8 @@ put = op(
     consumes=True,
     saved_names={"y": "source"},
     may_be_discrete=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -401,6 +417,7 @@ masked_select = op(
     jvp={"x": lambda t, mask, ops: ops.masked_select(t, mask)},
     batch=_masked_select_batch,
     needs_values=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -422,6 +439,7 @@ masked_select_backward = op(
     vjp={"x": lambda g, mask, ops: ops.masked_select(g, mask)},
     jvp={"x": lambda t, mask, ops: ops.masked_select_backward(t, mask)},
     batch=_masked_select_backward_batch,
+    may_raise=True,
 )  # fmt: skip
 
 

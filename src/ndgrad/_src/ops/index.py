@@ -52,6 +52,7 @@ element = op(
     batch=lambda x, index, ops: ops.clone(ops.getitem(x, index=(slice(None), *index))),
     copies_part=getitem,
     backward_name="SelectBackward0",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -70,6 +71,7 @@ embed = op(
     jvp="linear",
     batch=lambda x, shape, index, ops: ops.embed(x, shape=(x.shape[0], *shape), index=(slice(None), *index)),
     backward_name="SliceBackwardBackward0",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ def _index_batch(
         lead = max(len(i.shape) for i in indices)
         out = ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
         # in memory too: a sample of the result lies as NumPy's does, and its reshape is a view where NumPy's is
-        array = registry.innermost_array(out) if hasattr(out, "_array") else out
+        array = registry.recorder.innermost_array(out) if hasattr(out, "_array") else out
         strides = array.strides[array.ndim - len(out.shape) :]  # those of an outer vmap stand in front
         return ops.clone_ordered(out, order=(0, *sorted(range(1, len(out.shape)), key=lambda d: -abs(strides[d]))))
     aligned = _align_indices(indices, batched[1:], ops)
@@ -99,7 +101,8 @@ def _index_batch(
 
 def counting(like: Any, size: int, ndim: int) -> Any:
     """The numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant beside the tensor `like`."""
-    return registry.lift(library_of(registry.innermost_array(like)).arange(size).reshape((size, *(1,) * (ndim - 1))))
+    numbers = library_of(registry.recorder.innermost_array(like)).arange(size)
+    return registry.recorder.lift(numbers.reshape((size, *(1,) * (ndim - 1))))
 
 
 def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
@@ -130,6 +133,8 @@ index = op(
     variadic=True,
     adjoint_write=lambda g, indices: ("index_put", (g, *indices), {"accumulate": True}),
     known_as="indexing",
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -143,6 +148,8 @@ rows = op(
     adjoint_write=lambda g, index: ("index_put", (g, index), {"accumulate": True}),
     backward_name="IndexBackward0",
     saved_names={"index": "indices"}, known_as="indexing", aten_name="index",
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -183,6 +190,7 @@ index_add_zeros = op(
     batch=_index_add_zeros_batch,
     variadic=True,
     backward_name="IndexBackwardBackward0",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -263,6 +271,8 @@ overwritten_op = op(
     vjp=NOT_DIFFERENTIABLE,
     batch=_overwritten_batch,
     variadic=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -299,6 +309,8 @@ index_put = op(
     consumes=True,
     kind="join", piecewise_linear=True,
     may_be_discrete=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -324,6 +336,7 @@ masked_fill = op(
     write_kernel=_masked_fill_kernel,
     kind="choice", promotes="",
     may_be_discrete=True,
+    moves_values=True,
 )  # fmt: skip
 
 # The places of the true elements, one row each.
@@ -332,4 +345,5 @@ nonzero = op(
     lambda np, x: as_int64(np.argwhere(x)),
     vjp=NOT_DIFFERENTIABLE,
     batch=DATA_DEPENDENT,
+    moves_values=True,
 )  # fmt: skip

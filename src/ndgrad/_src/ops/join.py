@@ -34,6 +34,7 @@ cat = op(
     batch="dims",
     variadic=True,
     kind="join", promotes="xs",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -55,6 +56,7 @@ stack = op(
     batch="dims",
     variadic=True,
     kind="join", promotes="xs",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -96,4 +98,5 @@ block_diag = op(
     jvp="linear",
     batch="leading",
     variadic=True,
+    moves_values=True,
 )  # fmt: skip

@@ -140,6 +140,7 @@ ldl_rows = op(
     settings={"back": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 

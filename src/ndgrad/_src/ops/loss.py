@@ -113,6 +113,7 @@ softmax_cross_entropy = op(
     jvp={"x": _cross_entropy_jvp},
     batch="dims",
     backward_name="NllLossBackward0",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -274,6 +275,7 @@ class_loss = op(
     backward_name="NllLossBackward0",
     halves=True,
     halves_on_device=True,
+    may_raise=True,
 )  # fmt: skip
 
 

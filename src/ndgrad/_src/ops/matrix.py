@@ -220,6 +220,7 @@ quotient = elementwise(
     x=lambda t, y, floor, problem, ops: ops.resolved_quotient(t, y, floor=floor, problem=problem),
     y=lambda t, y, out, floor, problem, ops: -ops.resolved_quotient(t * out, y, floor=floor, problem=problem),
     inplace=False,
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -233,5 +234,6 @@ def _refuse_phase(np: Library, x: Payload, y: Payload, *, problem: str) -> Paylo
 # A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose
 # imaginary part is the derivative along the phases, and y the squared norm of V^H gV that it is measured by.
 refuse_phase = op(
-    "refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading"
+    "refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading",
+    may_raise=True,
 )

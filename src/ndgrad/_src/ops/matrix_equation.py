@@ -48,6 +48,7 @@ sylvester = op(
         "q": lambda t, a, b, ops: ops.sylvester(a, b, t),
     },
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -157,6 +158,7 @@ continuous_riccati = op(
     vjp=_care_vjp,
     jvp=_care_jvp,
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -188,4 +190,5 @@ discrete_riccati = op(
     vjp=_dare_vjp,
     jvp=_dare_jvp,
     batch="leading",
+    may_raise=True,
 )  # fmt: skip

@@ -27,6 +27,7 @@ matrix_sqrt = op(
     vjp={"x": lambda g, out, ops: ops.sylvester(adjoint(out, ops), adjoint(out, ops), g)},
     jvp={"x": lambda t, out, ops: ops.sylvester(out, out, t)},
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 # ----- logarithm ------------------------------------------------------------------------------------------------------
@@ -38,6 +39,7 @@ matrix_log = op(
     vjp={"x": lambda g, x, ops: derivative_by_blocks(ops.matrix_log, adjoint(x, ops), g, ops)},
     jvp={"x": lambda t, x, ops: derivative_by_blocks(ops.matrix_log, x, t, ops)},
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -91,4 +93,5 @@ polar_unitary = op(
     vjp={"x": _polar_vjp},
     jvp={"x": _polar_jvp},
     batch="leading",
+    may_raise=True,
 )  # fmt: skip

@@ -70,6 +70,7 @@ sort = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"},
+    moves_values=True,
 )  # fmt: skip
 
 argsort = op(
@@ -78,6 +79,7 @@ argsort = op(
     settings={"dim": 0, "descending": False, "kind": "stable"},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -137,6 +139,7 @@ topk = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"},
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -158,6 +161,7 @@ kthvalue = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"},
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -202,6 +206,7 @@ unique = op(
     batch=DATA_DEPENDENT,
     outputs=3,
     discrete_outputs=(0, 1, 2),
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -211,6 +216,7 @@ unique_values = op(
     lambda np, x: np.unique(x, equal_nan=False),
     vjp=NOT_DIFFERENTIABLE,
     batch=DATA_DEPENDENT,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -258,6 +264,7 @@ searchsorted = op(
     settings={"right": False},
     vjp=NOT_DIFFERENTIABLE,
     batch=_searchsorted_batch,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -281,4 +288,5 @@ isin = op(
     lambda np, x, y: np.isin(x, y),
     vjp=NOT_DIFFERENTIABLE,
     batch=_isin_batch,
+    moves_values=True,
 )  # fmt: skip

@@ -89,6 +89,7 @@ im2col = op(
     batch=lambda x, kernel, dilation, padding, stride, ops: _batch(
         x, ops, ops.im2col, kernel=kernel, dilation=dilation, padding=padding, stride=stride
     ),
+    moves_values=True,
 )  # fmt: skip
 
 col2im = op(

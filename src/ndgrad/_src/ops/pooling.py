@@ -63,6 +63,7 @@ take_pooled = op(
     jvp={"x": lambda t, index, ops: ops.take_pooled(t, index)},
     batch=lambda x, index, ops: _unfolded(ops.take_pooled(_folded(x, ops), _folded(index, ops)), x, ops),
     backward_name="MaxUnpoolBackward0",
+    may_raise=True,
 )  # fmt: skip
 
 # Planes of zeros with the elements of x added at `index`. With `distinct`, no place occurs
@@ -76,6 +77,7 @@ max_unpool = op(
     batch=lambda x, index, sizes, distinct, ops: _unfolded(
         ops.max_unpool(_folded(x, ops), _folded(index, ops), sizes=sizes, distinct=distinct), x, ops
     ),
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -134,6 +136,7 @@ max_pool = op(
     discrete_outputs=(1,),
     backward_name="MaxPool2DWithIndicesBackward0",
     kind="extreme",
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -159,6 +162,7 @@ adaptive_max_pool = op(
     discrete_outputs=(1,),
     backward_name="AdaptiveMaxPool2DBackward0",
     kind="extreme",
+    moves_values=True,
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ flip = op(
     jvp="linear",
     batch="dims",
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 rot90 = op(
@@ -36,6 +37,7 @@ rot90 = op(
     jvp="linear",
     batch="dims",
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -54,6 +56,7 @@ roll = op(
     jvp="linear",
     batch=_roll_batch,
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 # ----- another number -------------------------------------------------------------------------------------------------
@@ -75,6 +78,7 @@ repeat = op(
     jvp="linear",
     batch=lambda x, repeats, ops: ops.repeat(pad_rank(x, len(repeats) + 1, ops), repeats=(1, *repeats)),
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 # Every slice along `dim` as often as `repeats` says, one number per slice.
@@ -87,6 +91,7 @@ repeat_interleave = op(
     batch="dims",
     backward_name="IndexSelectBackward0",
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 

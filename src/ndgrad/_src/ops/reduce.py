@@ -262,6 +262,7 @@ count_nonzero = op(
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
+    moves_values=True,
 )  # fmt: skip
 
 all = op(
@@ -270,6 +271,7 @@ all = op(
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
+    moves_values=True,
 )  # fmt: skip
 
 any = op(
@@ -278,4 +280,5 @@ any = op(
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
+    moves_values=True,
 )  # fmt: skip

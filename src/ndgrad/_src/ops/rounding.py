@@ -26,7 +26,7 @@ def _round(np: Library, x: Payload, *, decimals: int) -> Payload:
 
 
 round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t),
-    kind="step", piecewise_linear=True)
+    kind="step", piecewise_linear=True, moves_values=True)
 
 # Integers stay as they are, which NumPy 2.0 does not know yet.
 floor = elementwise(
@@ -35,6 +35,7 @@ floor = elementwise(
     x=lambda t, ops: ops.zeros_like(t),
     kind="step",
     piecewise_linear=True,
+    moves_values=True,
 )
 
 ceil = elementwise(
@@ -43,6 +44,7 @@ ceil = elementwise(
     x=lambda t, ops: ops.zeros_like(t),
     kind="step",
     piecewise_linear=True,
+    moves_values=True,
 )
 
 trunc = elementwise(
@@ -51,13 +53,16 @@ trunc = elementwise(
     x=lambda t, ops: ops.zeros_like(t),
     kind="step",
     piecewise_linear=True,
+    moves_values=True,
 )
 
 frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t, piecewise_linear=True)
 
 # ----- signs and steps ------------------------------------------------------------------------------------------------
 
-sign = elementwise("sign", "sign", x=lambda t, ops: ops.zeros_like(t), kind="step", piecewise_linear=True)
+sign = elementwise(
+    "sign", "sign", x=lambda t, ops: ops.zeros_like(t), kind="step", piecewise_linear=True, moves_values=True
+)
 
 # The slope is the product of the two signs; at x = 0, where the function jumps or has a kink, 0.
 copysign = elementwise(
@@ -65,6 +70,7 @@ copysign = elementwise(
     x=lambda t, x, out, ops: t * (ops.sgn(x) * ops.sgn(out)),
     y=lambda t, ops: ops.zeros_like(t),
     piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 

@@ -291,6 +291,7 @@ cummax = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"}, kind="extreme",
+    moves_values=True,
 )  # fmt: skip
 
 cummin = op(
@@ -303,4 +304,5 @@ cummin = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"}, kind="extreme",
+    moves_values=True,
 )  # fmt: skip

@@ -55,6 +55,7 @@ keep = op(
     jvp={"x": lambda t, mask, ops: ops.keep(t, mask)},
     batch="elementwise",
     kind="choice",
+    moves_values=True,
 )  # fmt: skip
 
 # ----- where ----------------------------------------------------------------------------------------------------------
@@ -89,6 +90,7 @@ where = op(
     batch="elementwise",
     elementwise=True,
     kind="choice",
+    moves_values=True,
 )  # fmt: skip
 
 # ----- minimum and maximum --------------------------------------------------------------------------------------------
@@ -109,6 +111,7 @@ maximum = elementwise(
     x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
     kind="clamp", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 minimum = elementwise(
@@ -117,6 +120,7 @@ minimum = elementwise(
     x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
     kind="clamp", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 # With fmax and fmin a NaN loses, and the first of two equals wins.
@@ -125,6 +129,7 @@ fmax = elementwise(
     x=lambda t, x, y, ops: ops.keep(t, (x >= y) | (y != y)),
     y=lambda t, x, y, ops: ops.keep(t, ~((x >= y) | (y != y))),
     kind="clamp", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 fmin = elementwise(
@@ -132,6 +137,7 @@ fmin = elementwise(
     x=lambda t, x, y, ops: ops.keep(t, (x <= y) | (y != y)),
     y=lambda t, x, y, ops: ops.keep(t, ~((x <= y) | (y != y))),
     kind="clamp", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 # ----- clamp ----------------------------------------------------------------------------------------------------------
@@ -153,6 +159,7 @@ clamp = elementwise(
     max=lambda t, x, min, max, ops: ops.keep(t, (x > max) | (max < min)),
     backward_name="ClampBackward1",
     kind="clamp", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 clamp_min = elementwise(
@@ -160,6 +167,7 @@ clamp_min = elementwise(
     x=lambda t, x, min, ops: ops.keep(t, x >= min),
     min=lambda t, x, min, ops: ops.keep(t, x < min),
     kind="clamp", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 clamp_max = elementwise(
@@ -167,4 +175,5 @@ clamp_max = elementwise(
     x=lambda t, x, max, ops: ops.keep(t, x <= max),
     max=lambda t, x, max, ops: ops.keep(t, x > max),
     kind="clamp", piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip

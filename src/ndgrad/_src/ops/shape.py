@@ -55,6 +55,7 @@ unsafe_view = op(
     jvp="linear",
     batch=lambda x, shape, ops: ops.unsafe_view(x, shape=(x.shape[0], *shape)),
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 

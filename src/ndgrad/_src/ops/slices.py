@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.device_kernels import rows_later
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import MetaArray, zeros_beside
 from ndgrad._src.arrays.scatter import add_slices, check_range, no_such_index, settled, wrapped, zeros_and_add
 from ndgrad._src.ops.index import counting, staying
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
@@ -61,6 +61,8 @@ index_select = op(
     jvp={"x": lambda t, index, dim, ops: ops.index_select(t, index, dim=dim)},
     batch=_index_select_batch,
     adjoint_write=lambda g, index, dim: ("index_add", (index, g), {"dim": dim}),
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -91,6 +93,7 @@ index_select_backward = op(
     vjp={"x": lambda g, index, dim, ops: ops.index_select(g, index, dim=dim)},
     jvp={"x": lambda t, index, dim, length, ops: ops.index_select_backward(t, index, dim=dim, length=length)},
     batch=_index_select_backward_batch,
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -137,6 +140,7 @@ index_add = op(
     consumes=True,
     saved_names={"y": "source"},
     may_be_discrete=True,
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -176,6 +180,8 @@ index_copy = op(
     consumes=True,
     saved_names={"y": "source"}, kind="join", piecewise_linear=True,
     may_be_discrete=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -193,6 +199,7 @@ index_mask = op(
     settings={"dim": 0, "ndim": 1, "length": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -232,6 +239,8 @@ index_fill = op(
     },
     batch=_index_fill_batch,
     write_kernel=_index_fill_kernel,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -239,6 +248,8 @@ index_fill = op(
 
 
 def _slice_scatter(np: Library, x: Payload, y: Payload, *, index: tuple[Any, ...]) -> Payload:
+    if isinstance(x, MetaArray):  # A trace must not copy a buffer of n elements in each of n steps.
+        return x.with_part(index, y)
     out = np.array(x)
     out[index] = y
     return out
@@ -260,6 +271,7 @@ slice_scatter = op(
     batch=lambda x, y, index, ops: ops.slice_scatter(x, y, index=(slice(None), *index)),
     kind="join",
     may_be_discrete=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -340,6 +352,8 @@ embedding = op(
     batch=_embedding_batch,
     saved_names={"index": "indices"},
     halves=True,
+    may_raise=True,
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -359,4 +373,5 @@ index_counts = op(
     settings={"length": 0, "leading": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch=lambda x, length, leading, ops: ops.index_counts(x, length=length, leading=leading + 1),
+    may_raise=True,
 )  # fmt: skip

@@ -39,6 +39,7 @@ inv = op(
     batch="leading",
     backward_name="LinalgInvExBackward0",
     saved_names={"out": "inverse"},
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -90,6 +91,7 @@ solve = op(
     backward_name="LinalgSolveExBackward0",
     saved_names={"a": "A"},
     one_dtype="a b",
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -193,6 +195,7 @@ exchange_rows = op(
     vjp={"x": lambda g, pivots, back, ops: ops.exchange_rows(g, pivots, back=not back)},
     jvp={"x": lambda t, pivots, back, ops: ops.exchange_rows(t, pivots, back=back)},
     batch=_exchange_rows_batch,
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -377,6 +380,7 @@ cholesky = op(
     batch="leading",
     backward_name="LinalgCholeskyExBackward0",
     saved_names={"out": "L"},
+    may_raise=True,
 )  # fmt: skip
 
 
@@ -445,4 +449,5 @@ pinv = op(
     jvp={"x": _pinv_jvp},
     batch=_pinv_batch,
     backward_name="LinalgPinvBackward0",
+    may_raise=True,
 )  # fmt: skip

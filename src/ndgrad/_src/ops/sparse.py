@@ -112,4 +112,5 @@ sparse_solve = op(
         "b": lambda t, data, pattern, adjoint, ops: ops.sparse_solve(data, t, pattern=pattern, adjoint=adjoint),
     },
     batch=_solve_batch,
+    may_raise=True,
 )  # fmt: skip

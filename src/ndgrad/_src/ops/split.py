@@ -56,6 +56,7 @@ select_backward = op(
     batch=lambda x, shape, dim, index, ops: ops.select_backward(x, shape=(x.shape[0], *shape), dim=dim + 1,
         index=index),
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 # ----- a range of indices ---------------------------------------------------------------------------------------------
@@ -86,6 +87,7 @@ slice_backward = op(
         x, shape=(x.shape[0], *shape), dim=dim + 1, start=start, stop=stop, step=step
     ),
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 # ----- all parts ------------------------------------------------------------------------------------------------------

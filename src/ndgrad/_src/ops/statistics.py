@@ -287,6 +287,7 @@ median = op(
     discrete_outputs=(1,),
     backward_name="MedianBackward1",
     saved_names={"out1": "indices"},
+    moves_values=True,
 )  # fmt: skip
 
 median_all = op(
@@ -298,6 +299,7 @@ median_all = op(
     backward_name="MedianBackward0",
     may_be_discrete=True,
     piecewise_linear=True,
+    moves_values=True,
 )  # fmt: skip
 
 nanmedian = op(
@@ -355,6 +357,7 @@ mode = op(
     outputs=2,
     discrete_outputs=(1,),
     saved_names={"out1": "indices"},
+    moves_values=True,
 )  # fmt: skip
 
 
@@ -399,7 +402,7 @@ def _bincount(np: Library, x: Payload, weights: Payload | None, *, minlength: in
 
 def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> Any:
     """Each sample counts in a stretch of its own. Stretches must have one length, as results that are stacked."""
-    values = registry.innermost_array(x) if hasattr(x, "_array") else x  # of the samples of outer vmaps, too
+    values = registry.recorder.innermost_array(x) if hasattr(x, "_array") else x  # of the samples of outer vmaps, too
     largest = values.max(-1) if values.size else numpy.full(1, -1)
     shortest, length = (max(int(n) + 1, minlength) for n in (largest.min(), largest.max()))
     if shortest != length:
@@ -424,4 +427,5 @@ bincount = op(
     batch=_bincount_samples,
     optional="weights",
     needs_values=True,
+    may_raise=True,
 )  # fmt: skip

@@ -147,6 +147,12 @@ class Facts(TypedDict, total=False):
     promotes: str
     #: The arguments whose dtypes must agree there.
     one_dtype: str
+    #: Its function raises for some values, such as an index out of range: a program computes it though nothing reads
+    #: the result. A string has the kinds of dtypes of results for which it does ("iu").
+    may_raise: bool | str
+    #: Its results hold elements of its arguments, or their signs, whole parts, truths or places: it makes no
+    #: floating-point error of real numbers.
+    moves_values: bool
 
 
 class Traits(Facts, total=False):
@@ -308,6 +314,8 @@ class Op:
         self.aten_name = traits.get("aten_name", name.removesuffix("_all"))
         self.refuses_bool = traits.get("refuses_bool")
         self.one_dtype = "one_dtype" in traits
+        self.may_raise = traits.get("may_raise", False)
+        self.moves_values = traits.get("moves_values", False)
         usual = " ".join(a for a in self.args if a not in _APART) if self.elementwise else ""
         together = traits.get("promotes", traits.get("one_dtype", usual)).split()
         brought = tuple(i for i, a in enumerate(self.args) if a in together)
@@ -357,28 +365,28 @@ class Op:
 
     @functools.cached_property
     def eager(self) -> Callable[..., Any]:
-        return registry.make_eager(self)
+        return registry.recorder.make_eager(self)
 
     @functools.cached_property
     def strict(self) -> Callable[..., Any]:
         """`eager` for calls by users, whose dtypes must agree where torch wants them to."""
-        return registry.make_eager(self, strict=True) if self.one_dtype else self.eager
+        return registry.recorder.make_eager(self, strict=True) if self.one_dtype else self.eager
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
         """`eager` without asking whether a mode is in force: for callers who know that none is."""
-        return registry.make_eager(self, plain=True)
+        return registry.recorder.make_eager(self, plain=True)
 
     @functools.cached_property
     def unrecorded(self) -> Callable[..., Any]:
         """The same where the only mode is no_grad."""
-        return registry.make_eager(self, plain=True, unrecorded=True)
+        return registry.recorder.make_eager(self, plain=True, unrecorded=True)
 
     @functools.cached_property
     def in_level(self) -> Callable[..., Any]:
         """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for
         what it does not know."""
-        return registry.make_eager(self, plain=True, level=True)
+        return registry.recorder.make_eager(self, plain=True, level=True)
 
     @functools.cached_property
     def level_node_class(self) -> type[Any]:
@@ -387,7 +395,7 @@ class Op:
 
     @functools.cached_property
     def node_class(self) -> type[Any]:
-        return registry.make_node_class(self)
+        return registry.recorder.make_node_class(self)
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
         """The forward function bound to an array library."""
@@ -395,7 +403,7 @@ class Op:
         if bound is None:
             bound = self.bare_forward_for(library)
             if not self.halves and (library.__name__ == "numpy" or not self.halves_on_device):
-                bound = registry.widening(self, bound)
+                bound = registry.recorder.widening(self, bound)
             if library is arrays.device_library:
                 bound = device_forward(self, library, bound)
             self._forwards[library] = bound

@@ -167,4 +167,5 @@ solve_toeplitz = op(
         "b": lambda t, line, ops: ops.solve_toeplitz(line, t),
     },
     batch="leading",
+    may_raise=True,
 )  # fmt: skip

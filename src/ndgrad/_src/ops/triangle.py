@@ -18,6 +18,7 @@ tril = op(
     jvp="linear",
     batch="leading",
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 triu = op(
@@ -28,6 +29,7 @@ triu = op(
     jvp="linear",
     batch="leading",
     halves=True,
+    moves_values=True,
 )  # fmt: skip
 
 # ----- diagonals ------------------------------------------------------------------------------------------------------
@@ -95,4 +97,5 @@ diag_embed = op(
     batch="dims",
     saved_names={"dim0": "dim1", "dim1": "dim2"},
     halves=True,
+    moves_values=True,
 )  # fmt: skip

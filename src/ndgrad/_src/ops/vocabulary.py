@@ -107,7 +107,8 @@ class OwningTensorOps(TensorOps):
 
     def _writing(self, name: str) -> Any:
         op = find(name)
-        return lambda target, *others, **settings: registry.write(op, target, others, {**op.settings, **settings})
+        write = registry.recorder.write
+        return lambda target, *others, **settings: write(op, target, others, {**op.settings, **settings})
 
 
 class PlainOps:

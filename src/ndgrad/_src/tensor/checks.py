@@ -140,7 +140,7 @@ def only_element(t: Any, use: str) -> Any:
 def handed_out(t: Any, how: str, value: Any) -> Any:
     """Plain values of a tensor that are about to be handed out: debug mode remembers that they were."""
     if process.busy and thread.debug:
-        registry.note_departure(t, how, value)
+        registry.provenance.note_departure(t, how, value)
     return value
 
 

@@ -43,7 +43,7 @@ def _in_place(name: str, op: Op, shown: str = "") -> Callable[[Any, Any], Any]:
         if not (isinstance(other, (Variable, bool, int, float, complex)) or is_raw_array(other)):
             if not (self.on_numpy_face and isinstance(other, (list, tuple))):
                 return NotImplemented
-            other = registry.as_array(other)  # on NumPy's face a list is an array
+            other = registry.numpy_arguments.as_array(other)  # on NumPy's face a list is an array
         elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):
             other = checked(other)  # masks, matrices, objects and records are refused
         return write(op, self, (other,), {})

@@ -134,7 +134,7 @@ class PythonProtocols(BareTensor):
         """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's
         place when first called."""
         # installed when first used
-        PythonProtocols.__array_ufunc__ = array_ufunc = registry.array_ufunc  # type: ignore[method-assign]
+        PythonProtocols.__array_ufunc__ = array_ufunc = registry.numpy_ufuncs.array_ufunc  # type: ignore[method-assign]
         return array_ufunc(self, ufunc, method, *inputs, **kwargs)
 
     def __array_function__(
@@ -142,7 +142,7 @@ class PythonProtocols(BareTensor):
     ) -> Any:
         """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
         # installed when first used
-        PythonProtocols.__array_function__ = array_function = registry.array_function  # type: ignore[method-assign]
+        PythonProtocols.__array_function__ = array_function = registry.numpy_functions.array_function  # type: ignore[method-assign]
         return array_function(self, function, types, args, kwargs)
 
     def __array_wrap__(
@@ -154,7 +154,7 @@ class PythonProtocols(BareTensor):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API standard's functions for this tensor: the module ndgrad.array_api."""
-        return registry.namespace(api_version)
+        return registry.array_api.namespace(api_version)
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
         from ndgrad._src.tensor.functions.dlpack import dlpack_device  # which is made of Tensor

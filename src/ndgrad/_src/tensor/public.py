@@ -87,7 +87,7 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     types = () if state.functions_disabled else overriding_types((*args, *kwargs.values()))
     if types or state.function_modes:
         return ask(function, types, args, kwargs)
-    return UNASKED if state.autocast is None else registry.autocast_call(function, args, kwargs, UNASKED)
+    return UNASKED if state.autocast is None else registry.autocast.autocast_call(function, args, kwargs, UNASKED)
 
 
 #: No mode and no class overrides the call.

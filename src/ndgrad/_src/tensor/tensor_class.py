@@ -25,7 +25,7 @@ from ndgrad._src.core.variable import Variable, meta_of, np_dtype, recorded, req
 from ndgrad._src.core.versions import InferenceStorage, Version, is_inference, storage_of, version_number
 from ndgrad._src.core.view import replay
 from ndgrad._src.engine.backward_api import backward
-from ndgrad._src.foundations import devices
+from ndgrad._src.foundations import devices, registry
 from ndgrad._src.foundations.registry import register
 from ndgrad._src.foundations.sizes import Size, size_of_shape
 from ndgrad._src.ops import complex as complex_ops
@@ -706,9 +706,7 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> ndgrad.tensor([1.0, 2.0]).array().std(ddof=1)
         array(0.70710677, dtype=float32)
         """
-        from ndgrad._src.foundations.registry import to_array  # by NumPy's face, loaded when one is first asked for
-
-        return to_array(self)
+        return registry.numpy_array.to_array(self)
 
     def tensor(self) -> Tensor:
         """The same value with torch's face: this very tensor, unless it is an Array.
@@ -717,9 +715,7 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> np.array([1.0, 2.0]).tensor()
         tensor([1., 2.], dtype=ndgrad.float64)
         """
-        from ndgrad._src.foundations.registry import to_tensor  # by NumPy's face, loaded when one is first asked for
-
-        return to_tensor(self)
+        return registry.numpy_array.to_tensor(self)
 
     @asks_itself("detach")
     def detach(self) -> Self:

@@ -25,7 +25,6 @@ from ndgrad._src.core.node import make_node
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad._src.custom_functions.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
 from ndgrad._src.interpreters.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
@@ -486,4 +485,3 @@ def _on_samples(
     return tuple(next(found) if a else None for a in answered)
 
 
-register(apply_in_transforms=apply_in_transforms)

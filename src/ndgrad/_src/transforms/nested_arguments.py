@@ -7,6 +7,7 @@ is what the function gets. Nothing is done in programs that have not loaded ndgr
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -49,14 +50,14 @@ register_pytree_node(
 
 
 def may_be_nested(function: Any) -> bool:
-    """Whether nested tensors may come to a function: their room is loaded, and they are not taken apart already."""
-    return "NestedTensor" in vars(registry) and not getattr(function, "by_values", False)
+    """True if a function may get nested tensors: their package is loaded, and the function does not take values."""
+    return "ndgrad.nested.tensor" in sys.modules and not getattr(function, "by_values", False)
 
 
 def taken_apart(tree: Any) -> Any:
     from ndgrad.nested.tensor import layout_of, values_of  # loaded: `may_be_nested` has asked
 
-    kind = registry.NestedTensor
+    kind = registry.nested.NestedTensor
     if not any(isinstance(t, kind) for t in tree_leaves(tree)):
         return tree
     return tree_map(lambda t: _Values(values_of(t), layout_of(t)) if isinstance(t, kind) else t, tree)
@@ -74,7 +75,7 @@ def put_together(tree: Any) -> Any:
 
 def of_values(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """A function of dense tensors that is the same as one of nested ones, with dense results; and its inputs."""
-    kind = registry.NestedTensor
+    kind = registry.nested.NestedTensor
     apart = [taken_apart(t) for t in inputs]
 
     def run(*args: Any) -> Any:

@@ -56,7 +56,7 @@ def as_plain(tree: Any) -> Any:
 
 
 def _as_array(value: Any) -> Any:
-    return registry.to_array(wrap(Tensor, np.array(value)))  # a copy: the caller may write into his own
+    return registry.numpy_array.to_array(wrap(Tensor, np.array(value)))  # a copy: the caller may write into his own
 
 
 def _as_plain(value: Any) -> Any:

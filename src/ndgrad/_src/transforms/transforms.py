@@ -33,7 +33,6 @@ from ndgrad._src.foundations.pytree import (
     tree_structure,
     tree_unflatten,
 )
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
@@ -765,4 +764,3 @@ def _from_front(t: Any, dim: int) -> Any:
     return tensor_ops.permute(t, dims=tuple(order))
 
 
-register(vmap=vmap)

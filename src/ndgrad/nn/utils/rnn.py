@@ -151,7 +151,7 @@ def pack_padded_sequence(
         )
     if counts[0] > steps:
         raise RuntimeError(f"pack_padded_sequence: a length of {counts[0]} for an input of {steps} steps. [nd-range]")
-    batch_sizes = (counts[None, :] > np.arange(counts[0])[:, None]).sum(1)
+    batch_sizes = (counts[None, :] > np.arange(counts[0])[:, None]).sum(1, dtype=np.int64)
     data = input.reshape(steps * batch, *input.shape[2:]).index_select(0, tensor(_rows(batch_sizes, batch)))
     return PackedSequence(data, tensor(batch_sizes), None if order is None else tensor(order))
 
@@ -185,7 +185,7 @@ def pad_packed_sequence(
     data = sequence.data
     empty = data.new_full((steps * batch, *data.shape[1:]), padding_value)
     padded = empty.index_copy(0, tensor(_rows(sizes, batch)), data).reshape(steps, batch, *data.shape[1:])
-    lengths = tensor((sizes[:, None] > np.arange(batch)[None, :]).sum(0))
+    lengths = tensor((sizes[:, None] > np.arange(batch)[None, :]).sum(0, dtype=np.int64))
     if sequence.unsorted_indices is not None:
         padded = padded.index_select(1, sequence.unsorted_indices)
         lengths = lengths.index_select(0, sequence.unsorted_indices)

@@ -13,7 +13,6 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.ops import sparse as ops
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.implicit.convergence import scipy_module
@@ -392,4 +391,3 @@ def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
     return made if tensor.on_numpy_face else made.tensor()
 
 
-register(matmul_beside_tensors=matmul_beside_tensors)

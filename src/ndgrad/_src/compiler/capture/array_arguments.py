@@ -46,7 +46,7 @@ def as_inputs(flat: Sequence[Any]) -> list[Any] | None:
 
 @functools.cache
 def _face() -> Any:
-    return registry.to_array(wrap(Tensor, np.zeros(()))).__class__
+    return registry.numpy_array.to_array(wrap(Tensor, np.zeros(()))).__class__
 
 
 class Form:

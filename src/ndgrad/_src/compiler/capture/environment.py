@@ -108,6 +108,8 @@ _CLOSED = (
     "ndgrad._src.tensor.functions.",
     "ndgrad._src.lifting.",
 )
+#: Stands for no placeholder: None may be a value of the function's.
+_NONE_INSTALLED = object()
 #: Classes of constants.
 _CONSTANT_CLASSES = frozenset([device, dtype, layout, memory_format])
 
@@ -808,8 +810,8 @@ class Environment:
         self.held.append(Held(what, (), lambda: [read()], None))
 
     def placeholder(self, held: Held, place: int) -> Any:
-        """The placeholder that stands in a place; None if there is none."""
-        return self._installed.get((id(held), place))
+        """Return the placeholder that stands in a place, or an object that no place holds."""
+        return self._installed.get((id(held), place), _NONE_INSTALLED)
 
     def places_of(self, value: Any) -> list[tuple[Held, int]] | None:
         """The places that hold an object; None if it is reached on other ways as well."""
@@ -864,7 +866,7 @@ class Environment:
                 found.append((held, -1, now))
             elif not all(map(is_, now, then)):
                 for i, (a, b) in enumerate(zip(now, then, strict=True)):
-                    if a is not b and a is not self._installed.get((id(held), i)) and not same(a, b):
+                    if a is not b and a is not self._installed.get((id(held), i), _NONE_INSTALLED) and not same(a, b):
                         found.append((held, i, a))
             for (whose, place), made in self._installed.items():
                 if whose == id(held) and len(now) == len(then) and now[place] is not made and same(now[place], then[place]):

@@ -238,7 +238,7 @@ for _name in "float int index complex trunc floor ceil repr str format hash redu
 
 #: The classes of results of operations on late numbers, by operation: None if any argument that is a float makes it a float.
 _LATE_KINDS: dict[str, type | None] = {
-    **dict.fromkeys("add sub mul mod floordiv neg abs min max".split()), "truediv": float, "float": float,
+    **dict.fromkeys("add sub mul mod floordiv neg abs min max sum".split()), "truediv": float, "float": float,
 }  # fmt: skip
 #: Operations on late floats that never raise, but for a division by zero, which is a condition.
 _CERTAIN = frozenset("add sub mul truediv neg abs min max float".split())
@@ -378,14 +378,12 @@ def sum_numbers(function: Callable[..., Any], items: tuple[Any, ...], start: Any
     """Return what `sum` gives for items and a start with placeholders among them.
 
     From Python 3.12 on, `sum` compensates the rounding errors of three and more floats. Additions one by one would not,
-    so the sum is one operation. A program cannot compute it, so numbers read from tensors end the trace.
+    so the sum is one operation. A program cannot compute it, so a sum of numbers that are read from tensors ends the
+    trace if the program needs it.
     """
     terms = (start, *items)
     if sys.version_info < (3, 12) or len(items) < 3 or not all(map(_is_number, terms)):
         return function(items, start)
-    late = next((a for a in terms if type(a) is ReadNumber and a.is_own and not a.is_early), None)
-    if late is not None:
-        late.refuse("sum() of numbers that are read of tensors, whose rounding errors Python compensates")
     return operate(_sum_terms, "sum", *terms)
 
 

@@ -21,11 +21,12 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.random_draws import Draw
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
 from ndgrad._src.compiler.capture.tracer import Tracer
+from ndgrad._src.compiler.lower.float_errors import unread_checks
 from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
 from ndgrad._src.core.captures import Watch
 from ndgrad._src.core.op_observers import InPlaceForm, observing
-from ndgrad._src.core.variable import np_dtype, wrap
+from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.tensor_class import Tensor
 
@@ -110,6 +111,19 @@ class BodyTracer(Tracer):
         return [self.argument(t._array) for t in tensors]
 
 
+def _check_unread(tracer: BodyTracer, made: Tensors) -> None:
+    """Raise if a function does not return, or use, the result of an op that may raise: its program would leave out the op,
+    and the error with it."""
+    payloads = [t._array for t in made]
+    while any(isinstance(p, Variable) for p in payloads):
+        payloads = [p._array if isinstance(p, Variable) else p for p in payloads]
+    outputs = [p._value for p in payloads if isinstance(p, TracedArray)]
+    defined = tracer.program.definitions()
+    for value in unread_checks(tracer.program, outputs, defined.keys()):
+        unread = defined[value]
+        raise GraphBreak(f"a loop or a branch does not use what {unread.op.name} gives, which may raise", unread.where)
+
+
 class Closed:
     """A function of tensors, and the tensors that it captures: called with these, or others, behind its own.
 
@@ -129,6 +143,8 @@ class Closed:
             self.captured = watch.captured()
             self._replace = watch.replacing()
             self._types = [(t.face, tuple(t.shape), np_dtype(t)) for t in made]
+            if tracer.around is not None:
+                _check_unread(tracer, made)
             del made
 
     def __call__(self, tensors: Tensors) -> list[Any]:

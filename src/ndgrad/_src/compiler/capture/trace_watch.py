@@ -25,6 +25,7 @@ import os
 import sys
 import types
 from _warnings import warn
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,6 +42,11 @@ _PACKAGE = ("<ndgrad", str(Path(__file__).parents[3]) + os.sep)
 
 #: By file: the kind of its code, and its module. Files without a name of their own ("<string>") are never kept.
 _files: dict[str, tuple[int, str]] = {}
+
+#: The code of ndgrad's functions that have been called in a trace, by identity, which stays alive. None is a setter.
+_own: dict[int, types.CodeType] = {}
+#: What the interpreter reports after a call.
+_ENDS = frozenset(["return", "c_return", "c_exception"])
 
 
 def trust(file: str) -> None:
@@ -87,7 +93,7 @@ class TraceWatch:
     def __enter__(self) -> Self:
         self._before = sys.getprofile()
         self._is_at_work = True
-        sys.setprofile(self._report)
+        sys.setprofile(self._reporter())
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -105,11 +111,22 @@ class TraceWatch:
             sys.setprofile(None)
             before.enable()  # cProfile's, which Python cannot put back by itself
 
-    def _report(self, frame: types.FrameType, event: str, arg: Any) -> None:
-        try:
-            self._look(frame, event, arg)
-        except GraphBreak:
-            raise TraceEnd from None
+    def _reporter(self) -> Callable[[types.FrameType, str, Any], None]:
+        """The function that the interpreter calls before and after each call. It is the hottest function of a trace: a
+        step of a loop makes thousands of calls, nearly all of them by ndgrad's own code, which it recognises at once."""
+        own, ends, look = _own, _ENDS, self._look
+
+        def report(frame: types.FrameType, event: str, arg: Any) -> None:
+            if event in ends:
+                if self.is_importing:
+                    look(frame, event, arg)
+            elif id(frame.f_code) not in own or arg is warn:
+                try:
+                    look(frame, event, arg)
+                except GraphBreak:
+                    raise TraceEnd from None
+
+        return report
 
     def _look(self, frame: types.FrameType, event: str, arg: Any) -> None:
         if self.is_importing:
@@ -131,6 +148,7 @@ class TraceWatch:
             elif kind == _OWN:
                 if is_setter(frame.f_code):
                     raise GraphBreak(f"the function calls {frame.f_code.co_name}, which changes a setting of the process")
+                _own[id(frame.f_code)] = frame.f_code
             elif kind == _LIBRARY:
                 if module == "importlib._bootstrap" and not _is_called_by_user(frame):
                     self.is_importing, self._import = True, frame  # whatever runs now belongs to ndgrad's import

@@ -82,6 +82,12 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
     return tuple(reversed(out))
 
 
+@functools.lru_cache(maxsize=1024)
+def _stand_in(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array that lies in memory like that; nothing may be read of it or written to it."""
+    return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides)
+
+
 class TracedArray:
     """The payload of a tensor that is being traced."""
 
@@ -154,7 +160,7 @@ class TracedArray:
 
     def stand_in(self) -> Any:
         """A NumPy array that lies in memory as this one does, without values."""
-        return np.lib.stride_tricks.as_strided(np.zeros(1, self.dtype), self.shape, self.strides)
+        return _stand_in(self.shape, self.strides, self.dtype)
 
     @property
     def known(self) -> Any:

@@ -95,6 +95,8 @@ class Tracer:
         self.decided: list[tuple[str | None, bool]] = []
         #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
         self.later: list[tuple[Value, Callable[[int], Exception]]] = []
+        #: the first results of ops of backward passes that the function runs, which report no floating-point errors
+        self.of_passes: set[Value] = set()
         #: the random numbers that the function draws, and the tensors of those that are inputs, by identity
         self.draws = TracedDraws(state_of)
         self.drawn_tensors: dict[int, Any] = {}
@@ -310,6 +312,8 @@ class Tracer:
             raise GraphBreak(
                 f"the trace has more than {MOST_INSTRUCTIONS} ops; write the loop as ndgrad.func.scan, or compile its body"
             )
+        if running() is not None and results:
+            self.of_passes.add(results[0])
         self.fixed.note(instruction)
         return results
 
@@ -353,7 +357,8 @@ class Tracer:
         values = [a.known if isinstance(a, TracedArray) else a for a in arrays]
         if any(isinstance(a, TracedArray) and v is None for a, v in zip(arrays, values, strict=True)):
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
-        made = run_forward(op, np, tuple(values), values, settings)
+        with np.errstate(all="ignore"):  # the call itself reports what there is to report
+            made = run_forward(op, np, tuple(values), values, settings)
         out = tuple([self.constant(np.asarray(m)) for m in (made if op.outputs != 1 else (made,))])
         return out[0] if op.outputs == 1 else out
 

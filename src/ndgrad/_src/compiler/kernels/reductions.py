@@ -99,25 +99,27 @@ class Reduction:
 
     # ----- the state of a stream --------------------------------------------------------------------------------------
 
-    def start(self) -> list[str]:
-        return [self.identity(1)] * (2 if self.keeps_errors else 1)
+    def start(self, lanes: int = 1) -> list[str]:
+        return [self.identity(lanes)] * (2 if self.keeps_errors else 1)
 
-    def added(self, state: list[str], term: str) -> list[str]:
+    def added(self, state: list[str], term: str, lanes: int = 1) -> list[str]:
         """The state with another term: of a sum, with the error of the addition kept; an infinite sum has none."""
         if not self.keeps_errors:
-            return [self.combined(state[0], term, 1)]
-        f, kind = self.f, self.kind
+            return [self.combined(state[0], term, lanes)]
+        f, kind = self.f, Vector(self.kind, lanes)
         total, error = state
         new = f.set(f"fadd {kind} {total}, {term}")
         part = f.set(f"fsub {kind} {new}, {total}")
         left = f.set(f"fsub {kind} {total}, {f.set(f'fsub {kind} {new}, {part}')}")
         lost = f.set(f"fadd {kind} {left}, {f.set(f'fsub {kind} {term}, {part}')}")
         summed = f.set(f"fadd {kind} {error}, {lost}")
-        finite = f.set(f"fcmp ord {kind} {f.set(f'fsub {kind} {new}, {new}')}, {self.identity(1)}")
-        return [new, f.set(f"select i1 {finite}, {kind} {summed}, {kind} {self.identity(1)}")]
+        zero, truth = self.identity(lanes), Vector("i1", lanes)
+        finite = f.set(f"fcmp ord {kind} {f.set(f'fsub {kind} {new}, {new}')}, {zero}")
+        return [new, f.set(f"select {truth} {finite}, {kind} {summed}, {kind} {zero}")]
 
-    def finished(self, state: list[str]) -> str:
-        return self.f.set(f"fadd {self.kind} {state[0]}, {state[1]}") if self.keeps_errors else state[0]
+    def finished(self, state: list[str], lanes: int = 1) -> str:
+        kind = Vector(self.kind, lanes)
+        return self.f.set(f"fadd {kind} {state[0]}, {state[1]}") if self.keeps_errors else state[0]
 
 
 def stream(f: Function, reduction: Reduction, pointer: str, count: str, lanes: int) -> str:

@@ -1,36 +1,48 @@
-"""Floating-point errors of compiled calls: warnings and errors that `np.errstate` and warning filters ask for.
+"""Errors that eager calls find in values: floating-point errors, and errors of ops whose results nothing reads.
 
-An eager op warns where it divides by zero, overflows or makes a NaN, as NumPy does. A program computes the same numbers
-by other code, which cannot say so. So a native program looks at the status of the processor at its end
-(ndgrad._src.compiler.native.float_status). If a bit is set, the call runs eagerly instead, and eager code reports what there
-is to report. A set bit is only a hint: eager code may find nothing.
+An eager op warns where it divides by zero, overflows or makes a NaN, as NumPy does. A program computes the same
+numbers by other code, and reports nothing by itself. It only finds out whether there may be something to report:
+
+    native code       sets bits of the processor's status (ndgrad._src.compiler.native.float_status); formulas that choose
+                      infinities instead of computing them set bits, too (ndgrad._src.compiler.kernels.error_notes)
+    ops on NumPy      run under a handler of floating-point errors (`reported`)
+
+If a bit is set, the call runs eagerly instead, and eager code reports each error, with its text and as often as there
+is one. A set bit is only a hint: eager code may find nothing.
 
     np.errstate ignores               no bit is looked at
-    np.errstate raises, calls, prints every call runs eagerly: what a program leaves out may be what raises
+    np.errstate raises, calls, prints every call runs eagerly
     a filter shows or raises all      calls that set a bit run eagerly, each of them
-    a filter shows the first          the first call of a program that sets a bit runs eagerly; later ones would show nothing
+    a filter shows the first          the first call of a program that sets a bit runs eagerly; later ones show nothing
 
-Some formulas choose infinities and NaNs instead of computing them, and set no bit (`SILENT`). A program that has such an
-op runs on NumPy as well in its first call, and in each call whose warnings are all shown; if NumPy reports an error, the
-call runs eagerly.
+Results that nothing reads are outputs of the program if their ops may raise or report (`unread_checks`). A program
+does not see errors in parts of results that passes leave out (`(1 / x)[:1]` computes one element), nor those of ops
+in `SILENT`. Such a program keeps its trace. The trace runs on NumPy as well, in the first call and in each call whose
+warnings are all shown.
 
-A program that writes its inputs itself has written them by then, so it reports nothing. Backward passes report nothing,
-in eager code either.
+A program that writes its inputs itself has written them by the time its bits are known. It then warns of each kind of
+error once, in the name of the function. If a filter shows all warnings, another program runs, which writes nothing
+before the look.
+
+Backward passes report nothing, in eager code either.
 """
 
 from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.compiler.native.float_status import ALL, DIVIDE, INVALID, OVERFLOW
-from ndgrad._src.compiler.program.program import Instruction, Program
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 #: The settings of `np.errstate` of a context, and those of a context in which nothing was set.
 settings: ContextVar[Any] = importlib.import_module("numpy._core.umath")._extobj_contextvar
@@ -48,11 +60,12 @@ class FloatFlags(Exception):
         self.bits = bits
 
 
+#: How many results that nothing reads are computed for warnings alone. A loop that leaves more of them unread is
+#: computed without; the first of them are found, and all of them if a filter shows all warnings.
+MOST_UNREAD = 32
+
 #: Ops whose native code gives some infinities or NaNs without setting a bit.
-SILENT = frozenset(
-    "floor_divide trunc_divide remainder fmod pow xlogy xlog1py logit entr exp exp2 expm1 log log2 log10 log1p sinh cosh "
-    "acosh lgamma digamma cast softmax log_softmax logsumexp cross_entropy".split()
-)
+SILENT = frozenset(["cast", "softmax", "log_softmax", "logsumexp", "cross_entropy"])
 
 
 def has_silent(program: Program) -> bool:
@@ -64,10 +77,70 @@ def has_silent(program: Program) -> bool:
     )
 
 
+def may_raise(instruction: Instruction) -> bool:
+    """True if values decide whether an instruction raises an error: its op does, or one of a program inside it."""
+    kinds = instruction.op.may_raise
+    is_raising = instruction.results[0].dtype.kind in kinds if isinstance(kinds, str) else kinds
+    return is_raising or any(
+        may_raise(i) for s in instruction.settings.values() if isinstance(s, Program) for i in s.instructions
+    )
+
+
+def may_report(instruction: Instruction) -> bool:
+    """True if NumPy may report a floating-point error of an instruction: not of one that only moves values."""
+    op = instruction.op
+    dtypes = [v.dtype for v in (*instruction.values(), *instruction.results)]
+    if op.view or op.shares_storage or op.compares:
+        return False
+    if op.moves_values:
+        return bool(op.elementwise) and any(dtype.kind == "c" for dtype in dtypes)
+    return bool(op.elementwise) or any(is_inexact(dtype) for dtype in dtypes)
+
+
+def reporting_ops(program: Program, apart: AbstractSet[Value] = frozenset()) -> Counter[str]:
+    """The elements that instructions read and give, by op, of those that may report an error; without those whose first
+    result is in `apart`."""
+    found: Counter[str] = Counter()
+    for i in program.instructions:
+        if i.results and i.results[0] not in apart and may_report(i):
+            found[i.op.name] += 1 + sum(v.size for v in (*i.values(), *i.results))
+    return found
+
+
+def reads_parts(program: Program) -> bool:
+    """True if a part is read of a value whose other parts native code need not compute, although they may report."""
+    defined = program.definitions()
+    for i in program.instructions:
+        source: Instruction | None = i
+        if i.op.view and i.results[0].size < next(i.values()).size:
+            while source is not None and source.op.view:
+                source = defined.get(next(source.values()))
+            if source is not None and may_report(source):
+                return True
+    return False
+
+
+def unread_checks(program: Program, outputs: Sequence[Value], of_passes: AbstractSet[Value]) -> list[Value]:
+    """Results that no output depends on, of ops that may raise or report an error: a program that computes them finds
+    the errors that eager code finds. Ops of backward passes, whose first results are `of_passes`, report nothing."""
+    needed, found = set(outputs), list[Value]()
+    reports = 0
+    for instruction in reversed(program.instructions):
+        if needed.isdisjoint(instruction.results) and instruction.results:
+            first = instruction.results[0]
+            if not may_raise(instruction):
+                if first in of_passes or reports == MOST_UNREAD or not may_report(instruction):
+                    continue
+                reports += 1
+            found.append(first)
+        needed.update(instruction.values())
+    return found[::-1]
+
+
 def _is_narrowing(cast: Instruction) -> bool:
-    """True if a cast makes integers of floats, or floats of wider ones."""
+    """True if a cast makes unsigned integers of floats, or real numbers of complex ones."""
     source, target = next(cast.values()).dtype, cast.result.dtype
-    return source.kind in "fc" and (target.kind in "iu" or target.itemsize < source.itemsize)
+    return (source.kind == "f" and target.kind == "u") or (source.kind == "c" and target.kind in "fiu")
 
 
 def runs_eagerly() -> bool:
@@ -88,11 +161,21 @@ def bits_to_look_for(known: int) -> int:
 
 
 def shows_all() -> bool:
-    """True if a filter shows every RuntimeWarning, or makes an error of it."""
-    for action, _, category, _, _ in warnings.filters:
+    """True if a filter shows every RuntimeWarning, or every one of some texts or modules, or makes an error of it."""
+    for action, message, category, module, line in warnings.filters:
         if issubclass(RuntimeWarning, category):
-            return action in ("error", "always", "all")
+            if action in ("error", "always", "all"):
+                return True
+            if message is None and module is None and not line:
+                return False
     return False
+
+
+def warn_of(bits: int, name: str) -> None:
+    """Warn of errors that a program of a function of this name has met: one warning of each kind."""
+    for kind, bit in _BITS.items():
+        if bits & bit:
+            warnings.warn(f"{kind} encountered in {name}", RuntimeWarning, stacklevel=2)
 
 
 @contextmanager

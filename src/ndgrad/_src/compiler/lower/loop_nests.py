@@ -15,20 +15,28 @@ numbers), or lane by lane. Both parts of complex numbers are written as one vect
 A sum over a row is taken in a register, block by block: sixteen vectors are added up lane by lane, the lanes are
 added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). A term goes through at
 most 16 + log2(lanes) roundings, however long the row is; through NumPy's pairwise sum it goes through 19 + log2(n /
-128) of them (n terms). One over leading dimensions is added up in memory, row by row, as NumPy does; a long one in
-pieces, each with sums of its own (Note [Sums of pieces]), so a term meets fewer roundings than there. Maxima,
-minima and reductions of integers are taken in the same ways.
+128) of them (n terms). One over leading dimensions is added up row by row: a few terms in memory, many in blocks on the
+stack (Note [Sums of columns]), and long ones in pieces, each with sums of its own (Note [Sums of pieces]). Maxima,
+minima and reductions of integers are taken in the same ways, but without blocks.
 
 Note [Sums of pieces]
 Where the outermost loop is summed over, workers cannot add to the same memory. The loop is cut into pieces, a number
 that does not depend on how many workers there are; each piece adds to memory of its own, and in the end these are
 added up in their order. So the result is the same on any number of threads.
+
+Note [Sums of columns]
+A sum over the rows of a matrix has one total per column. Added up one row after the other, a term would meet as many
+roundings as there are rows. So a block of rows is added up first, on the stack, where short rows stay in registers.
+The sum of a block joins the totals, and these keep the errors of their additions (Neumaier). A term meets at most as
+many roundings as a block has rows, however many rows there are. The loops that are blocked are the reduced ones
+directly around the row; where they are several, the outermost that leaves few rows to those inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ndgrad._src.compiler.lower import pointwise
@@ -59,6 +67,10 @@ _ELEMENTS = 4096
 #: Pieces with sums of their own: at most so many, of at least so many turns of the outermost loop.
 _PARTS = 16
 _TURNS = 8
+#: Rows of a block whose columns are added up, the least number of rows that are, and the longest such row in bytes.
+_ROWS = 64
+_MANY_ROWS = 128
+_LONGEST_ROW = 16_384
 
 
 @dataclass(eq=False, slots=True)
@@ -68,6 +80,24 @@ class Access:
     root: Value
     offset: int
     strides: list[int]
+
+
+@dataclass(eq=False, slots=True)
+class _Columns:
+    """Sums of columns that are taken in blocks of rows (see Note [Sums of columns])."""
+
+    #: The outermost of the reduced loops around the row.
+    first: int
+    #: The loop of which `rows` turns make a block.
+    blocked: int
+    rows: int
+    values: list[Value]
+    #: True if a row is one vector, whose sums stay in registers while a block is added up.
+    in_registers: bool
+    #: The sums of a block, the totals and their errors: where they lie on the stack.
+    partial: dict[Value, str] = field(default_factory=dict)
+    totals: dict[Value, str] = field(default_factory=dict)
+    errors: dict[Value, str] = field(default_factory=dict)
 
 
 class Nest:
@@ -119,6 +149,34 @@ class Nest:
         self.sums_at = 0
         #: whether each piece has sums of its own
         self.splits_sums = bool(self.shared) and self.grain < self.extent
+        self.columns = self._columns()
+        #: the sums that the loop around the row carries in registers
+        self.held: dict[Value, Carried] = {}
+
+    def _columns(self) -> _Columns | None:
+        """The sums of columns that are taken in blocks; None if rows are of any length, too long or too few."""
+        last = len(self.shape) - 1
+        values = [
+            value
+            for value, access in self.targets.items()
+            if last > 0
+            and access.strides[last - 1] == 0
+            and access.strides[last] in (0, 1)
+            and self.kernel.computed[value].instruction.op.name in ("sum", "sum_all")
+            and value.dtype.kind == "f"
+        ]
+        if not values or self.any_row or self.shape[last] * values[0].dtype.itemsize > _LONGEST_ROW:
+            return None
+        first = last - 1
+        while first > 0 and all(self.targets[value].strides[first - 1] == 0 for value in values):
+            first -= 1
+        if math.prod(self.shape[first:last]) < _MANY_ROWS:
+            return None
+        blocked = last - 1
+        while blocked > first and math.prod(self.shape[blocked:last]) <= _ROWS:
+            blocked -= 1
+        rows = max(1, _ROWS // math.prod(self.shape[blocked + 1 : last]))
+        return _Columns(first, blocked, rows, values, in_registers=self.shape[last] == self.lanes)
 
     def _grain(self) -> int:
         """How many indices of the outermost loop make a piece of work: all of them, where it cannot
@@ -309,11 +367,15 @@ class Nest:
                 kind, end = Vector(element, width), value.size // width * width
                 if end > start:
                     with f.loop(str(end), str(start), str(width)) as i:
-                        place, total = f.address(element, first, i), f.carried(kind, reduction.identity(width))
-                        with f.loop("%pieces", carried=[total]) as piece:
+                        place, state = f.address(element, first, i), [f.carried(kind, s) for s in reduction.start(width)]
+                        with f.loop("%pieces", carried=state) as piece:
                             term = f.load(kind, f.ahead(place, f.mul(piece, self.piece_bytes)))
-                            total.next = reduction.combined(total.name, term, width)
-                        f.store(kind, total.name, f.address(element, target, i))
+                            for carried, new in zip(
+                                state, reduction.added([c.name for c in state], term, width), strict=True
+                            ):
+                                carried.next = new
+                        total = reduction.finished([c.name for c in state], width)
+                        f.store(kind, total, f.address(element, target, i))
                 start = end
 
     def _bases(self) -> dict[Access, str]:
@@ -329,6 +391,12 @@ class Nest:
             for v in self.kernel.computed
             if v in self.kernel.scratch
         }
+        if self.columns is not None:
+            columns = self.columns
+            for value in columns.values:
+                memory = f"alloca [{self._length(value)} x {element_of(value.dtype)}], align 64"
+                for held in (columns.partial, columns.totals, columns.errors):
+                    held[value] = f.set(memory)
         return {a: self._moved(pointers[a.root], a, a.offset) for a in self.every}
 
     def _moved(self, base: str, access: Access, elements: int | str) -> str:
@@ -341,9 +409,114 @@ class Nest:
             self._row(bases)
             return
         start, stop = ("%begin", "%end") if depth == 0 else ("0", str(shape[depth]))
-        with f.loop(stop, start) as i:
+        columns = self.columns
+        if columns is not None and depth == columns.first:
+            for value in columns.values:
+                self._begin_columns(value, columns.totals[value], columns.errors[value])
+        if columns is None or depth != columns.blocked:
+            self._turns_holding(depth, bases, start, stop)
+        else:
+            with f.loop(stop, start, str(columns.rows)) as block:
+                limit = f.call("i64", "llvm.smin.i64", f"i64 {f.add(block, columns.rows)}", f"i64 {stop}")
+                if columns.in_registers:
+                    self._block_in_registers(depth, bases, block, limit, columns)
+                else:
+                    self._block_on_stack(depth, bases, block, limit, columns)
+        if columns is not None and depth == columns.first:
+            for value in columns.values:
+                self._end_columns(value, columns, bases[self.targets[value]])
+
+    def _turns(
+        self, depth: int, bases: dict[Access, str], start: str, stop: str, carried: Sequence[Carried] = ()
+    ) -> None:
+        """A loop, and those inside it."""
+        f = self.f
+        with f.loop(stop, start, carried=carried) as i:
             moved = {a: self._moved(bases[a], a, _times(f, i, a.strides[depth])) for a in self.every}
             self._loops(depth + 1, moved)
+
+    def _turns_holding(self, depth: int, bases: dict[Access, str], start: str, stop: str) -> None:
+        """The same inside of a loop that carries sums in registers, if one does: they go through this loop as well."""
+        outer = self.held
+        self.held = {
+            value: self.f.carried(Vector(element_of(value.dtype), self.lanes), c.name) for value, c in outer.items()
+        }
+        self._turns(depth, bases, start, stop, list(self.held.values()))
+        for value, inner in self.held.items():
+            outer[value].next = inner.name
+        self.held = outer
+
+    # ----- sums of columns --------------------------------------------------------------------------------------------
+
+    def _length(self, value: Value) -> int:
+        """The number of sums of a row: one per column, or one of all."""
+        return self.shape[-1] if self.targets[value].strides[-1] else 1
+
+    def _along_row(self, value: Value) -> Iterator[tuple[str, int]]:
+        """Write a pass over the sums of a row: the index of each vector, and its lanes. The body is written once per
+        width."""
+        f, row, start = self.f, self._length(value), 0
+        for width in dict.fromkeys([self.lanes, 1]):
+            end = row // width * width
+            if end - start == width:
+                yield str(start), width
+            elif end > start:
+                with f.loop(str(end), str(start), str(width)) as i:
+                    yield i, width
+            start = end
+
+    def _block_on_stack(self, depth: int, bases: dict[Access, str], start: str, stop: str, columns: _Columns) -> None:
+        """Add up a block of rows of several vectors."""
+        f, inside = self.f, {**bases, **{self.targets[value]: columns.partial[value] for value in columns.values}}
+        for value in columns.values:
+            self._begin_columns(value, columns.partial[value])
+        self._turns(depth, inside, start, stop)
+        for value in columns.values:
+            element = element_of(value.dtype)
+            for index, width in self._along_row(value):
+                place = f.address(element, columns.partial[value], index)
+                self._add_block(value, columns, index, width, f.load(Vector(element, width), place))
+
+    def _block_in_registers(
+        self, depth: int, bases: dict[Access, str], start: str, stop: str, columns: _Columns
+    ) -> None:
+        """Add up a block of rows of one vector each."""
+        carried = {}
+        for value in columns.values:
+            identity = self.reduction(self.f, value).identity(self.lanes)
+            carried[value] = self.f.carried(Vector(element_of(value.dtype), self.lanes), identity)
+        self.held = carried
+        self._turns(depth, bases, start, stop, list(carried.values()))
+        self.held = {}
+        for value, state in carried.items():
+            length = self._length(value)
+            term = state.name if length > 1 else self.reduction(self.f, value).across(state.name, self.lanes)
+            self._add_block(value, columns, "0", length, term)
+
+    def _begin_columns(self, value: Value, *places: str) -> None:
+        """Let memory on the stack begin with zeros."""
+        element, reduction = element_of(value.dtype), self.reduction(self.f, value)
+        for index, width in self._along_row(value):
+            for place in places:
+                self.f.store(Vector(element, width), reduction.identity(width), self.f.address(element, place, index))
+
+    def _add_block(self, value: Value, columns: _Columns, index: str, width: int, term: str) -> None:
+        """Add a vector of the sums of a block to the totals, and keep the errors."""
+        f, element = self.f, element_of(value.dtype)
+        kind, places = Vector(element, width), [
+            f.address(element, held[value], index) for held in (columns.totals, columns.errors)
+        ]
+        state = self.reduction(f, value).added([f.load(kind, place) for place in places], term, width)
+        for place, new in zip(places, state, strict=True):
+            f.store(kind, new, place)
+
+    def _end_columns(self, value: Value, columns: _Columns, target: str) -> None:
+        """Add the totals to what the memory of the reduction holds."""
+        f, element, reduction = self.f, element_of(value.dtype), self.reduction(self.f, value)
+        for index, width in self._along_row(value):
+            kind, place = Vector(element, width), f.address(element, target, index)
+            state = [f.load(kind, f.address(element, held[value], index)) for held in (columns.totals, columns.errors)]
+            f.store(kind, reduction.combined(f.load(kind, place), reduction.finished(state, width), width), place)
 
     # ----- a row ------------------------------------------------------------------------------------------------------
 
@@ -600,6 +773,10 @@ class _Turn:
     def _add_in_memory(self, access: Access, value: Value, term: str) -> None:
         """Add to what a reduction over leading dimensions has arrived at."""
         f, reduction = self.f, self.nest.reduction(self.f, value)
+        if value in self.nest.held:
+            held = self.nest.held[value]
+            held.next = reduction.combined(held.name, term, self.lanes)
+            return
         step = access.strides[-1] if access.strides else 0
         if step == 0 and self.lanes > 1:
             kind, base = Vector(element_of(value.dtype)), self.bases[access]

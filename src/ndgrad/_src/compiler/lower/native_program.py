@@ -119,8 +119,8 @@ class NativeProgram:
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
-        #: the bits of the floating-point status that are looked at
-        self.bits = 0
+        #: the bits of the floating-point status that calls look for, and those that were set while inputs were written
+        self.bits = self.found_bits = 0
         #: the first call is not by a builtin: it may be the only one, and the code of builtins takes 0.2 s to compile
         self._was_called = False
         #: the program's constants in memory that stays
@@ -194,7 +194,7 @@ class NativeProgram:
         self.is_native = not self.apart and bool(self.steps) and all(isinstance(step, str) for step in self.steps)
         if self.is_native:
             assembly.functions.append(self._entering())
-            assembly.outside.update(float_status.symbols())
+        assembly.outside.update(float_status.symbols())
         self.text = assembly.text({"enter", *[step for step in self.steps if isinstance(step, str)]})
         numbers: list[int] = []
         if assembly.functions:
@@ -227,19 +227,19 @@ class NativeProgram:
                 own = f.set(f"load ptr, ptr {f.address('ptr', table, slot)}")
                 address = f.choose(f.compare("slt", offset, 0), own, address, "ptr")
             f.do(f"store ptr {address}, ptr {f.address('ptr', rest, i)}")
-        if not self.in_place.inputs:
-            f.call_outside("ndgrad_clear_status")
+        f.call_outside("ndgrad_clear_status")
         for number, name in enumerate(self.steps):
             if number == self._gate:
                 self._write_gates(f, table)
             f.call_void(name, f"ptr {table}")
-        if self.in_place.inputs:  # what is written cannot be taken back
-            f.returns("i64 0")
-            return f
-        # the last of the offsets is the mask of the bits that matter
+        # behind the offsets lie the mask of the bits that matter, and those that were found
         mask = f.set(f"load i64, ptr {f.address('i64', offsets, str(len(self.slots) - given + 2))}")
         f.call_outside("ndgrad_status", f"ptr {status}")
         bits = f.set(f"and i64 {f.set(f'load i64, ptr {status}')}, {mask}")
+        if self.in_place.inputs:  # what is written cannot be taken back
+            f.do(f"store i64 {bits}, ptr {f.address('i64', offsets, str(len(self.slots) - given + 3))}")
+            f.returns("i64 0")
+            return f
         is_clear = f.set(f"icmp eq i64 {bits}, 0")
         f.returns(f"i64 {f.set(f'select i1 {is_clear}, i64 0, i64 {float_status.FLAGGED}')}")
         return f
@@ -264,7 +264,7 @@ class NativeProgram:
             return []
         own = {v: -1 - self.slots[target] for v, target in self.in_place.inputs.items()}
         places = [own[v] if v in own else self.offsets[v] for v in list(self.slots)[len(self.given) :]]
-        return [*places, self.arena, self.arena + self.assembly.buffer, 0]
+        return [*places, self.arena, self.arena + self.assembly.buffer, 0, 0]
 
     @functools.cached_property
     def _are_complex(self) -> list[bool]:
@@ -422,12 +422,19 @@ class NativeProgram:
         if bits != self.bits:
             self.bits = bits
             if self.is_native:
-                self.scratch_offsets[-1] = bits
+                self.scratch_offsets[-2] = bits
+
+    def take_bits(self) -> int:
+        """The bits that calls of a program which writes its inputs have set since this was last asked."""
+        if self.is_native:
+            self.found_bits |= int(self.scratch_offsets[-1])
+            self.scratch_offsets[-1] = 0
+        found, self.found_bits = self.found_bits, 0
+        return found
 
     def execute(self, frame: _Frame) -> None:
         """Run the steps on the memory of a call."""
-        looks = self.bits and not self.in_place.inputs
-        take, found = float_status.take() if looks else None, 0
+        take, found = float_status.take() if self.bits else None, 0
         for number, step in enumerate(self.steps):
             if number == self._gate and not all(g.holds(frame.arrays[g.value]) for g in self.in_place.gates):
                 return
@@ -444,7 +451,9 @@ class NativeProgram:
             step(frame.address)
             if take is not None:
                 found |= take()
-        if found & self.bits:
+        if self.in_place.inputs:
+            self.found_bits |= found & self.bits
+        elif found & self.bits:
             raise FloatFlags(found & self.bits)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ndgrad._src.compiler.kernels import operations
 from ndgrad._src.compiler.kernels.casts import cast
+from ndgrad._src.compiler.kernels.error_notes import has_note, note, note_cast, note_division
 from ndgrad._src.compiler.kernels.maths.functions import muladd
 from ndgrad._src.compiler.kernels.reductions import Reduction
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, element_of
@@ -100,6 +101,7 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
     """Write an instruction; arguments are registers with their dtypes, (dtype, name), or numbers."""
     name = instruction.op.name
     if name in _COPIES:
+        _note_cast(f, arguments[0], instruction.result.dtype, lanes)
         return _converted(f, arguments[0], instruction.result.dtype, lanes)
     if name == "muladd":
         x, y, z = (_converted(f, a, instruction.result.dtype, lanes) for a in arguments)
@@ -115,7 +117,33 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
             values.append(_converted(f, a, dtype, lanes))
         else:
             values.append(a.item() if isinstance(a, np.generic) else a)
-    return operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
+    if name in _CHOICES and dtype.kind == "f":
+        values = [_apart(f, v, Vector(element_of(dtype), lanes)) if i not in conditions else v for i, v in enumerate(values)]
+    made = operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
+    if has_note(name, dtype.kind in "iu"):
+        type = Vector(element_of(dtype), lanes)
+        given = [v if isinstance(v, str) else type.constant(v) for v in values]
+        if dtype.kind == "f":
+            note(f, name, type, made, given)
+        else:
+            note_division(f, type, given[0], given[1], dtype.kind == "i")
+    return made
+
+
+#: Ops that choose between values. A processor with masks would compute no others than those that are chosen, and miss the
+#: errors of these.
+_CHOICES = frozenset(["where", "masked_fill", "keep"])
+
+
+def _apart(f: Function, value: Any, type: Vector) -> Any:
+    """A register that LLVM computes in all lanes, whichever are read of it."""
+    return f.call(type, f"llvm.arithmetic.fence.{type.suffix}", f"{type} {value}") if isinstance(value, str) else value
+
+
+def _note_cast(f: Function, argument: Any, target: np.dtype[Any], lanes: int) -> None:
+    """Write the note of a cast of floats to signed integers."""
+    if isinstance(argument, tuple) and argument[0].kind == "f" and target.kind == "i":
+        note_cast(f, Vector(element_of(argument[0]), lanes), argument[1], 64 if target.itemsize == 8 else 32)
 
 
 def _converted(f: Function, argument: Any, target: np.dtype[Any], lanes: int) -> str:

@@ -109,6 +109,10 @@ define void @ndgrad_clear_status() {
   call void @clear_status()
   ret void
 }
+define void @ndgrad_add_status(i64 %bits) {
+  call void @add_status(i64 %bits)
+  ret void
+}
 define void @ndgrad_status(ptr %to) {
   %bits = call i64 @status()
   store i64 %bits, ptr %to
@@ -123,8 +127,10 @@ def _code() -> Code:
 
 
 def symbols() -> dict[str, int]:
-    """The functions that programs call: void ndgrad_clear_status(), void ndgrad_status(ptr to)."""
-    return {name: _code().address(name) for name in ("ndgrad_clear_status", "ndgrad_status")}
+    """The functions that programs call: void ndgrad_clear_status(), void ndgrad_status(ptr to),
+    void ndgrad_add_status(i64 bits)."""
+    names = ("ndgrad_clear_status", "ndgrad_status", "ndgrad_add_status")
+    return {name: _code().address(name) for name in names}
 
 
 @functools.cache

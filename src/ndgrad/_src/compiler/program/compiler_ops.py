@@ -38,6 +38,8 @@ class CompilerOp:
     """An op of programs alone. It has what the compiler asks of an op of the table."""
 
     view = shares_storage = elementwise = needs_values = rounds_numbers = False
+    #: what its programs do is asked of them (see `ndgrad._src.compiler.lower.float_errors.may_raise`)
+    compares = moves_values = may_raise = False
     batch = None
 
     def __init__(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.foundations.registry import register
-
 
 def native_kernels() -> Any:
     """Kernels for large NumPy arrays, None if there are none."""
@@ -21,4 +19,3 @@ def device_kernels() -> Any:
     return eager.device_kernels()
 
 
-register(native_kernels=native_kernels, device_kernels=device_kernels)

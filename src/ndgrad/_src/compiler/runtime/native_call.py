@@ -140,6 +140,8 @@ class NativeCall:
         inputs = found[1:end]
         fresh: Sequence[Any] = found[end:]
         is_written = False
+        if self.is_in_place:
+            made.warn_of_bits(self.program)
         try:
             if not self.is_direct:
                 fresh = self.program.collected([t._array for t in inputs], fresh)

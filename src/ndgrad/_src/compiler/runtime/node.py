@@ -33,6 +33,11 @@ _FREED: Any = object()
 _ONES: dict[Any, Any] = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
+def in_own_memory(gradient: Any) -> Any:
+    """A gradient as the engine gives it. A program that runs on NumPy may give a view with gaps or repetitions."""
+    return gradient if gradient.flags.forc else gradient.copy(order="K")
+
+
 class CompiledFunctionBackward(MultiNode):
     """The backward of one call of a compiled function."""
 
@@ -55,6 +60,11 @@ class CompiledFunctionBackward(MultiNode):
     has_gradients: bool
     #: of those that are results too: their storage, its version, and whether old contents are kept
     watched: Any
+
+    @property
+    def sent_edges(self) -> list[tuple[int, Any]] | None:
+        order = self.specialisation.send_order
+        return None if order is None else [(i, self.next[i]) for i in order]
 
     def watch(self, tensors: list[Any], arrays: Sequence[Any]) -> None:
         """Notice later writes to results that backward needs."""
@@ -139,8 +149,7 @@ class CompiledFunctionBackward(MultiNode):
         kept = [self._input(k) if is_input else self._kept(k) for is_input, k in spec.kept_from]
         with np.errstate(all="ignore"):  # as the engine has it, which is not there if the node stands alone
             found = spec.run_backward([*kept, *given])
-        # a program that runs on NumPy may give views, which lie in memory otherwise than eager gradients
-        return [a if a.flags.forc else a.copy(order="K") for a in found] if spec.place is CPU else found
+        return list(map(in_own_memory, found)) if spec.place is CPU else found
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         return self._again([grads] if self.outputs == 1 else grads, True)

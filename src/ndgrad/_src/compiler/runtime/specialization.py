@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -35,6 +36,7 @@ from ndgrad._src.compiler.capture.captured_tensors import hidden, payload_of
 from ndgrad._src.compiler.capture.deferred_calls import DeferredCall, deferring
 from ndgrad._src.compiler.capture.environment import Environment, facts
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
 from ndgrad._src.compiler.capture.number_slots import NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.number_tape import DTYPES, NumberTape
@@ -47,7 +49,17 @@ from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.capture.user_lines import line_of
-from ndgrad._src.compiler.lower.float_errors import FloatFlags, bits_to_look_for, has_silent, reported, shows_all
+from ndgrad._src.compiler.lower.float_errors import (
+    FloatFlags,
+    bits_to_look_for,
+    has_silent,
+    reads_parts,
+    reported,
+    reporting_ops,
+    shows_all,
+    unread_checks,
+    warn_of,
+)
 from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.templates import Sizes
@@ -58,7 +70,7 @@ from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.runtime.backend import Runner, runs_on_numpy
 from ndgrad._src.compiler.runtime.joint_program import Whole
-from ndgrad._src.compiler.runtime.node import node_of_call
+from ndgrad._src.compiler.runtime.node import in_own_memory, node_of_call
 from ndgrad._src.compiler.runtime.results import NEW, Results, prepare_numbers
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread
@@ -87,7 +99,11 @@ class Specialisation:
     #: the bits of the floating-point status that calls look at, and those that calls have set which then ran eagerly
     #: (see ndgrad._src.compiler.lower.float_errors)
     looks_for = flags = 0
-    #: whether NumPy has been asked for errors of ops that set no bits
+    #: warning filters at the time when `flags` was set
+    filters: tuple[Any, list[Any]] | None = None
+    #: the function as it was traced, if the program does not see all floating-point errors of it; and whether that has
+    #: run once
+    whole_trace: Program | None = None
     was_checked = False
     #: what ran in the last call, and whether that computed gradients as well
     ran: tuple[Any, bool] | None = None
@@ -341,6 +357,8 @@ class Specialisation:
             *[value for value, _ in tracer.conditions],
             *[value for value, _ in tracer.later],
         ]
+        values += self._note_unread(tracer, values)
+        self.send_order = order_of_leaves(roots, inputs, wanted)
         joint = self._joint(tracer, values, roots, wanted)
         self._note_metadata(tracer)
         self.outcomes = [outcome for _, outcome in tracer.conditions]
@@ -353,7 +371,7 @@ class Specialisation:
         #: the shapes and dtypes of the results that have a history
         self.outputs: list[Any] = [(t._array.shape, t._array.dtype) for t in roots]
         #: whether a call only makes new tensors, which it returns
-        self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects)
+        self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects or self.unread)
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
@@ -361,6 +379,20 @@ class Specialisation:
         tracer.calls.end()  # from here on only the compiler's own code runs
         with phase("passes"):
             self._split(joint.program, joint.values, joint.cotangents, [g for g in joint.gradients if g is not None])
+
+    def _note_unread(self, tracer: Tracer, values: list[Value]) -> list[Value]:
+        """The values that nothing reads, which are computed for the errors that eager code finds in them. The trace is
+        kept to look for errors that the program does not see."""
+        found: list[Value] = []
+        if self.has_effects and all(o._array.stands_on is CPU for o in tracer.inputs):
+            traced = tracer.program
+            found = unread_checks(traced, values, tracer.of_passes)
+            outputs, constants = [*values, *found], dict(traced.constants)
+            self.whole_trace = Program([*traced.inputs], outputs, [*traced.instructions], constants, traced.name)
+            self.reporting = reporting_ops(self.whole_trace, tracer.of_passes)
+        #: how many such values there are
+        self.unread = len(found)
+        return found
 
     def _note_metadata(self, tracer: Tracer) -> None:
         """Note what the function asks of its inputs beside their values."""
@@ -422,6 +454,7 @@ class Specialisation:
             self.program = with_loops(self.program)
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)
+        self._drop_trace(halves.forward)
         position = {v: i for i, v in enumerate(self.program.inputs)}
         made = [v for v in halves.kept if v not in position]
         #: for each value that backward takes: (True, the number of an input) or (False, its place among
@@ -462,6 +495,14 @@ class Specialisation:
         )
         #: the whole in one program, for a function of one scalar (see ndgrad._src.compiler.runtime.joint_program)
         self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes, later) if scalar else None
+
+    def _drop_trace(self, forward: Program) -> None:
+        """Drop the trace if the program sees all floating-point errors of it. It does not if an op sets no bits in native
+        code, or passes have left out or replaced an op."""
+        if self.whole_trace is not None:
+            is_native = self.place is CPU and not runs_on_numpy(self.strict)
+            if not (is_native and (has_silent(forward) or reads_parts(forward))) and not self.reporting - reporting_ops(forward):
+                self.whole_trace = None
 
     def _check_kept(self) -> None:
         """Raise if backward needs an input that the function writes: eager code looks at the version of the memory then."""
@@ -550,13 +591,16 @@ class Specialisation:
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
+        if self.flags and not self._has_same_filters():  # Python then forgets which warnings it has shown, too.
+            self.flags, self.was_checked = 0, False
         self.looks_for = bits_to_look_for(self.flags)
         try:
-            if self.is_silent and self.looks_for and not (self.was_checked and not shows_all()):
+            if self.whole_trace is not None and self.looks_for and not (self.was_checked and not shows_all()):
                 self._check_silent(inputs)
             leaves = self.run(inputs)
         except FloatFlags as found:
             self.flags |= found.bits
+            self.filters = warnings.filters, list(warnings.filters)
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
@@ -575,21 +619,17 @@ class Specialisation:
             return self.function(*args, **kwargs)
         return self._returned_by_call(inputs, leaves)
 
-    @functools.cached_property
-    def is_silent(self) -> bool:
-        """True if ops of the program report errors without setting bits."""
-        return self.place is CPU and not runs_on_numpy(self.strict) and has_silent(self.forward)
-
     @property
     def reports(self) -> bool:
-        """True if filters of warnings decide whether a call runs eagerly."""
-        return self.is_silent or bool(self.flags)
+        """True if filters of warnings decide whether a call runs eagerly, or by which program."""
+        return self.whole_trace is not None or bool(self.flags) or self.writes_itself
 
     def _check_silent(self, inputs: Sequence[Any]) -> None:
-        """Raise if NumPy reports errors of ops whose native code sets no bits. The values are thrown away."""
+        """Raise if NumPy reports errors that the program does not see. The values are thrown away."""
+        assert self.whole_trace is not None
         self.was_checked = True
         with reported() as found, contextlib.suppress(Exception):  # a call will say what is wrong
-            Replay(self.forward)(list(map(_array_of, inputs)))
+            Replay(self.whole_trace)(list(map(_array_of, inputs)))
         if found[0] & self.looks_for:
             raise FloatFlags(0)
 
@@ -614,22 +654,53 @@ class Specialisation:
         arrays = list(map(_array_of, inputs))
         at_once = self.computes_at_once()
         runner = self.whole.runner if at_once and self.whole is not None else self.run_forward
-        if self.writes_itself:
+        if self.writes_itself and self.looks_for and shows_all():
+            runner = self._run_apart  # a call that finds an error runs eagerly, so nothing may be written before
+        elif self.writes_itself:
             for i in self.writes:
                 if not _may_be_written(inputs[i], arrays[i]):
                     arrays[i] = arrays[i].copy()  # then `write` says what is to be said
         program = runner.made
         if isinstance(program, NativeProgram):
             program.look_for(self.looks_for)
-        found = runner(arrays)
+        if self.place is CPU and not isinstance(program, NativeProgram):
+            with reported() as flags:  # NumPy itself would warn again of what an eager call has warned of
+                found = runner(arrays)
+            if flags[0] & self.looks_for:
+                raise FloatFlags(flags[0])
+        else:
+            found = runner(arrays)
         self.ran = program, at_once
+        if self.writes_itself:
+            self.warn_of_bits(program)
         for i, array in enumerate(found[: len(self.results.values)]):
             if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
                 found[i] = array.copy()
+        if at_once and self.place is CPU and not isinstance(program, NativeProgram):
+            first = len(found) - len(self.gradients_of)
+            found[first:] = map(in_own_memory, found[first:])
         if self.place is not CPU:
             for i, new in enumerate(self.results.new):
                 found[i] = moved(found[i], new.place)
         return self._leaves(inputs, found, at_once)
+
+    @functools.cached_property
+    def _run_apart(self) -> Runner:
+        """The program of a call that writes inputs, without the writes."""
+        return Runner(self.forward, self.strict, self.threads, self.sizes)
+
+    def _has_same_filters(self) -> bool:
+        """True if the warning filters are the list that they were, unchanged. `catch_warnings` makes a new list."""
+        known = self.filters
+        return known is not None and known[0] is warnings.filters and known[1] == warnings.filters
+
+    def warn_of_bits(self, program: Any) -> None:
+        """Warn of errors that a program has met while it wrote inputs, which no eager call can report any more."""
+        bits = program.take_bits() if isinstance(program, NativeProgram) else 0
+        if bits:
+            self.flags |= bits
+            self.filters = warnings.filters, list(warnings.filters)
+            warn_of(bits, self.name)
 
     def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool, are_apart: bool) -> Any:
         """What a call returns, from what its program has given, each array in memory of its own; `are_apart`: whether
@@ -645,7 +716,7 @@ class Specialisation:
         """The leaves of the results, from what a program has given."""
         new, written = len(self.results.values), len(self.results.values) + len(self.writes)
         checked = written + len(self.outcomes)
-        rest = checked + len(self.later)
+        rest = checked + len(self.later) + self.unread
         if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:checked], self.outcomes, strict=True)):
             raise Mispredicted
         try:

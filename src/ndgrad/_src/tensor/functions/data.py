@@ -25,7 +25,6 @@ from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.core.versions import InferenceStorage
 from ndgrad._src.engine.call_watchers import FACTORY, watched
 from ndgrad._src.foundations import devices, registry
-from ndgrad._src.foundations.registry import register
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.arguments import warn_user
 from ndgrad._src.tensor.checks import check_differentiable, lost_by_name
@@ -60,7 +59,7 @@ def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor)
 def noted(t: Tensor, data: object) -> Tensor:
     """In debug mode, remember that a tensor was made from data."""
     if process.busy and thread.debug:
-        registry.note_data(t, data)
+        registry.provenance.note_data(t, data)
     return t
 
 
@@ -443,4 +442,3 @@ def construct(
     return fresh(library_for(where).empty(shape, dtype), face=face)
 
 
-register(fresh=fresh)

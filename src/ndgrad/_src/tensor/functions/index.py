@@ -586,7 +586,7 @@ def _refuse_complex(t: Tensor, value: Tensor) -> None:
 
 def _as_value(t: Tensor, value: Any) -> Tensor:
     if t.on_numpy_face:
-        return registry.as_array(value)
+        return registry.numpy_arguments.as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
         raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]). [nd-type]")
     return beside(t, np.asarray(value))

@@ -15,13 +15,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from ndgrad._src.arrays.integers import count_places
 from ndgrad._src.transforms.sparsity.sets import Ids
 from ndgrad._src.transforms.sparsity.trace import Pattern, pattern_of
 
 
 def _orders(degrees: Ids) -> list[list[int]]:
     falling = np.argsort(-degrees, kind="stable")
-    orders = [np.arange(len(degrees))]
+    orders = [np.arange(len(degrees), dtype=np.int64)]
     if not np.array_equal(falling, orders[0]):
         orders.append(falling)
     return [order.tolist() for order in orders]
@@ -47,7 +48,7 @@ def color_columns(pattern: Pattern) -> Ids:
     inhabited = np.unique(pattern.indices)
     if fewest == len(inhabited):
         colors = np.zeros(pattern.shape[1], np.int64)
-        colors[inhabited] = np.arange(fewest)
+        colors[inhabited] = np.arange(fewest, dtype=np.int64)
         return colors
     rows_of = _neighbours(pattern.transposed())
     best = None
@@ -140,7 +141,7 @@ def readable(pattern: Pattern, colors: Ids) -> tuple[Ids, Ids]:
     """
     rows, columns = pattern.rows, pattern.indices
     count = int(colors.max(initial=0)) + 1
-    met = np.bincount(rows * count + colors[columns], minlength=pattern.shape[0] * count)
+    met = count_places(rows * count + colors[columns], pattern.shape[0] * count)
     clear = met[rows * count + colors[columns]] == 1
     mirrored = met[columns * count + colors[rows]] == 1
     if not (clear | mirrored).all():

@@ -66,7 +66,7 @@ def _one_side(ids: Ids, there: Array, sets: IndexSets) -> Ids:
         step = max(_STEP // max(len(k), 1), 1)
         for start in range(0, m, step):
             rows = ids[b, start : start + step]
-            places = np.arange(len(rows))[:, None] * count + kind
+            places = np.arange(len(rows), dtype=np.int64)[:, None] * count + kind
             made = sets.union_at(places.ravel(), rows[:, k].ravel(), len(rows) * count)
             out[b, start : start + step] = made.reshape(len(rows), count)[:, which.reshape(-1)]
     return out
@@ -199,7 +199,7 @@ def _convolution_input(call: Call) -> Any:
     made = product(g.results(Factor.of(call["y"])), g.weights(Factor.of(call["w"])), sets)
     count, taps = g.reads.shape
     made = made.reshape(g.groups, g.n, count, g.each, taps).transpose(1, 0, 3, 2, 4)  # (N, groups, each, windows, taps)
-    planes = np.arange(g.n * g.channels).reshape(g.n, g.groups, g.each, 1, 1) * math.prod(g.sizes)
+    planes = np.arange(g.n * g.channels, dtype=np.int64).reshape(g.n, g.groups, g.each, 1, 1) * math.prod(g.sizes)
     inside = np.broadcast_to(g.reads >= 0, made.shape)
     places = np.broadcast_to(g.reads + planes, made.shape)[inside]
     return sets.union_at(places, made[inside], math.prod(out)).reshape(out)

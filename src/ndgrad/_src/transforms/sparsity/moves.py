@@ -60,7 +60,7 @@ def blurred(call: Call) -> Any:
         )
         if o.depends and not same:
             return everything(call)
-    total = np.full(out, DISCRETE)
+    total = np.full(out, DISCRETE, np.int64)
     for o in call.data:
         if o.depends:
             total = call.sets.union(total, call.sets.union_along(o.ids, (int(dim or 0),), keepdim=True))
@@ -71,7 +71,7 @@ def blurred(call: Call) -> Any:
 
 
 def _numbers(shape: tuple[int, ...]) -> Ids:
-    return np.arange(math.prod(shape)).reshape(shape)
+    return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
 
 
 def _sent(call: Call, ids: Ids, places: Ids) -> Ids:
@@ -174,7 +174,7 @@ def _strided(call: Call) -> Any:
     to, back = (layout.source, layout.target) if call.op.name == "strided_values" else (layout.target, layout.source)
     ids = call.operands[0].ids
     rows = ids.reshape(-1, len(to)) if len(to) else ids.reshape(0, 0)
-    places = np.arange(len(rows))[:, None] * layout.length + to
+    places = np.arange(len(rows), dtype=np.int64)[:, None] * layout.length + to
     memory = call.sets.union_at(places.ravel(), rows.ravel(), len(rows) * layout.length)
     return (
         memory.reshape(len(rows), layout.length)[:, back].reshape(call.out_shape)
@@ -200,7 +200,7 @@ def windows(axes: list[Ids], sizes: tuple[int, ...]) -> Ids:
 def sliding(positions: tuple[int, ...], kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[Ids]:
     """Per axis, the places that each window reads: shape (windows, taps)."""
     return [
-        np.arange(n)[:, None] * s - p + np.arange(k) * d
+        np.arange(n, dtype=np.int64)[:, None] * s - p + np.arange(k, dtype=np.int64) * d
         for n, k, s, p, d in zip(positions, kernel, stride, padding, dilation, strict=True)
     ]
 
@@ -209,8 +209,8 @@ def _adaptive(positions: tuple[int, ...], sizes: tuple[int, ...]) -> list[Ids]:
     """The windows of adaptive pooling: from floor(i n / m) to ceil((i + 1) n / m)."""
     axes = []
     for m, n in zip(positions, sizes, strict=True):
-        first, last = np.arange(m) * n // m, -(-(np.arange(m) + 1) * n // m)
-        places = first[:, None] + np.arange(int((last - first).max(initial=0)))
+        first, last = np.arange(m, dtype=np.int64) * n // m, -(-(np.arange(m, dtype=np.int64) + 1) * n // m)
+        places = first[:, None] + np.arange(int((last - first).max(initial=0)), dtype=np.int64)
         axes.append(np.where(places < last[:, None], places, -1))
     return axes
 
@@ -237,7 +237,7 @@ def _pool(call: Call) -> Any:
 def _pool_backward(call: Call) -> Any:
     ids, out = call.operands[0].ids, call.out_shape
     reads = _windows_of(call, out[2:], ids.shape[2:])
-    planes = np.arange(math.prod(out[:2]))[:, None, None] * math.prod(out[2:])
+    planes = np.arange(math.prod(out[:2]), dtype=np.int64)[:, None, None] * math.prod(out[2:])
     places = np.where(reads < 0, -1, reads + planes)
     return _sent(call, np.broadcast_to(ids.reshape(len(planes), len(reads), 1), places.shape), places)
 

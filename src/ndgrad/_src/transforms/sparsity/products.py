@@ -212,7 +212,7 @@ class _Prepared:
         if self._kept_seeds is not None and self._kept_seeds[0] == dtypes:
             yield self._kept_seeds[1]
             return
-        ends = np.cumsum([math.prod(t.shape) for t in likes])
+        ends = np.cumsum([math.prod(t.shape) for t in likes], dtype=np.int64)
         # a unit vector without entries would only cost: it is left out
         wanted = np.zeros(len(self.colors), bool)
         wanted[self._pattern.indices if self.colors_are_of == "columns" else self._pattern.rows] = True

@@ -136,7 +136,7 @@ def discrete(call: Call) -> Any:
     if call.op.elementwise:
         return _broadcast(ids, call.out_shape, call.sets)
     depends = DISCRETE if any(i.any() for i in ids) else CONSTANT
-    return [np.full(out.shape, depends) for out in call.outs]
+    return [np.full(out.shape, depends, np.int64) for out in call.outs]
 
 
 def elementwise(call: Call) -> Any:

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.integers import as_int64, as_places, count_places
+
 Ids = np.ndarray[Any, np.dtype[np.int64]]
 
 CONSTANT = 0
@@ -61,14 +63,14 @@ class IndexSets:
 
     def singletons(self) -> Ids:
         """The ids of {0}, {1}, ..., one per column."""
-        return self._append(np.ones(self.columns, np.int64), np.arange(self.columns))
+        return self._append(np.ones(self.columns, np.int64), np.arange(self.columns, dtype=np.int64))
 
     def _append(self, lengths: Ids, members: Ids) -> Ids:
         first = len(self)
-        self._starts.append(self._members.size + np.cumsum(lengths) - lengths)
+        self._starts.append(self._members.size + np.cumsum(lengths, dtype=np.int64) - lengths)
         self._lengths.append(lengths)
         self._members.append(members)
-        return np.arange(first, first + len(lengths))
+        return np.arange(first, first + len(lengths), dtype=np.int64)
 
     # ----- unions -----------------------------------------------------------------------------------------------------
 
@@ -82,14 +84,14 @@ class IndexSets:
         keys, where = np.unique(low[both] * len(self) + high[both], return_inverse=True)
         pairs = np.stack([keys // len(self), keys % len(self)], axis=1)
         out = high.copy()
-        out[both] = self._joined(np.repeat(np.arange(len(keys)), 2), pairs.ravel(), len(keys))[where]
+        out[both] = self._joined(np.repeat(np.arange(len(keys), dtype=np.int64), 2), pairs.ravel(), len(keys))[where]
         return out
 
     def union_along(self, ids: Ids, dims: tuple[int, ...], *, keepdim: bool = False) -> Ids:
         """The union over dimensions."""
         rest = tuple(d for d in range(ids.ndim) if d not in dims)
         kept, line = tuple(ids.shape[d] for d in rest), math.prod(ids.shape[d] for d in dims)
-        places = np.repeat(np.arange(math.prod(kept)), line)
+        places = np.repeat(np.arange(math.prod(kept), dtype=np.int64), line)
         out = self.union_at(places, ids.transpose((*rest, *dims)).ravel(), math.prod(kept))
         return out.reshape(tuple(1 if d in dims else n for d, n in enumerate(ids.shape)) if keepdim else kept)
 
@@ -101,13 +103,13 @@ class IndexSets:
         out[places[ids == DISCRETE]] = DISCRETE
         there = ids > DISCRETE
         places, ids = places[there], ids[there]
-        number = np.bincount(places, minlength=count)
+        number = count_places(places, count)
         alone = number[places] == 1
         out[places[alone]] = ids[alone]
         several = np.flatnonzero(number > 1)
         if several.size:
             new = np.zeros(count, np.int64)
-            new[several] = np.arange(several.size)
+            new[several] = np.arange(several.size, dtype=np.int64)
             out[several] = self._joined(new[places[~alone]], ids[~alone], several.size)
         return out
 
@@ -115,11 +117,11 @@ class IndexSets:
         """The unions of `count` rows of distinct non-empty sets; `rows` is sorted, and equal rows get equal ids."""
         representative, chosen = _distinct_rows(rows, ids, count)
         rows, ids, count = rows[chosen], ids[chosen], int(representative.max()) + 1
-        rows = np.cumsum(np.concatenate([[False], rows[1:] != rows[:-1]]))
+        rows = np.cumsum(np.concatenate([[False], rows[1:] != rows[:-1]]), dtype=np.int64)
         out = np.zeros(count, np.int64)
         if self._full is not None:
             out[rows[ids == self._full]] = self._full
-        sizes = np.bincount(rows, weights=self._lengths.array[ids], minlength=count)
+        sizes = np.bincount(as_places(rows), weights=self._lengths.array[ids], minlength=count)
         steps = np.cumsum(sizes) // _STEP
         for step in np.unique(steps):
             wanted = np.flatnonzero((steps == step) & (out == 0))
@@ -132,12 +134,13 @@ class IndexSets:
         rows, ids = rows[chosen], ids[chosen]
         members, owners = self.members(ids)
         keys = distinct(rows[owners] * self.columns + members)
-        lengths = np.bincount(keys // self.columns, minlength=len(out))[wanted]
+        lengths = count_places(keys // self.columns, len(out))[wanted]
         members = keys % self.columns
         full = lengths == self.columns
         if full.any():
             if self._full is None:
-                self._full = int(self._append(np.array([self.columns]), np.arange(self.columns))[0])
+                everything = np.arange(self.columns, dtype=np.int64)
+                self._full = int(self._append(np.array([self.columns], np.int64), everything)[0])
             out[wanted[full]] = self._full
             members = members[np.repeat(~full, lengths)]
         out[wanted[~full]] = self._append(lengths[~full], members)
@@ -148,8 +151,9 @@ class IndexSets:
         """The members of the sets, one after the other in rising order, and for each the
         position in `ids` of its set."""
         lengths = self._lengths.array[ids]
-        owners = np.repeat(np.arange(len(ids)), lengths)
-        offsets = np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        owners = np.repeat(np.arange(len(ids), dtype=np.int64), lengths)
+        before = np.cumsum(lengths, dtype=np.int64) - lengths
+        offsets = np.arange(len(owners), dtype=np.int64) - np.repeat(before, lengths)
         return self._members.array[np.repeat(self._starts.array[ids], lengths) + offsets], owners
 
 
@@ -170,16 +174,16 @@ def _distinct_rows(rows: Ids, ids: Ids, count: int) -> tuple[Ids, Any]:
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(32)
-    starts = np.searchsorted(rows, np.arange(count))
-    sums = np.add.reduceat(mixed, starts)
+    starts = as_int64(np.searchsorted(rows, np.arange(count, dtype=np.int64)))
+    sums = np.add.reduceat(mixed, as_places(starts))
     _, first, representative = np.unique(sums, return_index=True, return_inverse=True)
     lengths = np.diff(starts, append=len(rows))
     like = first[representative]  # the first row with the same sum
     same = bool(np.array_equal(lengths, lengths[like]))
     if same:
-        offsets = np.arange(len(rows)) - starts[rows]
+        offsets = np.arange(len(rows), dtype=np.int64) - starts[rows]
         same = bool(np.array_equal(ids, ids[starts[like[rows]] + offsets]))
     if not same:
-        return np.arange(count), slice(None)
-    is_first = like == np.arange(count)
-    return (np.cumsum(is_first) - 1)[like], is_first[rows]
+        return np.arange(count, dtype=np.int64), slice(None)
+    is_first = like == np.arange(count, dtype=np.int64)
+    return (np.cumsum(is_first, dtype=np.int64) - 1)[like], is_first[rows]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad._src.arrays.integers import count_places
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import dispatch
@@ -54,7 +55,7 @@ class Pattern(NamedTuple):
     @property
     def rows(self) -> Ids:
         """The row of each entry."""
-        return np.repeat(np.arange(self.shape[0]), np.diff(self.starts))
+        return np.repeat(np.arange(self.shape[0], dtype=np.int64), np.diff(self.starts))
 
     @property
     def nnz(self) -> int:
@@ -74,8 +75,8 @@ class Pattern(NamedTuple):
 def pattern_of(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Pattern:
     """The pattern with entries at (rows, columns), in any order and possibly several times."""
     keys = distinct(np.asarray(rows, np.int64) * max(shape[1], 1) + columns)
-    counts = np.bincount(keys // max(shape[1], 1), minlength=shape[0])
-    return Pattern(shape, np.concatenate([[0], np.cumsum(counts)]), keys % max(shape[1], 1))
+    counts = count_places(keys // max(shape[1], 1), shape[0])
+    return Pattern(shape, np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), keys % max(shape[1], 1))
 
 
 @section
@@ -84,7 +85,7 @@ def trace(func: Callable[..., Any], inputs: Sequence[Any]) -> Pattern:
     elements of the inputs."""
     sizes = [math.prod(t.shape) for t in inputs]
     with _tracing(sum(sizes)) as (tracer, level):
-        ids = np.split(tracer.sets.singletons(), np.cumsum(sizes)[:-1])
+        ids = np.split(tracer.sets.singletons(), np.cumsum(sizes, dtype=np.int64)[:-1])
         traced = [
             make_dual(t, tracer.carried(t, part.reshape(tuple(t.shape))), level=level)
             for t, part in zip(inputs, ids, strict=True)
@@ -137,7 +138,7 @@ class Tracer:
             if parts.shape == tuple(out.shape):
                 self._attach((out,), (np.minimum(Operand(None, parts, self.sets).ids, DISCRETE),), ())
             else:
-                self._attach((out,), (np.full(tuple(out.shape), DISCRETE),), ())
+                self._attach((out,), (np.full(tuple(out.shape), DISCRETE, np.int64),), ())
         return out
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -195,7 +196,7 @@ class Tracer:
             ids.append(np.zeros(size, np.int64) if parts is None else Operand(None, parts, self.sets).ids.ravel())
         every = np.concatenate(ids)
         members, owners = self.sets.members(every)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(every)))])
+        starts = np.concatenate([[0], np.cumsum(count_places(owners, len(every)), dtype=np.int64)])
         return Pattern((len(every), self.sets.columns), starts, members)
 
 

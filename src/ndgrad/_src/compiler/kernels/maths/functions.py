@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ndgrad._src.compiler.kernels import error_notes
 from ndgrad._src.compiler.kernels.maths import (
     angles,
     division,
@@ -116,6 +117,7 @@ _PARTS: dict[str, Callable[[Vector, bool], Function]] = {
     "large_angle": angles.large_angle,
     "muladd": _muladd,
     "long_remainder": division.long_remainder,
+    **error_notes.PARTS,
 }
 _TABLES: dict[str, Callable[[], str]] = {"large_angle": angles.table}
 
