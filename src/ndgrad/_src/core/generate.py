@@ -287,7 +287,7 @@ class Lane:
         return body
 
     def read_argument(self, arg: str, name: str) -> list[str]:
-        """Return lines that split an argument. Half precision goes to dispatch, unless the forward function takes it."""
+        """Return lines that split an argument. Half precision goes to dispatch, unless the forward supports it."""
         op = self.op
         take, number = self.take(arg, name), [f"a_{arg} = {name}"]
         if not self.level and not op.halves and not self.on_device:
@@ -304,7 +304,7 @@ class Lane:
         leaving = ""
         if arg in self.promoted and not self.level:  # torch's tensor class only (see ndgrad._src.core.promotion)
             first, leaving = self.first_array, EXACT
-            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"  # cheap check for scalars
+            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"
             take += [
                 f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:",
                 f"    {self.leave}",
@@ -362,7 +362,7 @@ class Lane:
         memory = "MemoryError, " if self.on_device else ""
         body += [f"except (AttributeError, {memory}NotImplementedError, TypeError, ValueError) as error:"]
         body += [f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
-        if op.variadic and self.promoted and not self.level:  # torch's tensor class only (see ndgrad._src.core.promotion)
+        if op.variadic and self.promoted and not self.level:  # torch's tensor class (see ndgrad._src.core.promotion)
             body += ["if c is Tensor and out.dtype is not arrays[0].dtype:", f"    {self.leave}"]
         return body
 

@@ -278,7 +278,7 @@ def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) ->
 
 
 def save_output(node: Any, name: str, result: Any) -> None:
-    """Save a result as its array and the memory's version: saving the tensor, which holds the node, would be a cycle."""
+    """Save a result as its array and the memory's version: saving the tensor, which holds the node, makes a cycle."""
     hooks = hooks_for(node.level)
     if result.own_dispatch:  # the array alone does not represent it, so save another object of its class
         other = unshared(result, (result,))
