@@ -39,7 +39,7 @@ def stake_of(t: Any) -> str | None:
 
 
 def first_at_stake(*values: Any) -> Any:
-    """Return the first tensor in `values` (or nested in lists, tuples, dicts) with a derivative to lose; None if none."""
+    """Return the first tensor in `values` (or nested in lists, tuples, dicts) with a derivative to lose, or None."""
     for v in values:
         if isinstance(v, Variable):
             if stake_of(v) is not None:

@@ -18,7 +18,7 @@ def first_route(op: Op) -> int:
 
 
 def reads_part(op: Op) -> bool:
-    """True if the op reads a part of its input. Its gradient is added in place (see ndgrad._src.core.part_gradients)."""
+    """True if the op reads a part of its input. Its gradient is added in place (see _src.core.part_gradients)."""
     return op.partial_view or op.copies_part is not None or op.adjoint_write is not None
 
 

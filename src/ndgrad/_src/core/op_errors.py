@@ -18,7 +18,7 @@ from ndgrad._src.ops.errors import DomainError, DtypeError, ShapeError
 
 
 def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], error: Exception) -> Any:
-    """Return the result if the op failed only because meta arrays have no values; otherwise raise an explained error."""
+    """Return the result if the op failed only because meta arrays have no values; otherwise explain and raise."""
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
     if isinstance(error, MemoryError):
         raise out_of_memory(f"{op.name}()", arrays, error) if is_of_device(error) else error

@@ -67,7 +67,7 @@ def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: An
 
 
 def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | None) -> Any:
-    """Return the object that a pack hook makes from a tensor. It runs without hooks and recording, and must not write."""
+    """Return the object that a pack hook makes from a tensor. It runs without hooks or recording; writes raise."""
     before = version_number(value)
     outside = scope()
     try:

@@ -23,7 +23,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 class Packed:
-    """A saved value that needs a check or a hook: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
+    """A saved value with a check or a hook: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
 
     __slots__ = (
         "below", "checksum", "edge", "is_output", "level", "measure", "packed", "shape", "storage", "tangents",
@@ -67,7 +67,7 @@ class Packed:
             self.edge, self.tangents = edge(value), tangents_now(value, copied=False)
 
     def unpack(self) -> Any:
-        """Return the hook's tensor. The hook runs in the pass's grad mode, which the path on raw arrays does not set."""
+        """Return the hook's tensor. The hook runs in the pass's grad mode, which the raw-array path does not set."""
         task = thread.task
         outside = scope()
         try:
@@ -119,7 +119,7 @@ class KeptMeta(Meta):
 
 
 def without_base(t: Any) -> Any:
-    """Return the tensor that a graph keeps for `t`: for a view, a tensor with its value and history but without its base.
+    """Return the tensor that a graph keeps for `t`: for a view, a tensor with its value and history, without its base.
 
     After a write to the base, its new history may lead to this graph, and the two would keep each other alive. For lent
     memory, see Note [Lent memory].
@@ -238,7 +238,7 @@ def _kept(t: Any, meta: Meta | None) -> Any:
 
 
 def original(t: Any) -> Any:
-    """Return the tensor that was saved, if `without_base` made `t` from it and it still exists unchanged; otherwise `t`."""
+    """Return the tensor from which `without_base` made `t`, if it still exists unchanged; otherwise `t`."""
     if t._meta.__class__ is not KeptMeta:
         return t
     view = t._meta.original()

@@ -122,7 +122,10 @@ def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], 
 
 
 def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the result of modes and classes for a call of a public function: innermost mode first, then argument classes."""
+    """Return the result of modes and classes for a call of a public function.
+
+    The innermost mode is called first, then the argument classes.
+    """
     stack = thread.function_modes
     if stack:
         outside = scope()
@@ -174,7 +177,7 @@ def _flat(args: Any) -> Any:
 
 
 def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
-    """Return classes in the order in which they are called: subclasses before their bases, otherwise from left to right."""
+    """Return classes in call order: subclasses before their bases, otherwise from left to right."""
     order: list[type[Any]] = []
     for cls in types:
         at = next((i for i, other in enumerate(order) if issubclass(cls, other)), len(order))

@@ -82,7 +82,7 @@ def oldest_of(nodes: Iterable[Node]) -> float:
 
 
 def execution_order(roots: list[Node], wanted: set[Node] | None = None) -> list[Node]:
-    """Return the nodes that a pass from the roots runs, in order; with `wanted`, only those that lead to a wanted node."""
+    """Return the nodes that a pass from the roots runs, in order; with `wanted`, only those towards a wanted node."""
     counts = count_gradients(roots)
     needed = counts.keys() if wanted is None else nodes_towards(roots, wanted)
     arrivals = itertools.count().__next__

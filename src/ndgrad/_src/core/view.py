@@ -121,7 +121,7 @@ class ViewInfo:
 
 
 class ViewInLevel(ViewInfo):
-    """View information of a transform's tensor. A write may move its base to another level, and the view must follow."""
+    """View information of a transform's tensor. It must follow its base if a write moves the base to another level."""
 
     __slots__ = ("base_level",)
 
@@ -171,7 +171,7 @@ def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
 
 
 def tangents_of(t: Any) -> dict[int, Any] | None:
-    """Return the tangents of a tensor by open dual level. A view older than a tangent of its base gets its part here."""
+    """Return the tangents of a tensor by open dual level. A view older than its base's tangent gets its part here."""
     meta = t._meta
     if meta is None:
         return None
