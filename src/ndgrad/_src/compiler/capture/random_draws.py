@@ -78,7 +78,7 @@ class Tape:
                     states[k] = generator._packed_state()
             found.append(draw.take())
         for (generator, _), state in zip(self.rewound, states, strict=True):
-            generator._go_on_from(state)
+            generator._resume_from(state)
         return found
 
     def states(self) -> list[tuple[Generator, bytes]]:
@@ -92,7 +92,7 @@ class Tape:
 def put_back(states: Sequence[tuple[Generator, bytes]]) -> None:
     """Let generators go on from states that they had."""
     for generator, state in states:
-        generator._go_on_from(state)
+        generator._resume_from(state)
 
 
 class _Unreadable(Memory):
@@ -148,7 +148,7 @@ class TracedDraws:
         """Let a generator continue from a state that the function has asked for."""
         if id(state) not in self._asked:
             raise GraphBreak("the function sets the state of a generator of random numbers")
-        generator._go_on_from(self._asked[id(state)][1])
+        generator._resume_from(self._asked[id(state)][1])
 
     def number(self, draw: Draw) -> tuple[int, Any]:
         """The number of a draw, which is made, and the numbers drawn; None for these, if the draw repeats one."""
@@ -193,7 +193,7 @@ class TracedDraws:
     def undo(self) -> None:
         """Put the generators back."""
         for generator, states in self._states.values():
-            generator._go_on_from(next(iter(states)))
+            generator._resume_from(next(iter(states)))
 
 
 # ----- ops ------------------------------------------------------------------------------------------------------------
