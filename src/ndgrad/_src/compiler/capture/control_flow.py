@@ -153,7 +153,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
     rest = inputs[m:]
-    wanted = [is_smooth(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # the carry of one round comes from the previous one
+    wanted = [is_smooth(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # carries depend on carries
     moving = [i for i in range(n) if wanted[i]]
     reading = [i for i in range(n, m) if wanted[i]]
     shared = [i for i in range(m, len(inputs)) if wanted[i]]

@@ -271,7 +271,7 @@ class _Writer:
         """Compile the lines to a function."""
         text = "\n    ".join([f"def run({self.parameters}):", *self.lines, f"return {result}"])
         space: dict[str, Any] = dict(self.names)
-        exec(compile(text, "<ndgrad generated numbers>", "exec"), space)  # generated from names, numbers and indices only
+        exec(compile(text, "<ndgrad generated numbers>", "exec"), space)  # only names, numbers, indices
         return space["run"]
 
 

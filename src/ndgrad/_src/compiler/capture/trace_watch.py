@@ -155,7 +155,7 @@ class TraceWatch:
                 _own[id(frame.f_code)] = frame.f_code
             elif kind == _LIBRARY:
                 if module == "importlib._bootstrap" and not _is_called_by_user(frame):
-                    self.is_importing, self._import = True, frame  # all code until the return belongs to ndgrad's import
+                    self.is_importing, self._import = True, frame  # all code until its return belongs to the import
                     return
                 refused = refuse_python_code(module, frame.f_code)
                 if refused is not None and _is_called_by_user(frame) and not self._is_allowed_here(frame):
