@@ -1,12 +1,12 @@
-"""The command line: choose workloads, libraries and patience; print the tables and write them to a folder.
+"""The command line: choose workloads, libraries and sample sizes; print the tables and write them to a folder.
 
 python -m benchmarks                            the usual rows, few short samples
-python -m benchmarks --thorough                 the same with patience
+python -m benchmarks --thorough                 the same with more and longer samples
 python -m benchmarks --group adbench model      other rows: ADBench's problems, whole training steps, optimizer steps
 python -m benchmarks --only mlp memory          rows by name
-python -m benchmarks --only first-call          first calls in fresh processes: the wall's seconds and the processor's
+python -m benchmarks --only first-call          first calls in fresh processes: wall-clock and processor seconds
 python -m benchmarks --all --thorough --fastest --markdown      everything, as a table for results/runs.md
-python -m benchmarks.drawn --seed 1             sizes that nobody has tuned
+python -m benchmarks.drawn --seed 1             random sizes, for which no code was tuned
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from benchmarks.report import OpTable, Report
 
 GROUPS = ("program", "adbench", "optimizer", "model")
 FOOTPRINTS = ("memory", "first-call", "import", "wheel")
-#: What is measured where nothing is named.
+#: Footprints that are measured by default.
 USUAL = ("memory", "import", "wheel")
-#: The workloads whose first call is timed: those that jax can compile, too.
+#: Workloads whose first call is timed: those that jax can compile, too.
 FIRST_CALLS = (
     "chain-1", "chain-100", "elementwise-4m", "ode", "mlp", "lstm", "transformer", "convnet", "embedding",
     "mixture-small", "mixture-large", "bundle", "sequence",
@@ -42,7 +42,7 @@ def _arguments() -> argparse.Namespace:
     names, libraries = [*rows, *FOOTPRINTS], list(LIBRARIES)
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--group", nargs="+", choices=GROUPS, metavar="GROUP", help=", ".join(GROUPS))
-    parser.add_argument("--all", action="store_true", help="all groups, and what libraries weigh")
+    parser.add_argument("--all", action="store_true", help="all groups and footprints")
     parser.add_argument(
         "--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME", help=", ".join(libraries)
     )
@@ -53,10 +53,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--fastest", action="store_true", help="ratios of the fastest samples instead of medians")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument(
-        "--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch"
+        "--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad compared with torch"
     )
     parser.add_argument(
-        "--growth", action="store_true", help="instead: what reads and writes of parts cost as arrays grow"
+        "--growth", action="store_true", help="instead: the cost of reading and writing parts of growing arrays"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the chain of elementwise ops (1)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def chosen_names(only: list[str] | None, groups: list[str] | None, everything: bool) -> list[str]:
-    """What is to be measured, in the order of the table."""
+    """Return the names of the workloads to measure, in the order of the table."""
     if everything:
         groups, only = list(GROUPS), list(FOOTPRINTS)
     elif only is None and groups is None:
@@ -86,7 +86,7 @@ def each_op(output: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    """Measure what was asked for and report it."""
+    """Measure the chosen workloads and report them."""
     arguments = _arguments()
     os.environ["NDGRAD_BENCH_SEED"] = str(arguments.seed)
     if arguments.thorough:

@@ -1,6 +1,6 @@
-"""From a loss to a step: one forward and one backward pass, in each of the two dialects.
+"""Steps of a loss: one forward and one backward pass, in each of the two dialects.
 
-Both return the loss, then the gradients in the order of the parameters, so that results can be compared.
+Both dialects return the loss, then the gradients in the order of the parameters, so that results can be compared.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from benchmarks.registry import Step
 
 
 class Compiler:
-    """What a column does to a function before it is timed: nothing, or `compile` of its library."""
+    """The treatment of a function before it is timed: none, or `compile` of its library."""
 
     compile: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
-    #: whether a whole training step can be compiled, its backward pass and its optimizer with it
+    #: True if a whole training step can be compiled, with its backward pass and its optimizer.
     whole_steps: bool = False
-    #: what was compiled for the workload at hand
+    #: Functions compiled for the current workload.
     made: ClassVar[list[Any]] = []
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function as the column at hand runs it."""
+def compile_step(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function if the current column compiles."""
     if Compiler.compile is None:
         return function
     made = Compiler.compile(function)
@@ -41,13 +41,13 @@ def training_step(
     clip: Callable[[], Any] | None = None,
     note: Callable[[Any], None] | None = None,
 ) -> Step:
-    """A step that computes `loss()`, its gradients and the update of an optimizer. It returns the loss and `results()`.
-    `clip()` comes before the update, and `note(loss)` behind it.
+    """Return a step that computes `loss()`, its gradients and the update of an optimizer. The step returns the loss and
+    `results()`. `clip()` runs before the update, and `note(loss)` after it.
 
     ndgrad compiles all of it as one function. torch's compiler ends a graph at a backward pass, so it gets the loss.
     """
     if Compiler.compile is not None and not Compiler.whole_steps:
-        loss = compiled(loss)
+        loss = compile_step(loss)
 
     def update() -> Any:
         optimizer.zero_grad()
@@ -61,7 +61,7 @@ def training_step(
         return value
 
     if Compiler.whole_steps:
-        update = compiled(update)
+        update = compile_step(update)
 
     def step() -> Sequence[Any]:
         return [update(), *results()]
@@ -70,18 +70,18 @@ def training_step(
 
 
 def leaf(torch: Any, array: np.ndarray) -> Any:
-    """A leaf tensor that requires grad, of the array's own dtype."""
+    """Return a leaf tensor that requires grad, with the array's own dtype."""
     return torch.tensor(array, requires_grad=True)
 
 
 def leaves(torch: Any, arrays: Sequence[np.ndarray]) -> list[Any]:
-    """One leaf per array."""
+    """Return one leaf per array."""
     return [leaf(torch, array) for array in arrays]
 
 
 def backward_step(loss: Callable[[], Any], parameters: Sequence[Any]) -> Step:
-    """A step that clears the gradients, computes `loss()` and calls `backward()` on it."""
-    loss = compiled(loss)
+    """Return a step that clears the gradients, computes `loss()` and calls `backward()` on it."""
+    loss = compile_step(loss)
 
     def step() -> Sequence[Any]:
         for parameter in parameters:
@@ -96,7 +96,7 @@ def backward_step(loss: Callable[[], Any], parameters: Sequence[Any]) -> Step:
 def functional_step(
     dialect: Functional, loss: Callable[..., Any], parameters: Sequence[np.ndarray], *data: Any
 ) -> Step:
-    """A step that computes `loss(parameters, *data)` and its gradient with respect to the parameters."""
+    """Return a step that computes `loss(parameters, *data)` and its gradient with respect to the parameters."""
     value_and_grad = dialect.compile(dialect.value_and_grad(loss))
     inputs = [dialect.array(parameter) for parameter in parameters]
     constants = [dialect.array(array) for array in data]
@@ -109,12 +109,12 @@ def functional_step(
 
 
 def expression_step(torch: Any, expression: str, names: dict[str, Any], leaves: Sequence[Any]) -> Step:
-    """One expression of torch's dialect, forward and back: it returns the value, then the gradients of the leaves."""
+    """Return a step for one expression of torch's dialect: the value, then the gradients of the leaves."""
     function = eval(f"lambda: {expression}", names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         value = function().detach()
-    weights = np.random.default_rng(1).uniform(0.5, 1.5, tuple(value.shape))  # equal ones would cancel in a softmax
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, tuple(value.shape))  # equal weights would cancel in a softmax
     gradient = torch.tensor(weights).to(value.dtype)
 
     def step() -> list[Any]:

@@ -2,9 +2,9 @@
 
 `step` times a data parallel step of a perceptron (forward, backward, averaged gradients, SGD) through ndgrad over MPI
 and through torch's DistributedDataParallel over gloo. Both jobs live for the whole time and take turns, one sample of
-some steps each, while the other sleeps; the fastest step of all samples counts, and so does the median of samples.
-Losses are compared. `memory` prints what a rank keeps of parameters, gradients and Adam's state under `fully_shard`,
-and `bytes` what one step sends under each strategy, beside the formula.
+some steps each, while the other sleeps. The fastest step of all samples counts, and the median of samples.
+Losses are compared. `memory` prints the bytes of parameters, gradients and Adam's state on a rank under `fully_shard`.
+`bytes` prints the bytes that one step sends under each strategy, next to the formula.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIZES = {"small": (64, 256, 256, 10), "large": (784, 1024, 1024, 10)}
 BATCH = 32
 
 
-# ----- what a rank does -----------------------------------------------------------------------------------------------
+# ----- code of a rank -------------------------------------------------------------------------------------------------
 
 
 def _perceptron(library: Any, sizes: tuple[int, ...]) -> Any:
@@ -51,7 +51,7 @@ def _perceptron(library: Any, sizes: tuple[int, ...]) -> Any:
 
 def _library(name: str) -> Any:
     if name == "torch":
-        import torch  # one of the two, never both in a process
+        import torch  # a process imports only one of the two libraries
 
         torch.set_num_threads(1)
         torch.distributed.init_process_group("gloo")
@@ -103,7 +103,7 @@ def _serve_steps(name: str, size: str, folder: Path, steps: int) -> None:
 
 
 def _retained(net: Any, optimizer: Any) -> int:
-    """The bytes of parameters, gradients and state on this rank."""
+    """Return the bytes of parameters, gradients and state on this rank."""
     held = {}
     for p in net.parameters():
         for t in (p, p.grad, *(v for v in optimizer.state[p].values() if getattr(v, "ndim", 0))):
@@ -201,7 +201,7 @@ def _torch_ranks(count: int, *arguments: str) -> list[subprocess.Popen[bytes]]:
 
 
 def compare_steps(size: str, ranks: int, rounds: int, steps: int) -> dict[str, Any]:
-    """Steps of both libraries in turn: the fastest, and the median of samples' medians, in seconds."""
+    """Time steps of both libraries in turn. Return the fastest, and the median of samples' medians, in seconds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         arguments = ("--serve", size, "--folder", name, "--steps", str(steps), "--library")
@@ -215,7 +215,7 @@ def compare_steps(size: str, ranks: int, rounds: int, steps: int) -> dict[str, A
                     done = folder / f"{library}-{turn}.done"
                     while not done.exists():
                         if job.poll() is not None or any(p.poll() is not None for p in others):
-                            raise RuntimeError(f"a rank of {library} has ended; what it said stands above")
+                            raise RuntimeError(f"a rank of {library} has ended; see its output above")
                         time.sleep(0.002)
                     found = json.loads(done.read_text())
                     samples[library].append(found["times"])
@@ -238,7 +238,7 @@ def _run_job(count: int, *arguments: str) -> None:
     job = _ndgrad_job(count, *arguments)
     try:
         if job.wait():
-            raise RuntimeError("the job failed; what its ranks said stands above")
+            raise RuntimeError("the job failed; see the output of its ranks above")
     finally:
         job.close()
 
@@ -270,9 +270,9 @@ def main() -> None:
             print(f"\n{'ranks':>5} {'kept by a rank':>16} {'of one process':>16}")
             for count in (1, 2, 3, 4):
                 _run_job(count, "--report", "memory", "--folder", name)
-                told = [json.loads((Path(name) / f"memory-{r}").read_text()) for r in range(count)]
-                most = max(t["retained"] for t in told)
-                print(f"{count:5} {most / 2**20:12.2f} MiB {most / told[0]['whole']:16.4f}")
+                reports = [json.loads((Path(name) / f"memory-{r}").read_text()) for r in range(count)]
+                most = max(t["retained"] for t in reports)
+                print(f"{count:5} {most / 2**20:12.2f} MiB {most / reports[0]['whole']:16.4f}")
         if "bytes" in given.what:
             for count in (2, 4):
                 _run_job(count, "--report", "bytes", "--folder", name)

@@ -1,8 +1,8 @@
-"""How far predictions of a data-parallel step are from measurements, at the number of ranks that it is started with.
+"""Compare predictions of a data-parallel step with measurements, at the number of ranks of this job.
 
     for n in 1 2 3 4; do mpiexec -n $n python benchmarks/distributed_planning.py; done
 
-The first rank records a step alone, while the others rest; then all measure the same step together.
+The first rank records a step alone, while the others wait. Then all ranks measure the same step together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Sizes that nobody has tuned: `python -m benchmarks.drawn --seed S`.
+"""Programs at random sizes, for which no code was tuned: `python -m benchmarks.drawn --seed S`.
 
-The families of `benchmarks.workloads.drawn` at shapes, dtypes and layouts drawn by seed. For each family: the
-geometric mean of ndgrad's time over that of the best peer, by the fastest samples, the worst case, what was wrong,
-and what ran eagerly although it was compiled.
+The families of `benchmarks.workloads.drawn` at shapes, dtypes and layouts drawn by seed. For each family the table has
+the geometric mean of ndgrad's time over that of the best peer, by the fastest samples, and the worst case. It also
+lists wrong results, and compiled functions that ran eagerly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GOAL = 1.1
 
 
 def best_peer(comparison: Comparison) -> tuple[str, float] | None:
-    """The quickest of the other libraries, and its least seconds."""
+    """Return the fastest of the other libraries, and its least seconds."""
     found = {
         name: comparison.timings[name].fastest()
         for name in PEERS
@@ -35,7 +35,7 @@ def best_peer(comparison: Comparison) -> tuple[str, float] | None:
 
 
 def ratios(comparisons: Sequence[Comparison], name: str) -> list[tuple[float, Comparison, str]]:
-    """The time of a library over that of the best peer: (ratio, case, peer), the largest first."""
+    """Return the time of a library over that of the best peer: (ratio, case, peer), the largest first."""
     found = []
     for comparison in comparisons:
         peer = best_peer(comparison)
@@ -46,7 +46,7 @@ def ratios(comparisons: Sequence[Comparison], name: str) -> list[tuple[float, Co
 
 
 def table(families: dict[str, list[Comparison]]) -> list[list[str]]:
-    """A row per family, header first."""
+    """Return a row per family, header first."""
     rows = [["family", "cases", "compiled / best peer", "worst", "eager / best peer", "wrong", "runs eagerly"]]
     for family, comparisons in families.items():
         compiled, eager = (ratios(comparisons, name) for name in OURS)
@@ -66,7 +66,7 @@ def _mean(entries: list[tuple[float, Comparison, str]]) -> str:
 
 
 def problems(comparisons: Sequence[Comparison]) -> list[str]:
-    """What was wrong or ran eagerly, case by case, and the cases beyond the goal."""
+    """Return wrong results, eager runs and missed goals, case by case."""
     lines = []
     for comparison in comparisons:
         for name, timing in comparison.timings.items():
@@ -84,7 +84,7 @@ def problems(comparisons: Sequence[Comparison]) -> list[str]:
 
 def main() -> None:
     """Draw, measure, print and write to `drawn.md`."""
-    from benchmarks.workloads.drawn import FAMILIES, drawn_name, register_drawn  # which fills the registry
+    from benchmarks.workloads.drawn import FAMILIES, drawn_name, register_drawn  # the import fills the registry
 
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.drawn", description=__doc__, formatter_class=argparse.RawTextHelpFormatter

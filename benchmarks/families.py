@@ -1,7 +1,8 @@
-"""Families of eager ops beside torch's: `python -m benchmarks.families`.
+"""Families of eager ops compared with torch: `python -m benchmarks.families`.
 
-The expressions of `benchmarks.workloads.op_families`, forward and backward, on about 100,000 elements. For each family:
-the geometric mean of ndgrad's time over torch's, by the fastest of samples that alternate, and its slowest ops.
+The expressions of `benchmarks.workloads.op_families`, forward and backward, on about 100,000 elements. For each family
+the table has the geometric mean of ndgrad's time over torch's, by the fastest of alternating samples, and the slowest
+ops.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from benchmarks.interleave import Comparison, Plan, compare_all
 from benchmarks.registry import WORKLOADS
 from benchmarks.report import ABSENT, machine_line, markdown_table, significant
 
-#: How many ops of a family are named.
+#: Number of slowest ops listed for a family.
 SLOWEST = 4
 
 
 def ratios(comparisons: Sequence[Comparison]) -> list[tuple[float, Comparison]]:
-    """The ratio of each op that ran, the largest first."""
+    """Return the ratio of each op that ran, the largest first."""
     found = [(c.fastest_ratio("ndgrad"), c) for c in comparisons if c.timings["ndgrad"].problem is None]
     return sorted([(ratio, c) for ratio, c in found if ratio is not None], key=lambda pair: -pair[0])
 
 
 def row(family: str, comparisons: Sequence[Comparison]) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     found = ratios(comparisons)
     mean = significant(statistics.geometric_mean([ratio for ratio, _ in found])) if found else ABSENT
     slowest = ", ".join(f"`{c.workload.title}` {significant(ratio)}" for ratio, c in found[:SLOWEST])
@@ -35,7 +36,7 @@ def row(family: str, comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def problems(comparisons: Sequence[Comparison]) -> list[str]:
-    """What was wrong, op by op."""
+    """Return the problems, op by op."""
     return [
         f"{c.workload.title}, {name}: {t.problem}" for c in comparisons for name, t in c.timings.items() if t.problem
     ]
@@ -43,7 +44,7 @@ def problems(comparisons: Sequence[Comparison]) -> list[str]:
 
 def main() -> None:
     """Measure, print and write to `families.md`."""
-    from benchmarks.workloads.op_families import FAMILIES, expressions, family_name  # which fills the registry
+    from benchmarks.workloads.op_families import FAMILIES, expressions, family_name  # the import fills the registry
 
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.families", description=__doc__, formatter_class=argparse.RawTextHelpFormatter

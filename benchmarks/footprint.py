@@ -1,7 +1,7 @@
-"""What a library weighs: peak memory of a job, time of the first call, time to import, size of the wheel.
+"""Footprint of a library: peak memory of a job, time of the first call, time to import, size of the wheel.
 
-Each needs a fresh process per measurement, since memory that was once touched and modules that were once
-imported do not go away. `python -m benchmarks.footprint memory chain torch` is the measured child.
+Each measurement needs a fresh process, because touched memory and imported modules stay in a process.
+`python -m benchmarks.footprint memory chain torch` runs one measured child.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.workloads.chain import SEED, chain_functional_step, chain_step, 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_SIZE, MEMORY_OPS = 10_000_000, 50
 IMPORT_GOAL, WHEEL_GOAL_BYTES = 1.5, 3_000_000
-#: By job and library: the ratio to torch's peak that we want to stay under.
+#: By job and library: the largest allowed ratio to torch's peak.
 MEMORY_GOALS = {
     ("chain", "ndgrad"): 1.0,
     ("chain", "ndgrad-compiled"): 0.06,
@@ -44,9 +44,9 @@ IMPORT_PROGRAM = "import time; s = time.perf_counter(); import {0}; print(time.p
 def peak_memory(
     names: Sequence[str], jobs: Sequence[str], size: int = MEMORY_SIZE
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """By job and library: bytes above the baseline, and seconds. The jobs are 50 elementwise ops in float32, of one
-    leaf and of two, and a transformer block, all forward and backward. Leaves count, what makes them does not: a leaf
-    and its gradient are the least that there can be."""
+    """Return, by job and library, bytes above the baseline, and seconds. The jobs are 50 elementwise ops in float32, of
+    one leaf and of two, and a transformer block, all forward and backward. Leaves count, but not the memory needed to
+    make them: a leaf and its gradient are the minimum."""
     return {
         job: {name: _child(f"peak memory of {job}, {name}", "memory", job, name, str(size)) for name in names}
         for job in jobs
@@ -54,8 +54,8 @@ def peak_memory(
 
 
 def first_calls(names: Sequence[str], workloads: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """By workload and library: seconds of the first step in a fresh process, by the wall and of all its threads, with
-    nothing in caches on disk; and once more with what ndgrad has left there."""
+    """Return, by workload and library, seconds of the first step in a fresh process, by wall clock and of all its
+    threads: with empty caches on disk, and again with the cache that ndgrad has written."""
     results: dict[str, dict[str, Any]] = {}
     _with_bytecode()
     for job in workloads:
@@ -70,7 +70,7 @@ def first_calls(names: Sequence[str], workloads: Sequence[str]) -> dict[str, dic
 
 
 def _child(what: str, *arguments: str, cache: str | None = None) -> dict[str, Any]:
-    """What a fresh process finds out; the last line that it prints, or the last that it complains of."""
+    """Run a fresh process. Return the last line that it prints, or its last error line."""
     print(f"{what} ...", file=sys.stderr, flush=True)
     extra = (
         {} if cache is None else {"NDGRAD_CACHE_DIR": f"{cache}/ndgrad", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch"}
@@ -89,7 +89,7 @@ def _child(what: str, *arguments: str, cache: str | None = None) -> dict[str, An
 
 
 def import_times(names: Sequence[str], repetitions: int) -> dict[str, list[float] | None]:
-    """Seconds of `import package` in fresh processes, in turn; None for a package that does not import."""
+    """Return the seconds of `import package` in fresh processes, in turn; None for a package that does not import."""
     packages = list(dict.fromkeys(["numpy", *(LIBRARIES[name].package for name in names)]))
     times: dict[str, list[float] | None] = {package: [] for package in packages}
     print("import times ...", file=sys.stderr, flush=True)
@@ -106,17 +106,17 @@ def import_times(names: Sequence[str], repetitions: int) -> dict[str, list[float
                     check=False,
                 )
                 times[package] = [*known, float(finished.stdout)] if finished.returncode == 0 else None
-    # The first round reads cold files and writes bytecode.
+    # The first round reads cold files and writes bytecode, so it does not count.
     return {package: known and known[1:] for package, known in times.items()}
 
 
 def _with_bytecode() -> None:
-    """Compile our sources to bytecode, as an installer does; the environment may forbid it at import."""
+    """Compile the sources to bytecode, as an installer does; the environment may forbid it at import."""
     compileall.compile_dir(ROOT / "src", quiet=2)
 
 
 def wheel_size() -> dict[str, int]:
-    """Bytes of each built wheel in dist/."""
+    """Return the bytes of each built wheel in dist/."""
     return {path.name: path.stat().st_size for path in sorted((ROOT / "dist").glob("*.whl"))}
 
 
@@ -133,11 +133,11 @@ def _status_bytes(field: str) -> int:
 def _measure_memory(job: str, name: str, size: int) -> dict[str, Any]:
     namespace = LIBRARIES[name].load()
     count = {"chain": 1, "chain-of-two": 2}.get(job)
-    _chain(namespace, 10, count or 1)()  # code that is loaded on first use belongs to the baseline
+    _chain(namespace, 10, count or 1)()  # code loaded on first use belongs to the baseline
     baseline = _status_bytes("VmRSS")
     start = time.perf_counter()
     step = WORKLOADS[job].build(namespace) if count is None else _chain(namespace, size, count)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     for _ in range(STEPS):
         step()
     seconds = time.perf_counter() - start

@@ -1,10 +1,10 @@
 """Programs on a GPU, through torch and ndgrad in one process: `python -m benchmarks.gpu`.
 
-Each row is one step, forward and backward (and an optimizer where the row says so), written once in the dialect that
-both libraries speak. A sample is some steps between two waits for the device; samples of the libraries alternate, and
-the fastest of several counts. Both get the same numbers, and their losses are compared. With `--compiled`, the same
-steps by `torch.compile` and `ndgrad.compile` stand beside them, with `--memory` the peaks of memory of the eager ones.
-What is printed is a table in markdown.
+Each row is one step, forward and backward (and an optimizer if the row says so), written once in the dialect of
+both libraries. A sample is some steps between two waits for the device. Samples of the libraries alternate, and
+the fastest of several counts. Both get the same numbers, and their losses are compared. `--compiled` adds the same
+steps by `torch.compile` and `ndgrad.compile`, and `--memory` adds the memory peaks of the eager steps.
+The program prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Step = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A named step; `make` is given the library's namespace."""
+    """A named step; `make` takes the library's namespace."""
 
     name: str
     title: str
     make: Callable[[Any], Step]
-    #: how far the losses of two libraries may be apart, relative to their size
+    #: Largest difference of the losses of two libraries, relative to their size.
     tolerance: float = 1e-3
-    #: whether the step is recorded already, so that there is nothing to compile
+    #: True if the step is a recorded graph, which cannot be compiled.
     is_recorded: bool = False
 
 
@@ -40,7 +40,7 @@ ROWS: list[Row] = []
 
 
 def row(name: str, title: str, tolerance: float = 1e-3) -> Callable[[Callable[[Any], Step]], Callable[[Any], Step]]:
-    """Enter a function into the table."""
+    """Add a function to the table."""
 
     def enter(make: Callable[[Any], Step]) -> Callable[[Any], Step]:
         ROWS.append(Row(name, title, make, tolerance, name.endswith("-graph")))
@@ -55,12 +55,12 @@ def on_device(torch: Any, array: np.ndarray, dtype: Any = None, leaf: bool = Fal
     return t.requires_grad_() if leaf else t
 
 
-def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+def draw_normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def filled(torch: Any, model: Any, dtype: Any = None) -> Any:
-    """A module on the device with parameters that are the same for all libraries."""
+def fill_parameters(torch: Any, model: Any, dtype: Any = None) -> Any:
+    """Move a module to the device, with parameters that are the same for all libraries."""
     random = np.random.default_rng(1)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -89,7 +89,7 @@ def backward_step(loss: Callable[[], Any], parameters: list[Any]) -> Step:
 
 
 def _chain(torch: Any, size: int) -> Step:
-    x = on_device(torch, drawn(size) * 0.1, leaf=True)
+    x = on_device(torch, draw_normal(size) * 0.1, leaf=True)
 
     def loss() -> Any:
         y = x
@@ -114,7 +114,7 @@ def chain_large(torch: Any) -> Step:
 
 @row("gelu-64M", "tanh-GELU of 64M float32, forward and backward")
 def gelu(torch: Any) -> Step:
-    x = on_device(torch, np.resize(drawn(1 << 20), 1 << 26), leaf=True)
+    x = on_device(torch, np.resize(draw_normal(1 << 20), 1 << 26), leaf=True)
     g = torch.ones_like(x.detach())
 
     def step() -> Any:
@@ -128,7 +128,7 @@ def gelu(torch: Any) -> Step:
 
 @row("gelu-64M-forward", "tanh-GELU of 64M float32, forward alone")
 def gelu_forward(torch: Any) -> Step:
-    x = on_device(torch, np.resize(drawn(1 << 20), 1 << 26))
+    x = on_device(torch, np.resize(draw_normal(1 << 20), 1 << 26))
     return lambda: torch.nn.functional.gelu(x, approximate="tanh")
 
 
@@ -137,10 +137,10 @@ def gelu_forward(torch: Any) -> Step:
 
 def _mlp(torch: Any, batch: int) -> Step:
     nn = torch.nn
-    model = filled(
+    model = fill_parameters(
         torch, nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
     )
-    x = on_device(torch, drawn(batch, 784))
+    x = on_device(torch, draw_normal(batch, 784))
     y = on_device(torch, np.random.default_rng(2).integers(0, 10, batch))
     return backward_step(lambda: nn.functional.cross_entropy(model(x), y), list(model.parameters()))
 
@@ -156,7 +156,7 @@ def mlp_large(torch: Any) -> Step:
 
 
 def block(torch: Any, width: int, heads: int) -> Any:
-    """A pre-norm transformer layer with causal attention."""
+    """Return a pre-norm transformer layer with causal attention."""
     nn, functional = torch.nn, torch.nn.functional
 
     class Layer(nn.Module):  # type: ignore[misc,name-defined]
@@ -177,8 +177,8 @@ def block(torch: Any, width: int, heads: int) -> Any:
 
 
 def _layer(torch: Any, dtype: Any) -> Step:
-    model = filled(torch, block(torch, 512, 8), dtype)
-    x = on_device(torch, drawn(16, 512, 512), dtype)
+    model = fill_parameters(torch, block(torch, 512, 8), dtype)
+    x = on_device(torch, draw_normal(16, 512, 512), dtype)
     return backward_step(lambda: model(x).float().square().mean(), list(model.parameters()))
 
 
@@ -199,14 +199,14 @@ def convnet(torch: Any) -> Step:
         nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(),
         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 16 * 16, 10),
     )  # fmt: skip
-    model = filled(torch, model)
-    x = on_device(torch, drawn(64, 3, 64, 64))
+    model = fill_parameters(torch, model)
+    x = on_device(torch, draw_normal(64, 3, 64, 64))
     y = on_device(torch, np.random.default_rng(2).integers(0, 10, 64))
     return backward_step(lambda: nn.functional.cross_entropy(model(x), y), list(model.parameters()))
 
 
-def recorded(torch: Any, step: Step) -> Step:
-    """A step as a CUDA graph."""
+def record_graph(torch: Any, step: Step) -> Step:
+    """Record a step as a CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -217,7 +217,7 @@ def recorded(torch: Any, step: Step) -> Step:
     with torch.cuda.graph(graph):
         loss = step()
 
-    def replay(parts: Any = step) -> Any:  # which a graph does not keep alive
+    def replay(parts: Any = step) -> Any:  # the default keeps `step` alive; a graph does not
         graph.replay()
         return loss
 
@@ -226,17 +226,17 @@ def recorded(torch: Any, step: Step) -> Step:
 
 @row("mlp-64-graph", "MLP 784-256-256-10, batch 64, as a CUDA graph")
 def mlp_recorded(torch: Any) -> Step:
-    return recorded(torch, _mlp(torch, 64))
+    return record_graph(torch, _mlp(torch, 64))
 
 
 @row("convnet-graph", "convnet 3-32-64, as a CUDA graph", tolerance=1e-2)
 def convnet_recorded(torch: Any) -> Step:
-    return recorded(torch, convnet(torch))
+    return record_graph(torch, convnet(torch))
 
 
 @row("gpt-bf16-graph", "12 layers, d 768, bfloat16, AdamW, as a CUDA graph", tolerance=0.05)
 def language_recorded(torch: Any) -> Step:
-    return recorded(torch, language(torch, capturable=True))
+    return record_graph(torch, language(torch, capturable=True))
 
 
 @row("gpt-bf16", "12 layers, d 768, 12 heads, seq 512, batch 16, bfloat16, AdamW", tolerance=0.05)
@@ -255,7 +255,7 @@ def language(torch: Any, capturable: bool = False) -> Step:
             x = self.words(ids) + self.places(torch.arange(length, device="cuda"))
             return self.head(self.norm(self.layers(x)))
 
-    model = filled(torch, Language(), torch.bfloat16)
+    model = fill_parameters(torch, Language(), torch.bfloat16)
     ids = on_device(torch, np.random.default_rng(3).integers(0, words, (batch, length)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, capturable=capturable)
 
@@ -272,27 +272,27 @@ def language(torch: Any, capturable: bool = False) -> Step:
 
 # ----- timing ---------------------------------------------------------------------------------------------------------
 
-#: Samples of each way to run a step, many and short, so that some are undisturbed; seconds of one; steps before them.
+#: Number of samples of each variant, many and short, so that some are undisturbed; seconds of one; steps before them.
 SAMPLES, SECONDS, BEFORE = 21, 0.05, 4
 LIBRARIES = ("torch", "ndgrad")
 
 
 @dataclass
 class Way:
-    """One way to run a row's step: a library, compiled or not."""
+    """One variant of a row's step: a library, compiled or not."""
 
     library: str
     is_compiled: bool
-    #: seconds of the fastest sample per step, the loss of the first step, or why there are none
+    #: Seconds of the fastest sample per step, the loss of the first step, or the reason for their absence.
     seconds: float = float("inf")
     loss: float = float("nan")
     problem: str = ""
-    #: bytes in use at most during an eager step, beyond what was in use before there was a model
+    #: Peak bytes in use during an eager step, above the bytes in use before the model was made.
     peak: int = 0
 
 
-def waiting_for(name: str) -> Callable[[], None]:
-    """What waits until the device has done what a library asked of it."""
+def find_wait(name: str) -> Callable[[], None]:
+    """Return a function that waits until the device has finished the work of a library."""
     if name == "torch":
         wait: Callable[[], None] = importlib.import_module("torch").cuda.synchronize
         return wait
@@ -300,10 +300,10 @@ def waiting_for(name: str) -> Callable[[], None]:
     return lambda: cupy.cuda.get_current_stream().synchronize()
 
 
-def ready(wanted: Row, way: Way) -> tuple[Step, int] | None:
-    """A step that has been run, and how many of them make a sample; None if there is a problem, which is noted."""
+def prepare(wanted: Row, way: Way) -> tuple[Step, int] | None:
+    """Run a step once. Return it with the number of steps in a sample; None if there is a problem, which is noted."""
     torch = importlib.import_module(way.library)
-    wait = waiting_for(way.library)
+    wait = find_wait(way.library)
     try:
         step = wanted.make(torch)
         step = torch.compile(step) if way.is_compiled else step
@@ -315,14 +315,14 @@ def ready(wanted: Row, way: Way) -> tuple[Step, int] | None:
         step()
         wait()
         return step, max(1, min(300, int(SECONDS / (time.perf_counter() - start))))
-    except Exception as error:  # the other rows are of interest all the same
+    except Exception as error:  # the other rows still run
         way.problem = f"{type(error).__name__}: {str(error)[:160]}"
         return None
 
 
 def sample(way: Way, step: Step, count: int) -> None:
     """Time some steps between two waits."""
-    wait = waiting_for(way.library)
+    wait = find_wait(way.library)
     start = time.perf_counter()
     for _ in range(count):
         step()
@@ -330,12 +330,12 @@ def sample(way: Way, step: Step, count: int) -> None:
     way.seconds = min(way.seconds, (time.perf_counter() - start) / count)
 
 
-def measured(wanted: Row, compiled: bool) -> list[Way]:
-    """All ways to run a row. Samples of two libraries alternate, so that what slows the machine down slows both."""
+def measure(wanted: Row, compiled: bool) -> list[Way]:
+    """Time all variants of a row. Samples of two libraries alternate, so that disturbances affect both."""
     found: list[Way] = []
     for is_compiled in (False, True) if compiled and not wanted.is_recorded else (False,):
         ways = [Way(name, is_compiled) for name in LIBRARIES]
-        steps = [(way, made) for way in ways if (made := ready(wanted, way)) is not None]
+        steps = [(way, made) for way in ways if (made := prepare(wanted, way)) is not None]
         gc.collect()
         gc.disable()  # as `timeit` does
         for _ in range(SAMPLES):
@@ -349,21 +349,21 @@ def measured(wanted: Row, compiled: bool) -> list[Way]:
         found += ways
         del steps
         for name in LIBRARIES:
-            # what was compiled for a row is not met again, and torch keeps eight of a function at most
+            # Compiled functions of a row are not used again, and torch keeps at most eight of a function.
             importlib.import_module(name)._dynamo.reset()
         release()
     return found
 
 
 def release() -> None:
-    """Give back what a row has used."""
+    """Free the memory of a row."""
     gc.collect()
     for name in LIBRARIES:
         importlib.import_module(name).cuda.empty_cache()
 
 
 def measure_memory(wanted: Row, ways: list[Way]) -> None:
-    """Note the peaks of eager steps, when all is timed: from then on allocations are counted one by one."""
+    """Note the peaks of eager steps. This comes after all timing, because counting allocations slows them down."""
     for way in ways:
         if way.is_compiled or way.problem or wanted.is_recorded:  # a graph holds all its memory at any time
             continue
@@ -371,7 +371,7 @@ def measure_memory(wanted: Row, ways: list[Way]) -> None:
         before = cuda.memory_allocated()
         step = wanted.make(importlib.import_module(way.library))
         step()
-        waiting_for(way.library)()
+        find_wait(way.library)()
         cuda.reset_peak_memory_stats()
         for _ in range(2):
             step()
@@ -384,7 +384,7 @@ def measure_memory(wanted: Row, ways: list[Way]) -> None:
 
 
 def cells_of(ways: list[Way]) -> list[str]:
-    """Milliseconds of two libraries, and their ratio."""
+    """Return the milliseconds of two libraries, and their ratio."""
     cells = [way.problem or f"{way.seconds * 1e3:.3f}" for way in ways]
     if len(ways) < 2:
         return ["", "", ""]
@@ -419,7 +419,7 @@ def main() -> None:
     rows = [row for row in ROWS if not arguments.only or row.name in arguments.only]
     found = []
     for wanted in rows:
-        found.append(measured(wanted, arguments.compiled))
+        found.append(measure(wanted, arguments.compiled))
         print(line_of(wanted, found[-1], arguments.compiled, False), file=sys.stderr, flush=True)
     if arguments.memory:
         for wanted, ways in zip(rows, found, strict=True):

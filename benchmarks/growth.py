@@ -1,11 +1,11 @@
-"""How the cost of one step grows with the array it touches a part of: it should not.
+"""Growth of the cost of one step with the size of the array of which it touches a part. There should be none.
 
 A step reads or writes a part of an array of n elements. Its cost is the difference between a program of many steps and
-one of few, divided by their number, so that what is done once per array (zeros, the gradient of the whole) does not
-count. Programs that save a value which a later step overwrites run on NumPy's face alone: torch's rule refuses them.
+one of few, divided by the difference of their numbers. So work done once per array (zeros, the gradient of the whole)
+does not count. Programs that overwrite a saved value run only on NumPy's namespace, because torch's rule rejects them.
 
-A second table is about compiling: the processor's seconds for the first call of a loop's gradient, by its rounds. Time
-for a round should not grow with them.
+A second table is about compiling: the processor's seconds for the first call of a loop's gradient, by its rounds. The
+time per round should not grow with them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy
 
 SIZES = (1_000, 30_000, 1_000_000)
 FEW, MANY = 20, 60
-#: A step on the largest array may cost this many times that on the smallest before it counts as growth.
+#: A step on the largest array counts as growth if it costs more than this many times a step on the smallest.
 TOLERANCE = 1.8
 
-#: Rounds of loops that are compiled.
+#: Numbers of rounds of the compiled loops.
 LENGTHS = (100, 300, 1_000, 3_000)
 
 Program = Callable[[Any, Any, int], Any]
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     program: Program
     dims: int = 1
-    faces: tuple[str, ...] = ("numpy", "torch")
+    namespaces: tuple[str, ...] = ("numpy", "torch")
 
 
 def _index(np: Any, *places: int) -> Any:
@@ -97,12 +97,12 @@ CASES = {
     "read of a reshaped": Case(_reading(lambda np, x, i: x.reshape((-1, 2))[i])),
     "read of a slice": Case(_reading(lambda np, x, i: x[1:][i])),
     "take": Case(_reading(lambda np, x, i: np.take(x, _index(np, i)))),
-    "u[i] = sin(u[i-1])": Case(_buffer(_element), faces=("numpy",)),
+    "u[i] = sin(u[i-1])": Case(_buffer(_element), namespaces=("numpy",)),
     "stencil": Case(_buffer(_stencil)),
     "write slice": Case(_buffer(_slice)),
     "u[i] += u[i-1]": Case(_buffer(_augmented)),
     "write by an array": Case(_buffer(_fancy)),
-    "write row": Case(_buffer(_element), dims=2, faces=("numpy",)),
+    "write row": Case(_buffer(_element), dims=2, namespaces=("numpy",)),
     "write through a transpose": Case(_buffer(_transposed), dims=2),
 }
 
@@ -128,7 +128,7 @@ def _func(transform: Callable[[Any, Any, Any, Any], Any]) -> Callable[[Any, Prog
 
 
 def modes() -> dict[str, Callable[[Any, Program, Any, int], Callable[[], Any]]]:
-    """What is timed: the name, and how to prepare a call."""
+    """Return the timed modes: a name, and a function that prepares a call."""
     return {
         "backward": _eager,
         "grad": _func(lambda func, f, x, v: func.grad(f)(x)),
@@ -148,7 +148,7 @@ def _fastest(call: Callable[[], Any], repetitions: int) -> float:
 
 
 def step_cost(prepare: Any, np: Any, case: Case, size: int, repetitions: int) -> float:
-    """Microseconds of one more step."""
+    """Return the microseconds of one more step."""
     values = numpy.random.default_rng(0).normal(size=size)
     values = values if case.dims == 1 else values.reshape(-1, 4)
     few, many = (_fastest(prepare(np, case.program, values, steps), repetitions) for steps in (FEW, MANY))
@@ -156,15 +156,15 @@ def step_cost(prepare: Any, np: Any, case: Case, size: int, repetitions: int) ->
 
 
 def measure(repetitions: int) -> Iterator[tuple[str, str, str, list[float]]]:
-    """(mode, face, case, microseconds a step for each of SIZES)."""
+    """Yield (mode, namespace, case, microseconds per step for each of SIZES)."""
     import ndgrad
     import ndgrad.numpy
 
     for mode, prepare in modes().items():
-        for face, np in (("numpy", ndgrad.numpy), ("torch", ndgrad)):
+        for namespace, np in (("numpy", ndgrad.numpy), ("torch", ndgrad)):
             for name, case in CASES.items():
-                if face in case.faces:
-                    yield mode, face, name, [step_cost(prepare, np, case, size, repetitions) for size in SIZES]
+                if namespace in case.namespaces:
+                    yield mode, namespace, name, [step_cost(prepare, np, case, size, repetitions) for size in SIZES]
 
 
 def _compound(np: Any, rounds: int) -> tuple[Callable[[Any], Any], Any]:
@@ -214,14 +214,14 @@ LOOPS = {"compound": _compound, "heat in place": _heat, "states in a list": _kep
 
 
 def measure_compiling() -> Iterator[tuple[str, list[tuple[float, int]]]]:
-    """(loop, seconds of the processor for the first call and instructions of the program, for each of LENGTHS)."""
+    """Yield (loop, processor seconds of the first call and instructions of the program, for each of LENGTHS)."""
     import ndgrad
     import ndgrad.numpy
     from ndgrad import func
 
     for name, make in LOOPS.items():
         found = []
-        for length in (LENGTHS[0], *LENGTHS):  # once in vain, for what is done once
+        for length in (LENGTHS[0], *LENGTHS):  # the first, discarded run does the work that is done once
             f, x = make(ndgrad.numpy, length)
             compiled = ndgrad.compile(func.grad(f), fullgraph=True)
             start = time.process_time()
@@ -232,23 +232,23 @@ def measure_compiling() -> Iterator[tuple[str, list[tuple[float, int]]]]:
 
 def report(output: Path, repetitions: int) -> None:
     """Measure everything, print it row by row, and write it to `growth.md`."""
-    head = ["mode", "face", "step", *(f"n = {size:,}" for size in SIZES), ""]
+    head = ["mode", "namespace", "step", *(f"n = {size:,}" for size in SIZES), ""]
     lines = [
-        "# What one step costs, in microseconds, by the size of the array that it touches a part of",
+        "# Microseconds of one step, by the size of the array of which it touches a part",
         "",
         _row(head),
     ]
     lines.append(_row(["---"] * len(head)))
     grown = 0
-    for mode, face, name, costs in measure(repetitions):
+    for mode, namespace, name, costs in measure(repetitions):
         grows = costs[-1] > TOLERANCE * max(costs[0], 1.0)
         grown += grows
-        lines.append(_row([mode, face, name, *(f"{cost:.0f}" for cost in costs), "grows" if grows else ""]))
+        lines.append(_row([mode, namespace, name, *(f"{cost:.0f}" for cost in costs), "grows" if grows else ""]))
         print(lines[-1], flush=True)
     lines += ["", f"{grown} rows grow by more than {TOLERANCE} times."]
     print(lines[-1])
     head = ["loop", *(f"{length:,} rounds" for length in LENGTHS), "instructions", ""]
-    lines += ["", "# What compiling the gradient of a loop takes, in seconds, by its rounds", "", _row(head)]
+    lines += ["", "# Seconds to compile the gradient of a loop, by its rounds", "", _row(head)]
     lines.append(_row(["---"] * len(head)))
     for name, found in measure_compiling():
         grows = found[-1][0] / LENGTHS[-1] > TOLERANCE * found[1][0] / LENGTHS[1]

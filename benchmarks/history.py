@@ -1,6 +1,6 @@
 """The history of runs: a line per run in `results/history.jsonl`, and pictures of the last run and of all.
 
-`make bench` adds a line where it measured the usual rows; the documentation shows both pictures.
+`make bench` adds a line if it measured the usual rows. The documentation shows both pictures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ndgrad.viz import Chart
 from ndgrad.viz.chart import framed
 
 RESULTS = Path(__file__).parent / "results"
-#: Rows of the pictures, with short names, and what is shown beside ndgrad.
+#: Rows of the pictures, with short names, and the libraries shown next to ndgrad.
 ROWS = {
     "chain-1": "200 ops on one number", "chain-100": "200 ops on 100 numbers", "ode": "Van der Pol, 1000 steps",
     "lstm": "LSTM, 100 steps", "mlp": "MLP", "transformer": "transformer block", "convnet": "convnet",
@@ -28,7 +28,7 @@ FOLLOWED = ("chain-1", "ode", "lstm", "mlp", "transformer")
 
 
 def entry(content: dict[str, Any], date: str, commit: str) -> dict[str, Any]:
-    """What history keeps of a run: medians and quartiles as ratios to torch, and where they come from."""
+    """Return the record of a run: medians and quartiles as ratios to torch, and their origin."""
     return {
         "date": date, "commit": commit, "machine": content["machine"], "versions": content["versions"],
         "ratios": {
@@ -43,7 +43,7 @@ def entry(content: dict[str, Any], date: str, commit: str) -> dict[str, Any]:
 
 
 def add(folder: Path, content: dict[str, Any]) -> None:
-    """Add a run to the history of a folder, with today's date and the commit that was measured."""
+    """Add a run to the history of a folder, with today's date and the measured commit."""
     asked = ["git", "describe", "--always", "--dirty"]
     found = subprocess.run(asked, capture_output=True, text=True, cwd=Path(__file__).parent)
     made = entry(content, datetime.date.today().isoformat(), found.stdout.strip())
@@ -52,21 +52,21 @@ def add(folder: Path, content: dict[str, Any]) -> None:
 
 
 def runs(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """All runs, the oldest first."""
+    """Return all runs, the oldest first."""
     path = folder / "history.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
 def speed(content: dict[str, Any]) -> str:
-    """The last run as dots on a logarithmic line, torch's time in the middle: left of it is quicker."""
+    """Draw the last run as dots on a logarithmic line, torch's time in the middle: left of it is faster."""
     left, right, top, step = 190.0, 620.0, 62.0, 24.0
     low, high = 0.2, 50.0
     height = top + step * len(ROWS) + 34
 
-    def at(ratio: float) -> float:
+    def locate(ratio: float) -> float:
         return left + (right - left) * math.log(ratio / low) / math.log(high / low)
 
-    parts = ['<text class="nd-title" x="14" y="22">Time of forward and backward, beside torch eager</text>']
+    parts = ['<text class="nd-title" x="14" y="22">Time of forward and backward, compared with torch eager</text>']
     for number, name in enumerate(SHOWN.values()):
         x = left + 120 * number
         parts.append(f'<circle class="nd-c{number}" cx="{x:g}" cy="42" r="5"/>')
@@ -76,8 +76,8 @@ def speed(content: dict[str, Any]) -> str:
         label = "torch" if ratio == 1 else f"{ratio:g} ×"
         strong = ' style="stroke-opacity: 1"' if ratio == 1 else ""
         parts.append(
-            f'<path class="nd-rule" d="M{at(ratio):.1f} {top - 6:g}V{bottom:g}"{strong}/>'
-            f'<text class="nd-faint" text-anchor="middle" x="{at(ratio):.1f}" y="{bottom + 16:g}">{label}</text>'
+            f'<path class="nd-rule" d="M{locate(ratio):.1f} {top - 6:g}V{bottom:g}"{strong}/>'
+            f'<text class="nd-faint" text-anchor="middle" x="{locate(ratio):.1f}" y="{bottom + 16:g}">{label}</text>'
         )
     for number, (workload, title) in enumerate(ROWS.items()):
         y = top + step * (number + 0.5)
@@ -86,13 +86,13 @@ def speed(content: dict[str, Any]) -> str:
             ratio = (content["timings"][workload]["libraries"].get(library) or {}).get("ratio")
             if ratio:
                 radius = 6 if library == "ndgrad" else 4.5
-                parts.append(f'<circle class="nd-c{colour}" cx="{at(ratio[0]):.1f}" cy="{y:.1f}" r="{radius}"/>')
-    title = "ndgrad's time beside torch's, HIPS autograd's and jax's"
+                parts.append(f'<circle class="nd-c{colour}" cx="{locate(ratio[0]):.1f}" cy="{y:.1f}" r="{radius}"/>')
+    title = "ndgrad's time compared with torch's, HIPS autograd's and jax's"
     return framed((right + 30, height), title, "".join(parts)) + "\n"
 
 
 def over_time(found: list[dict[str, Any]]) -> str:
-    """Ratios of a few workloads, run by run."""
+    """Draw the ratios of a few workloads, run by run."""
     chart = Chart("ratio to torch eager, run by run", x="run", y="ratio", width=680, height=320)
     for workload in FOLLOWED:
         medians = [run["ratios"].get(workload, {}).get("ndgrad", [float("nan")])[0] for run in found]

@@ -1,7 +1,7 @@
 """Round-robin timing: one process per library, one sample of each per round, ratios formed within the round.
 
-Whatever disturbs the machine for longer than a round hits all libraries of that round alike and leaves their
-ratio alone; what is shorter is removed by the median over rounds. The order rotates from round to round.
+A disturbance longer than a round affects all libraries of that round and leaves their ratio unchanged. The median over
+rounds removes shorter ones. The order rotates from round to round.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from ndgrad._src.command_line.progress import progress
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure. A library that is too slow for its budget is left out of the later rounds."""
+    """The measuring time. A library that is too slow for its budget is left out of the later rounds."""
 
     rounds: int = 15
     sample_seconds: float = 0.1
     budget_seconds: float = 30.0
     patience_seconds: float = 2.0
-    #: thread pools spin for some milliseconds after their last task before they sleep
+    #: Pause after a sample: thread pools spin for some milliseconds after their last task before they sleep.
     settle_seconds: float = 0.05
-    #: how long a library may take to get ready, compiling and all; one that takes longer is left out of that workload
+    #: Largest time of a library to prepare a workload, compiling included; slower ones are left out of that workload.
     prepare_seconds: float = 120.0
 
 
 @dataclass
 class Timing:
-    """What one library did on one workload: seconds per step by round, or the reason why there are none."""
+    """The result of one library on one workload: seconds per step by round, or the reason for their absence."""
 
     seconds: dict[int, float] = field(default_factory=dict)
     iterations: int = 0
     problem: str | None = None
-    #: seconds of the first step, in which a compiled function is compiled
+    #: Seconds of the first step, in which a compiled function is compiled.
     first: float = 0.0
-    #: why a compiled function runs eagerly
+    #: Reason for the eager run of a compiled function.
     eagerly: str | None = None
 
     def fastest(self) -> float:
-        """The least seconds per step."""
+        """Return the least seconds per step."""
         return min(self.seconds.values())
 
     def median(self) -> float:
-        """Median seconds per step."""
+        """Return the median seconds per step."""
         return float(np.median(list(self.seconds.values())))
 
 
@@ -66,23 +66,23 @@ class Comparison:
     workload: Workload
     timings: dict[str, Timing]
     shares_of_cores: list[float]
-    #: the least seconds that this machine needs: bytes over bandwidth or arithmetic over its peak, whichever is more
+    #: Least seconds that this machine needs: the larger of bytes over bandwidth and arithmetic over its peak.
     limit: float | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether most rounds ran beside other work on the machine."""
+        """True if most rounds ran together with other work on the machine."""
         return bool(self.shares_of_cores) and float(np.median(self.shares_of_cores)) < QUIET_SHARE
 
     def fastest_ratio(self, library: str) -> float | None:
-        """The ratio of the fastest samples."""
+        """Return the ratio of the fastest samples."""
         own, reference = self.timings[library], self.timings.get(REFERENCE, Timing())
         return own.fastest() / reference.fastest() if own.seconds and reference.seconds else None
 
     def ratio(self, library: str) -> tuple[float, float, float] | None:
-        """Median and quartiles of the ratio to the reference, over rounds that sampled both.
+        """Return the median and quartiles of the ratio to the reference, over rounds that sampled both.
 
-        Rounds that began on a busy machine are left out where enough others remain.
+        Rounds that began on a busy machine are left out if enough others remain.
         """
         reference = self.timings.get(REFERENCE, Timing()).seconds
         own = self.timings[library].seconds
@@ -113,10 +113,10 @@ class WorkerProcess:
             text=True,
             env=child_environment(),
         )
-        self.problem = self._read().get("error")
+        self.problem = self._read_reply().get("error")
 
     def ask(self, command: str, patience: float | None = None, **arguments: Any) -> dict[str, Any]:
-        """Send one command and wait for its reply; a dead worker answers with an error, and one that takes longer than
+        """Send one command and wait for its reply. A dead worker gives an error. A worker that takes longer than
         `patience` seconds is ended and started again."""
         if self.problem is not None:
             return {"error": self.problem}
@@ -131,7 +131,7 @@ class WorkerProcess:
             self._process.wait()
             self._start()
             return {"error": f"not ready after {patience:.0f} s"}
-        return self._read()
+        return self._read_reply()
 
     def close(self) -> None:
         """End the process by closing its input."""
@@ -144,7 +144,7 @@ class WorkerProcess:
             self._process.kill()
             self._process.wait()
 
-    def _read(self) -> dict[str, Any]:
+    def _read_reply(self) -> dict[str, Any]:
         stdout = self._process.stdout
         assert stdout is not None
         line = stdout.readline()
@@ -153,14 +153,14 @@ class WorkerProcess:
 
 
 def compare(workload: Workload, workers: Sequence[WorkerProcess], plan: Plan) -> Comparison:
-    """Prepare the workload everywhere, check that results agree with the reference, then sample in rounds."""
+    """Prepare the workload in all workers, check that results agree with the reference, then sample in rounds."""
     timings: dict[str, Timing] = {}
     reference: list[list[float]] | None = None
     limit: float | None = None
     for worker in sorted(workers, key=lambda worker: worker.library.name != REFERENCE):
         timing = timings[worker.library.name] = Timing(problem=worker.problem)
         if worker.library.load is ByHand and workload.manual_program is None:
-            timing.problem = ""  # nothing to run, and nothing wrong
+            timing.problem = ""  # this library has no program for the workload
         timing.problem = workload.skip.get(worker.library.name, timing.problem)
         if timing.problem is None:
             reply = worker.ask(
@@ -203,7 +203,7 @@ def _sample_in_rounds(workers: list[WorkerProcess], timings: dict[str, Timing], 
 
 
 def disagreement(expected: list[list[float]], actual: list[list[float]], tolerance: float) -> str | None:
-    """Say how two digests (norm and projection of loss and of each gradient) differ, if they do."""
+    """Describe the difference of two digests (norm and projection of loss and of each gradient), or return None."""
     if len(expected) != len(actual):
         return f"returned {len(actual)} arrays where {REFERENCE} returned {len(expected)}"
     for position, (one, other) in enumerate(zip(expected, actual, strict=True)):

@@ -1,8 +1,8 @@
-"""How each library is loaded, limited to the same number of threads, and presented to a workload.
+"""The libraries: loading them, limiting them to the same number of threads, and presenting them to a workload.
 
-Two dialects exist: torch's (tensors that record, `backward()`), shared by torch and ndgrad, and the
+There are two dialects: torch's (tensors that record, `backward()`), shared by torch and ndgrad, and the
 functional one (`value_and_grad` of a function of arrays), shared by jax and HIPS autograd. `Functional` holds
-only what those two spell differently; all else a functional workload takes from `dialect.np`.
+only the names that those two spell differently. A functional workload takes all others from `dialect.np`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ THREADS = 2
 
 @dataclass(frozen=True)
 class Functional:
-    """The functional dialect: a NumPy namespace, a gradient operator, and what is spelled differently."""
+    """The functional dialect: a NumPy namespace, a gradient operator, and names that libraries spell differently."""
 
     np: Any
     array: Callable[[Any], Any]
@@ -31,38 +31,38 @@ class Functional:
     sigmoid: Callable[[Any], Any]
     logsumexp: Callable[..., Any]
     conv3x3: Callable[[Any, Any], Any]
-    #: of a function of some arrays for each row of a batch: its Jacobians with respect to the first of them
+    #: For a function of some arrays and each row of a batch: its Jacobians with respect to the first of them.
     row_jacobians: Callable[[Callable[..., Any], int], Callable[..., Any]]
     hessian: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
-    #: of a function of parameters and two rows: its gradients with respect to the parameters, for each row
+    #: For a function of parameters and two rows: its gradients with respect to the parameters, for each row.
     row_gradients: Callable[[Callable[..., Any]], Callable[..., Any]]
 
     def relu(self, x: Any) -> Any:
-        """max(x, 0)."""
+        """Return max(x, 0)."""
         return self.np.maximum(x, 0.0)
 
     def gelu(self, x: Any) -> Any:
-        """The exact GELU, x times the normal distribution function."""
+        """Return the exact GELU, x times the normal distribution function."""
         return 0.5 * x * (1.0 + self.erf(x * 0.7071067811865476))
 
     def cross_entropy(self, logits: Any, one_hot: Any) -> Any:
-        """Mean cross-entropy of rows of logits against one-hot rows."""
+        """Return the mean cross-entropy of rows of logits against one-hot rows."""
         return self.np.mean(self.logsumexp(logits, axis=1) - self.np.sum(logits * one_hot, axis=1))
 
     def max_pool2(self, x: Any) -> Any:
-        """Maximum over 2 x 2 tiles of an image batch (N, C, H, W)."""
+        """Return the maximum over 2 x 2 tiles of an image batch (N, C, H, W)."""
         n, c, h, w = x.shape
         tiles = self.np.reshape(x, (n, c, h // 2, 2, w // 2, 2))
         return self.np.max(self.np.max(tiles, axis=5), axis=3)
 
 
 class ByHand:
-    """No library: gradients that were derived by hand."""
+    """Gradients derived by hand, without a library."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """A column of the table. `package` must be installed; `load` gives the namespace workloads receive."""
+    """A column of the table. `package` must be installed; `load` returns the namespace for workloads."""
 
     name: str
     label: str
@@ -71,7 +71,7 @@ class Library:
 
 
 def thread_environment() -> dict[str, str]:
-    """Variables that every worker process gets, so that all thread pools have the same size."""
+    """Return the variables of every worker process, so that all thread pools have the same size."""
     count = str(THREADS)
     return {
         "OMP_NUM_THREADS": count,
@@ -92,16 +92,16 @@ def _load_torch_dialect(package: str) -> Any:
 
 
 def _load_ndgrad() -> Any:
-    """Most workloads are training steps without an optimizer, whose making would keep freed
-    memory: so that is said here."""
+    """Load ndgrad with retained memory, which an optimizer would switch on. Most workloads are training steps without
+    an optimizer."""
     namespace = _load_torch_dialect("ndgrad")
     namespace.set_retained_memory(256 << 20)
     return namespace
 
 
 def _load_compiled(package: str) -> Any:
-    """The same with functions compiled."""
-    from benchmarks.differentiate import Compiler  # which is made of this file
+    """Load a library with functions compiled."""
+    from benchmarks.differentiate import Compiler  # avoids an import cycle
 
     namespace = _load_ndgrad() if package == "ndgrad" else _load_torch_dialect(package)
     Compiler.compile = namespace.compile
@@ -153,7 +153,7 @@ def _load_autograd() -> Functional:
     special = importlib.import_module("autograd.scipy.special")
 
     def conv3x3(x: Any, weight: Any) -> Any:
-        # No convolution over channels exists there: nine shifted copies of the padded image and one product.
+        # HIPS autograd has no convolution over channels: use nine shifted copies of the padded image and one product.
         n, c, h, w = x.shape
         padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="constant")
         shifted = [padded[:, :, i : i + h, j : j + w] for i in range(3) for j in range(3)]
@@ -226,7 +226,7 @@ LIBRARIES: dict[str, Library] = {
 
 
 def child_environment() -> dict[str, str]:
-    """The environment of worker processes: our sources first on the path, thread pools limited."""
+    """Return the environment of worker processes: this repository's sources first on the path, thread pools limited."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = [os.path.join(root, "src"), root, os.environ.get("PYTHONPATH", "")]
     return {**os.environ, **thread_environment(), "PYTHONPATH": os.pathsep.join(filter(None, path))}

@@ -1,8 +1,8 @@
-"""Is the machine ours? A probe of how much of the cores a two-thread job gets.
+"""A probe for other work on the machine: the share of the cores that a two-thread job gets.
 
-Ratios survive slow drift, not a crowd: with more runnable threads than cores, a library whose threads spin at
-barriers (torch's OpenMP) loses whole time slices and looks a hundred times slower than it is. So each round
-waits for quiet for a while, and the report says when it waited in vain.
+Ratios are robust against slow drift, but not against other load. With more runnable threads than cores, a library whose
+threads spin at barriers (torch's OpenMP) loses whole time slices and looks a hundred times slower than it is. So each
+round first waits for a quiet machine, and the report names the rounds that waited without success.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PROBE_SECONDS = 0.03
 
 
 def share_of_cores() -> float:
-    """CPU time over wall time times threads, of a short job that hashes (without the GIL) in every thread."""
+    """Return CPU time over wall time times threads, for a short job that hashes (without the GIL) in every thread."""
 
     def work(deadline: float) -> None:
         while time.perf_counter() < deadline:
@@ -35,7 +35,7 @@ def share_of_cores() -> float:
 
 
 def wait_for_quiet(patience_seconds: float) -> float:
-    """Probe until the machine is quiet or patience ends; the last share seen."""
+    """Probe until the machine is quiet or patience ends. Return the last share."""
     deadline = time.perf_counter() + patience_seconds
     while (share := share_of_cores()) < QUIET_SHARE and time.perf_counter() < deadline:
         time.sleep(0.2)

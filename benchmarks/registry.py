@@ -1,9 +1,9 @@
-"""The list of workloads, each a program in torch's dialect and, where it can be said, one in the functional.
+"""The list of workloads, each a program in torch's dialect and, if possible, one in the functional dialect.
 
-torch and ndgrad must run the very same function, given only the module; jax and HIPS autograd differentiate
-functions of arrays instead, so they share a second one. A few workloads also have their gradient written out by hand in
-NumPy, which tells how much of the time is left for a library to lose. A program prepares its inputs and returns a step
-without arguments; what the step returns (loss and gradients) is compared across libraries before timing.
+torch and ndgrad must run the same function, given only the module. jax and HIPS autograd differentiate
+functions of arrays instead, so they share a second one. A few workloads also have their gradient written by hand in
+NumPy, which shows how much of the time is a library's overhead. A program prepares its inputs and returns a step
+without arguments. The results of the step (loss and gradients) are compared across libraries before timing.
 
     @workload("mlp", title="MLP 784-256-256-10, batch 64", goal=0.8)
     def mlp(torch: Any) -> Step: ...
@@ -31,7 +31,7 @@ ManualProgram = Callable[[], Step]
 
 @dataclass
 class Workload:
-    """A named computation; `goal` and `compiled_goal` are the ratios to torch eager we want ndgrad to stay under."""
+    """A named computation; `goal` and `compiled_goal` are the goals for ndgrad's ratio to torch eager."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class Workload:
     manual_program: ManualProgram | None = None
     group: str = "program"
     compiled_goal: float | None = None
-    #: libraries that are left out, and why
+    #: Libraries that are left out, with the reason.
     skip: Mapping[str, str] = field(default_factory=dict)
 
     def functional(self, program: FunctionalProgram) -> FunctionalProgram:
@@ -51,7 +51,7 @@ class Workload:
         return program
 
     def by_hand(self, program: ManualProgram) -> ManualProgram:
-        """Register the gradient as one would write it in NumPy."""
+        """Register the gradient written by hand in NumPy."""
         self.manual_program = program
         return program
 
@@ -83,8 +83,8 @@ def workload(
 ) -> Callable[[TorchProgram], Workload]:
     """Register the decorated torch program; `tolerance` is the relative error allowed between libraries.
 
-    Workloads of another `group` than "program" are run when that group is asked for; `skip` says why a library is left
-    out.
+    Workloads of another `group` than "program" run only if that group is requested. `skip` gives the reason for
+    leaving a library out.
     """
 
     def register(program: TorchProgram) -> Workload:

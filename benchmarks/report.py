@@ -27,20 +27,20 @@ COLOURING_GOAL = 50
 
 @dataclass
 class Report:
-    """Everything that was measured in one run."""
+    """All measurements of one run."""
 
     libraries: Sequence[str]
     comparisons: list[Comparison] = field(default_factory=list)
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     imports: dict[str, list[float] | None] = field(default_factory=dict)
     wheels: dict[str, int] = field(default_factory=dict)
-    #: seconds of the first call by workload and library, of the wall and of the processor; or why there are none
+    #: Seconds of the first call by workload and library, by wall clock and processor; or the reason for their absence.
     first_calls: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: ratios of the fastest samples instead of medians over rounds
+    #: True for ratios of the fastest samples instead of medians over rounds.
     fastest: bool = False
 
     def tables(self) -> list[list[list[str]]]:
-        """The tables as rows of cells, header first; those without measurements are left out."""
+        """Return the tables as rows of cells, header first; tables without measurements are left out."""
         tables = [
             self._ratios(),
             self._colouring(),
@@ -52,7 +52,7 @@ class Report:
         return [rows for rows in tables if len(rows) > 1]
 
     def problems(self) -> list[str]:
-        """Reasons for the cells that are empty, or not to be trusted."""
+        """Return the reasons for cells that are empty or unreliable."""
         found: dict[tuple[str, str], list[str]] = {}
         for comparison in self.comparisons:
             for name, timing in comparison.timings.items():
@@ -112,7 +112,7 @@ class Report:
         return rows
 
     def _colouring(self) -> list[list[str]]:
-        """The banded Jacobian by both of our ways."""
+        """Return the banded Jacobian, dense and by colouring."""
         rows = [["Jacobian in ndgrad", "dense", "through colouring", "times quicker", "goal"]]
         found = {comparison.workload.name: comparison.timings.get("ndgrad") for comparison in self.comparisons}
         dense, coloured = found.get("jacobian-dense"), found.get("jacobian-coloured")
@@ -158,13 +158,13 @@ class Report:
     # ----- forms -------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """For the terminal."""
+        """Return the tables for the terminal."""
         parts = [text_table(rows) for rows in self.tables()]
         parts += ["\n".join(f"  {line}" for line in self.problems())] if self.problems() else []
         return "\n\n".join([machine_line(self.fastest), *parts]) + "\n"
 
     def markdown(self, with_problems: bool = False) -> str:
-        """For the README; on request with the reasons for what is missing."""
+        """Return the tables for the README; on request with the reasons for missing cells."""
         parts = [markdown_table(rows) for rows in self.tables()]
         notes = (
             ["\n".join(f"* {line}" for line in self.problems())]
@@ -174,7 +174,7 @@ class Report:
         return "\n\n".join([machine_line(self.fastest), *parts, *notes]) + "\n"
 
     def json(self) -> str:
-        """Every sample, with the versions and the machine."""
+        """Return every sample, with the versions and the machine, as JSON."""
         timings = {
             comparison.workload.name: {
                 "title": comparison.workload.title,
@@ -228,12 +228,12 @@ class Report:
 
 @dataclass
 class OpTable:
-    """Single ops, the most expensive beside torch first."""
+    """Single ops, the most expensive relative to torch first."""
 
     comparisons: list[Comparison]
 
     def ratios(self) -> dict[str, float]:
-        """Of forward and backward together, by op."""
+        """Return the ratios of forward and backward together, by op."""
         found = {comparison.workload.title: comparison.ratio("ndgrad") for comparison in self.comparisons}
         return {
             op: ratio[0]
@@ -242,7 +242,7 @@ class OpTable:
         }
 
     def rows(self) -> list[list[str]]:
-        """Header first."""
+        """Return the rows, header first."""
         times = {comparison.workload.title: comparison.timings for comparison in self.comparisons}
         rows = [["op, forward + backward()", "torch eager", "ndgrad", "ratio"]]
         for op, ratio in self.ratios().items():
@@ -251,7 +251,7 @@ class OpTable:
         return rows
 
     def summary(self) -> str:
-        """The geometric mean, how many ops are cheaper here, and what could not be compared."""
+        """Return the geometric mean, the number of ops that are cheaper in ndgrad, and the ops without a comparison."""
         ratios = list(self.ratios().values())
         below = sum(ratio < 1 for ratio in ratios)
         mean = statistics.geometric_mean(ratios) if ratios else float("nan")
@@ -264,16 +264,16 @@ class OpTable:
         return "\n".join([line, *problems])
 
     def text(self) -> str:
-        """For the terminal."""
+        """Return the table for the terminal."""
         return "\n\n".join([machine_line(), text_table(self.rows()), self.summary()]) + "\n"
 
     def markdown(self) -> str:
-        """For `ops.md`."""
+        """Return the table for `ops.md`."""
         return "\n\n".join([machine_line(), self.summary(), markdown_table(self.rows())]) + "\n"
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of all that takes part."""
+    """Return the installed versions of all libraries."""
     found = {"python": platform.python_version()}
     for package in ("numpy", *dict.fromkeys(library.package for library in LIBRARIES.values())):
         try:
@@ -284,7 +284,7 @@ def versions() -> dict[str, str]:
 
 
 def machine_line(fastest: bool = False) -> str:
-    """One sentence on where the numbers come from."""
+    """Return one sentence about the machine and the measurement."""
     named = ", ".join(f"{package} {version}" for package, version in versions().items())
     what = "fastest samples" if fastest else "median, quartiles in brackets"
     return f"Ratios to torch eager ({what}), {THREADS} threads, {_cpu()}; {named}."
@@ -311,12 +311,12 @@ def _ratio_cell(comparison: Comparison, name: str, fastest: bool) -> str:
 
 
 def significant(value: float) -> str:
-    """A ratio in two digits."""
+    """Format a ratio with two digits."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def _limit(limit: float | None, taken: float | None) -> str:
-    """The least seconds of a row, as a ratio and in seconds."""
+    """Format the least seconds of a row, as a ratio and in seconds."""
     if limit is None or taken is None:
         return ABSENT
     return f"{significant(limit / taken)} ({_duration(limit)})"
@@ -335,7 +335,7 @@ def _duration(seconds: float) -> str:
 
 
 def text_table(rows: list[list[str]]) -> str:
-    """Rows of cells for a terminal."""
+    """Format rows of cells for a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
     padded.insert(1, ["-" * width for width in widths])
@@ -343,7 +343,7 @@ def text_table(rows: list[list[str]]) -> str:
 
 
 def markdown_table(rows: list[list[str]]) -> str:
-    """Rows of cells as Markdown."""
+    """Format rows of cells as Markdown."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     rule = "|" + "|".join([" --- ", *[" ---: "] * (len(rows[0]) - 1)]) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])

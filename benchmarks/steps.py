@@ -1,6 +1,7 @@
-"""What a workload runs as when ndgrad compiles it, step by step: `python -m benchmarks.steps mlp transformer`.
+"""The steps of a compiled workload: `python -m benchmarks.steps mlp transformer`.
 
-Each step with its ops, bytes, operations, time and the machine's limit; what NumPy runs between native steps is marked.
+Each step is listed with its ops, bytes, operations, time and the machine's limit. Calls of NumPy between native steps
+are marked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks.registry import WORKLOADS
 
 
 def compiled_functions(name: str, calls: int = 5) -> list[Any]:
-    """The functions that a workload compiles, after a few steps: state that is made in the first is there."""
+    """Return the functions that a workload compiles, after a few steps, so that state made in the first step exists."""
     namespace = LIBRARIES["ndgrad-compiled"].load()
     Compiler.made.clear()
     step = WORKLOADS[name].build(namespace)
@@ -25,7 +26,7 @@ def compiled_functions(name: str, calls: int = 5) -> list[Any]:
 
 
 def main() -> None:
-    """Print the steps of the workloads named."""
+    """Print the steps of the named workloads."""
     for name in sys.argv[1:]:
         print(f"----- {name}: {WORKLOADS[name].title}")
         for function in compiled_functions(name):

@@ -1,7 +1,7 @@
 """One library in one process, driven by lines of JSON: `python -m benchmarks.worker torch`.
 
-A worker sleeps in a read between samples, so that the process being timed has the machine to itself. Replies
-go to a private copy of standard output, since libraries may print to the real one.
+A worker sleeps in a read between samples, so that the timed process has the machine to itself. Replies
+go to a private copy of standard output, because libraries may print to the real one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from benchmarks.differentiate import Compiler
 from benchmarks.libraries import LIBRARIES, ByHand, Functional
 from benchmarks.registry import WORKLOADS, Step
 
-#: Steps after which nothing is made anew.
+#: Number of steps after which a workload creates no new state.
 _FIRST_STEPS = 4
 
 
 class Worker:
-    """Answers `prepare`, `sample` and `release` for one library."""
+    """Handles `prepare`, `sample` and `release` for one library."""
 
     def __init__(self, library: str) -> None:
         self.namespace = LIBRARIES[library].load()
         self.step: Step | None = None
 
     def prepare(self, workload: str, sample_seconds: float) -> dict[str, Any]:
-        """Build the step, digest its results, and find how many steps fill a sample."""
+        """Build the step, digest its results, and find the number of steps that fill a sample."""
         Compiler.made.clear()
         self.step = WORKLOADS[workload].build(self.namespace)
         start = time.perf_counter()
@@ -42,13 +42,13 @@ class Worker:
         first = time.perf_counter() - start
         digest = [_digest(_as_numpy(self.namespace, value)) for value in results]
         del results
-        # The quickest of a few: what the first ones make once, an optimizer's state and the program that has it, must
-        # not be what says how many steps fill a sample.
-        iterations, seconds = 1, min(self._timed(1) for _ in range(_FIRST_STEPS))
+        # Use the fastest of a few: the first steps create state once (an optimizer's state and its program), which must
+        # not determine the number of steps in a sample.
+        iterations, seconds = 1, min(self._time(1) for _ in range(_FIRST_STEPS))
         while seconds < sample_seconds:
             growth = 1.2 * sample_seconds / max(seconds, 1e-9)
             iterations = max(iterations + 1, int(iterations * min(growth, 20.0)))
-            seconds = self._timed(iterations)
+            seconds = self._time(iterations)
         return {
             "digest": digest,
             "iterations": iterations,
@@ -58,19 +58,19 @@ class Worker:
         }
 
     def sample(self, iterations: int) -> dict[str, Any]:
-        """Seconds per step. The garbage collector stays on: users have it on."""
+        """Return seconds per step. The garbage collector stays on, as in users' programs."""
         gc.collect()
         if iterations > 1:
-            self._timed(1)
-        return {"seconds": self._timed(iterations) / iterations}
+            self._time(1)
+        return {"seconds": self._time(iterations) / iterations}
 
     def release(self) -> dict[str, Any]:
-        """Drop the step and all it holds."""
+        """Drop the step and all objects that it holds."""
         self.step = None
         gc.collect()
         return {}
 
-    def _timed(self, iterations: int) -> float:
+    def _time(self, iterations: int) -> float:
         step = self.step
         if step is None:
             raise RuntimeError("sample before prepare: send a prepare command first")
@@ -85,19 +85,19 @@ def _as_numpy(namespace: Any, value: Any) -> np.ndarray:
 
 
 def _digest(array: np.ndarray) -> Sequence[float]:
-    """Norm, and projection on a fixed direction, which would betray a permutation that the norm forgives."""
+    """Return the norm, and the projection on a fixed direction, which detects permutations."""
     flat = np.asarray(array, dtype=np.float64).ravel()
     direction = np.random.default_rng(0).standard_normal(flat.size)
     return [float(np.linalg.norm(flat)), float(flat @ direction)]
 
 
 def _compiled_by_ndgrad(made: Sequence[Any]) -> dict[str, Any]:
-    """Of functions that ndgrad has compiled: the least time that this machine needs for their programs, or why they run
-    eagerly."""
+    """Return, for functions that ndgrad has compiled, the least time that this machine needs for their programs, or the
+    reason for an eager run."""
     functions = [f for f in (getattr(f, "compiled_forward", f) for f in made) if hasattr(f, "entries")]
     if not functions:
         return {}
-    from ndgrad._src.compiler.lower.accounting import least_work  # which only the workers of ndgrad load
+    from ndgrad._src.compiler.lower.accounting import least_work  # loaded only by the workers of ndgrad
     from ndgrad._src.compiler.report.roofline import machine
 
     limit, reasons = 0.0, []

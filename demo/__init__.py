@@ -1,5 +1,5 @@
-"""A character transformer trained from nothing in about a minute: `python -m demo`.
+"""A character transformer trained from scratch in about a minute: `python -m demo`.
 
-The model, the optimiser and the gradient check are plain functions of tensors, so that the whole path from
+The model, the optimiser and the gradient check are plain functions of tensors. So the whole path from
 text to trained parameters can be read here, without a framework in between.
 """

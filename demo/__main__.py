@@ -1,4 +1,4 @@
-"""The demo from end to end: check gradients, train, write some text, draw two pictures."""
+"""The demo from start to end: check gradients, train, write text, draw two pictures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ndgrad import Tensor
 
 HERE = Path(__file__).parent
 STEPS, BATCH, RATE, WARM_UP = 1000, 16, 4e-3, 50
-HELD_OUT = 0.1  # the end of the story is never trained on
+HELD_OUT = 0.1  # share of the text, at its end, that is never used for training
 CHECKED = ["embedding", "position", "0.attention.in", "0.norm1.gain", "1.mlp.in", "1.mlp.out", "readout"]
 
 
 def check_gradients(parameters: Parameters, windows: Tensor, shape: Shape) -> None:
-    """Print analytic against measured gradients, and stop if they disagree."""
+    """Print analytic and measured gradients, and stop if they disagree."""
     print("\nGradients by backward pass and by central differences, in float64\n")
     print(f"  {'parameter':34} {'backward':>14} {'difference':>14} {'rel. error':>11}")
     rows = compare(lambda: loss(parameters, windows, shape), parameters, CHECKED)
@@ -34,7 +34,7 @@ def check_gradients(parameters: Parameters, windows: Tensor, shape: Shape) -> No
 
 
 def train(parameters: Parameters, text: Tensor, shape: Shape) -> list[float]:
-    """Minimise the loss on random windows of the text; the loss at every step."""
+    """Minimise the loss on random windows of the text. Return the loss of every step."""
     optimiser = Adam(parameters)
     offsets = ndgrad.arange(shape.context + 1)
     losses = []
@@ -43,7 +43,7 @@ def train(parameters: Parameters, text: Tensor, shape: Shape) -> list[float]:
         starts = ndgrad.randint(0, len(text) - shape.context, (BATCH, 1))
         value = loss(parameters, text[starts + offsets], shape)
         value.backward()
-        # Warm up linearly, then come to rest along half a cosine.
+        # Increase the rate linearly, then decrease it along half a cosine.
         optimiser.step(RATE * min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / STEPS)))
         losses.append(float(value.item()))
         progress.note = f"loss {sum(losses[-20:]) / len(losses[-20:]):.3f}"
@@ -51,9 +51,9 @@ def train(parameters: Parameters, text: Tensor, shape: Shape) -> list[float]:
 
 
 def saliency(parameters: Parameters, passage: Tensor, shape: Shape) -> list[list[float]]:
-    """Norm of the gradient of every prediction in a passage with respect to every character's vector.
+    """Return the norm of the gradient of every prediction in a passage with respect to every character's vector.
 
-    The passage is repeated, one copy per prediction, and copy i is asked only for its prediction at i: copies
+    The passage is repeated, one copy per prediction. Only the prediction at position i of copy i counts. Copies
     do not influence each other, so one backward pass of the sum yields the whole table.
     """
     count = len(passage) - 1
@@ -66,7 +66,7 @@ def saliency(parameters: Parameters, passage: Tensor, shape: Shape) -> list[list
 
 
 def main() -> None:
-    """Run everything; about a minute on two cores."""
+    """Run all parts; takes about a minute on two cores."""
     start = time.perf_counter()
     ndgrad.manual_seed(0)
     story = (HERE / "text.txt").read_text(encoding="utf-8")

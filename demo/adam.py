@@ -17,7 +17,7 @@ class Adam:
         self.square = {name: ndgrad.zeros_like(tensor) for name, tensor in parameters.items()}
 
     def step(self, rate: float) -> None:
-        """One update; no_grad because the update itself is not part of what is differentiated."""
+        """Make one update, under no_grad because the update itself is not differentiated."""
         self.steps += 1
         first, second = self.decay
         with ndgrad.no_grad():

@@ -1,8 +1,8 @@
-"""Are the gradients right? Compare them with the slope measured by moving parameters a little both ways.
+"""Gradient check: compare gradients with the slope measured by moving parameters a little in both directions.
 
-The measurement knows nothing of derivative rules: it only evaluates the loss. A loss near four is known to
-about 1e-15 in float64, so a central difference over 2e-5 is good to about 1e-10; expect relative errors of
-that over the size of the gradient.
+The measurement is independent of derivative rules: it only evaluates the loss. A loss near four is known to
+about 1e-15 in float64, so a central difference over 2e-5 is accurate to about 1e-10. Expect relative errors of
+that size divided by the size of the gradient.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Row:
 
     @property
     def relative_error(self) -> float:
-        """Distance over magnitude."""
+        """Return the distance divided by the magnitude."""
         return abs(self.analytic - self.numeric) / max(abs(self.analytic), abs(self.numeric))
 
 
 def compare(loss: Callable[[], Tensor], parameters: Parameters, names: list[str]) -> list[Row]:
-    """One row per named tensor, at its largest gradient; then one along a direction that moves everything."""
+    """Return one row per named tensor, at its largest gradient; then one along a direction that moves everything."""
     gradients = dict(zip(parameters, ndgrad.autograd.grad(loss(), list(parameters.values())), strict=True))
     rows = []
     for name in names:
@@ -51,7 +51,7 @@ def compare(loss: Callable[[], Tensor], parameters: Parameters, names: list[str]
 
 
 def _slope(loss: Callable[[], Tensor], parameters: Parameters, direction: Parameters) -> float:
-    """Central difference of the loss along `direction`; the parameters end where they began."""
+    """Return the central difference of the loss along `direction`. The parameters end where they began."""
 
     def loss_at(offset: float) -> float:
         originals = {name: parameters[name].clone() for name in direction}

@@ -1,7 +1,7 @@
 """The model: a transformer over characters, as two functions of a dictionary of tensors.
 
 `embed` turns characters into vectors and `predict` turns vectors into scores for the next character. They are
-separate so that one can also ask for the gradient with respect to the vectors, which the demo draws.
+separate so that the demo can also compute the gradient with respect to the vectors, which it draws.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Shape:
 
 
 def initial_parameters(shape: Shape) -> Parameters:
-    """Random leaf tensors in float64, scaled to keep activations near variance one from layer to layer."""
+    """Return random leaf tensors in float64, scaled to keep activations near variance one from layer to layer."""
 
     def normal(rows: int, columns: int, scale: float) -> Tensor:
         return ndgrad.randn(rows, columns, dtype=ndgrad.float64) * scale
@@ -59,12 +59,12 @@ def initial_parameters(shape: Shape) -> Parameters:
 
 
 def embed(parameters: Parameters, characters: Tensor) -> Tensor:
-    """Vectors (batch, time, width) for characters (batch, time)."""
+    """Return vectors (batch, time, width) for characters (batch, time)."""
     return F.embedding(characters, parameters["embedding"]) + parameters["position"][: characters.shape[1]]
 
 
 def predict(parameters: Parameters, vectors: Tensor, shape: Shape) -> Tensor:
-    """Scores (batch, time, vocabulary) of the character that follows each position."""
+    """Return scores (batch, time, vocabulary) of the character that follows each position."""
     x = vectors
     for layer in range(shape.layers):
         own = {name.removeprefix(f"{layer}."): tensor for name, tensor in parameters.items()}
@@ -74,7 +74,7 @@ def predict(parameters: Parameters, vectors: Tensor, shape: Shape) -> Tensor:
 
 
 def attention(parameters: Parameters, x: Tensor, heads: int) -> Tensor:
-    """Every position gathers from itself and the positions before it, in several heads at once."""
+    """Let every position attend to itself and the positions before it, in several heads at once."""
     batch, time, width = x.shape
     split = (x @ parameters["attention.in"]).reshape(batch, time, 3, heads, width // heads)
     query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)  # each (batch, head, time, width of a head)
@@ -85,12 +85,12 @@ def attention(parameters: Parameters, x: Tensor, heads: int) -> Tensor:
 
 
 def layer_norm(parameters: Parameters, name: str, x: Tensor) -> Tensor:
-    """Mean zero and variance one across the width, then a learned gain and bias."""
+    """Normalise to mean zero and variance one across the width, then apply a learned gain and bias."""
     return F.layer_norm(x, (x.shape[-1],), parameters[f"{name}.gain"], parameters[f"{name}.bias"])
 
 
 def loss(parameters: Parameters, windows: Tensor, shape: Shape) -> Tensor:
-    """Mean cross-entropy, in nats per character, of predicting windows[:, 1:] from windows[:, :-1]."""
+    """Return the mean cross-entropy, in nats per character, of predicting windows[:, 1:] from windows[:, :-1]."""
     scores = predict(parameters, embed(parameters, windows[:, :-1]), shape)
     return F.cross_entropy(scores.reshape(-1, shape.vocabulary), windows[:, 1:].reshape(-1))
 

@@ -1,4 +1,4 @@
-"""The two pictures of the demo: the loss while training, and the gradient of predictions by what was read."""
+"""The two pictures of the demo: the training loss, and the gradients of predictions with respect to the text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from demo.svg import Drawing
 
 
 def draw_loss(path: Path, losses: Sequence[float], guess: float, held_out: float) -> None:
-    """The loss at every step, its moving mean, and the loss of a uniform guess for scale."""
+    """Draw the loss at every step, its moving mean, and the loss of a uniform guess for scale."""
     left, top, width, height = 60.0, 60.0, 620.0, 280.0
     drawing = Drawing(left + width + 30, top + height + 60, "Loss while training")
     high = math.ceil(2 * max(*losses, guess)) / 2
@@ -37,19 +37,19 @@ def draw_loss(path: Path, losses: Sequence[float], guess: float, held_out: float
 
 
 def moving_mean(values: Sequence[float], reach: int) -> list[float]:
-    """The mean of each value and its neighbours up to `reach` steps away."""
+    """Return the mean of each value and its neighbours up to `reach` steps away."""
     windows = [values[max(i - reach, 0) : i + reach + 1] for i in range(len(values))]
     return [sum(window) / len(window) for window in windows]
 
 
 def round_stride(stride: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50 ... that is not below `stride`."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50 ... that is not below `stride`."""
     power = 10 ** math.floor(math.log10(max(stride, 1.0)))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= stride)
 
 
 def draw_saliency(path: Path, text: str, strengths: Sequence[Sequence[float]]) -> None:
-    """Row i, column j: how strongly the prediction made after character i depends on character j."""
+    """Draw a table: row i, column j is the dependence of the prediction after character i on character j."""
     side, left, top = 13.0, 60.0, 96.0
     count = len(strengths)
     extent = side * count + 40

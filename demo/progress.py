@@ -11,7 +11,7 @@ PLAIN_LINES = 10
 
 
 class Progress:
-    """Iterates over `range(total)`; `note` is shown behind the bar and may change at every step."""
+    """Iterates over `range(total)`. `note` is shown behind the bar and may change at every step."""
 
     def __init__(self, total: int, title: str) -> None:
         self.total = total

@@ -1,7 +1,7 @@
-"""Drawing in SVG with a few lines of Python, readable on a light and on a dark page.
+"""Drawing in SVG with a few lines of Python, readable on light and dark pages.
 
-Elements carry the name of a role; a style sheet inside the file gives the roles their colours, by the
-viewer's own preference. It names every colour twice, since many viewers do not know CSS variables.
+Elements carry the name of a role. A style sheet inside the file gives the roles their colours, by the
+viewer's own preference. It names every colour twice, because many viewers do not support CSS variables.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ class Drawing:
         ]
 
     def text(self, x: float, y: float, content: str, style: str = "") -> None:
-        """Words whose baseline starts (or, by style, ends or is centred) at a point."""
+        """Draw a text whose baseline starts (or, by style, ends or is centred) at a point."""
         self._elements.append(
             f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" xml:space="preserve">{escape(content)}</text>'
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
-        """A straight line."""
+        """Draw a straight line."""
         self._elements.append(f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
 
     def curve(self, points: Sequence[tuple[float, float]], style: str) -> None:
-        """Straight lines from point to point."""
+        """Draw straight lines from point to point."""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         self._elements.append(f'<polyline class="{style}" points="{path}"/>')
 
     def cell(self, x: float, y: float, side: float, strength: float, tip: str = "") -> None:
-        """A square whose colour has a strength from 0 to 1, with a tip shown under the pointer."""
+        """Draw a square whose colour has a strength from 0 to 1, with a tip shown under the pointer."""
         self._elements.append(
             f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{side:.1f}" height="{side:.1f}"'
             f' fill-opacity="{strength:.3f}"><title>{escape(tip)}</title></rect>'

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the reference reads the source beside these pages, installed or not
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the reference reads the source of this tree, installed or not
 
 _pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -17,14 +17,14 @@ author = "The ndgrad authors"
 copyright = "2026, The ndgrad authors"
 release = version = _pyproject["project"]["version"]
 
-# in this order: the book is told which names of a file the reference has
+# The order matters: the book needs the names of a file in the reference.
 extensions = ["myst_parser", "docs.reference_pages", "docs.gallery_pages", "repobook.sphinx_extension"]
 exclude_patterns = ["_build", "reference_pages", "gallery_pages"]
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-# a long signature has a line per parameter
+# A long signature has a line per parameter.
 maximum_signature_line_length = 100
 python_use_unqualified_type_names = True
 
@@ -38,12 +38,12 @@ html_show_sourcelink = False
 
 
 def repobook_documented(path: str) -> list[tuple[str, str]]:
-    """What the reference tells about a file, for the page of that file in the book of the source."""
+    """Return the entries of the reference for a file, for the page of that file in the book of the source."""
     return _documented().get(path, [])
 
 
 @functools.cache
 def _documented() -> dict[str, list[tuple[str, str]]]:
-    from docs.reference_pages import pages  # loads all of ndgrad, which a mere look at the settings need not
+    from docs.reference_pages import pages  # a late import, because it loads all of ndgrad
 
-    return pages.written(Path(__file__).parent, "sources")
+    return pages.read_records(Path(__file__).parent, "sources")

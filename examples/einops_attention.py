@@ -1,7 +1,7 @@
-"""Attention written with einops, in both of its ways.
+"""Attention written with einops, with both of its interfaces.
 
-`einops.array_api` works through the array API standard, and takes tensors as they are. The functions of einops itself
-need a backend, which `import ndgrad.compat.einops` gives them.
+`einops.array_api` works through the array API standard and takes tensors directly. The functions of einops itself
+need a backend, which `import ndgrad.compat.einops` provides.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def attention(x: Any, weights: Any) -> Any:
     return einops.rearrange(mixed, "b h t c -> b t (h c)")
 
 
-def pooled(x: Any) -> Any:
-    """The same words through the array API standard."""
+def pool(x: Any) -> Any:
+    """Pool pairs of time steps through the array API standard."""
     return einops.array_api.reduce(
         einops.array_api.rearrange(x, "b (t two) c -> b t two c", two=2), "b t two c -> b c", "mean"
     )
 
 
 def main() -> float:
-    """The largest deviation from central differences."""
+    """Return the largest deviation from central differences."""
     rng = np.random.default_rng(0)
     x, w, target = rng.standard_normal((2, 4, 6)), 0.3 * rng.standard_normal((6, 18)), rng.standard_normal((2, 6))
 
     def loss(weights: Any) -> Any:
-        return np.sum((pooled(attention(dnp.array(x), weights)) - target) ** 2)
+        return np.sum((pool(attention(dnp.array(x), weights)) - target) ** 2)
 
     weights = dnp.array(w).requires_grad_()
     loss(weights).backward()

@@ -1,5 +1,5 @@
-"""One log density in plain NumPy: ndgrad finds its mode and curvature, and emcee draws from it,
-started where the two say."""
+"""One log density in plain NumPy: ndgrad finds its mode and curvature, and emcee samples from it, starting
+there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ndgrad import func
 
 
 def log_posterior(theta: Any, x: Any, y: Any, yerr: Any) -> Any:
-    """A straight line through points whose errors may have been underestimated."""
+    """Return the log posterior of a straight line through points whose errors may be underestimated."""
     slope, offset, log_f = theta
     model = slope * x + offset
     variance = yerr**2 + model**2 * np.exp(2 * log_f)
@@ -23,7 +23,7 @@ def log_posterior(theta: Any, x: Any, y: Any, yerr: Any) -> Any:
 
 
 def main() -> float:
-    """The largest deviation of the samples' means from the mode, in standard deviations."""
+    """Return the largest deviation of the samples' means from the mode, in standard deviations."""
     rng = np.random.default_rng(1)
     x = np.sort(10 * rng.random(40))
     yerr = 0.1 + 0.3 * rng.random(40)

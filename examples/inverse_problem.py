@@ -1,4 +1,4 @@
-"""A simulator of somebody else's, fitted to data: `diffuse` knows nothing of ndgrad, and
+"""An existing simulator fitted to data: `diffuse` is plain NumPy without ndgrad, and
 writes into its own buffers."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ndgrad.numpy as dnp
 
 
 def diffuse(conductivity, source, steps=60, dt=0.2):
-    """Heat in a rod with cold ends, in the way one writes it."""
+    """Simulate heat in a rod with cold ends, in plain NumPy."""
     u = np.zeros(len(source))
     history = np.empty((steps, len(source)))
     for n in range(steps):
@@ -24,7 +24,7 @@ def diffuse(conductivity, source, steps=60, dt=0.2):
 
 
 def main() -> float:
-    """How far the conductivity that explains the data is from the true one."""
+    """Return the distance of the fitted conductivity from the true one."""
     x = np.linspace(0.0, 1.0, 12)
     true = 1.0 + 0.5 * np.sin(2 * np.pi * x[:-1])
     source = np.exp(-((x - 0.4) ** 2) / 0.02) + 0.5

@@ -1,7 +1,7 @@
 """The gradient of a tensor network: opt_einsum finds the path, ndgrad differentiates the contraction.
 
-opt_einsum looks for `tensordot`, `transpose` and `einsum` in the package that a tensor comes from, so
-there is nothing to set up.
+opt_einsum looks up `tensordot`, `transpose` and `einsum` in the package of a tensor, so
+no setup is needed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ EQUATION = "abi,bcj,cdk,dal,ijkl->"
 
 
 def energy(tensors: list[Any]) -> Any:
-    """A ring of four tensors, closed with an operator."""
+    """Contract a ring of four tensors, closed with an operator."""
     return opt_einsum.contract(EQUATION, *tensors, optimize="optimal")
 
 
 def main() -> float:
-    """The largest deviation from central differences."""
+    """Return the largest deviation from central differences."""
     rng = np.random.default_rng(0)
     plain = [rng.standard_normal(shape) for shape in ((3, 4, 2), (4, 3, 2), (3, 4, 2), (4, 3, 2), (2, 2, 2, 2))]
     tensors = [dnp.array(t).requires_grad_() for t in plain]

@@ -13,7 +13,7 @@ units = pint.UnitRegistry()
 
 
 def energy(speed: Any, height: Any) -> Any:
-    """The energy of three bodies, in kilojoules."""
+    """Return the energy of three bodies, in kilojoules."""
     mass = np.array([1.0, 2.0, 3.0]) * units.kilogram
     v = speed * units.kilometer / units.hour
     kinetic = 0.5 * mass * v**2
@@ -24,7 +24,7 @@ def energy(speed: Any, height: Any) -> Any:
 
 
 def main() -> float:
-    """The largest deviation from central differences."""
+    """Return the largest deviation from central differences."""
     speeds, heights, h = np.array([30.0, 50.0, 80.0]), np.array([1.0, 20.0, 5.0]), 1e-5
     v, z = dnp.array(speeds).requires_grad_(), dnp.array(heights).requires_grad_()
     energy(v, z).backward()

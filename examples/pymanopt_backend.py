@@ -1,6 +1,6 @@
 """Optimization on manifolds: a backend for pymanopt.
 
-pymanopt asks a backend for gradients and Hessian products of a cost function, and looks after the geometry itself.
+The backend gives gradients and Hessian products of a cost function; pymanopt handles the geometry.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ differentiated_by_ndgrad = backend_decorator_factory(NdgradBackend)
 
 
 def main() -> float:
-    """How far the minimum is from the largest eigenvalue."""
+    """Return the distance of the minimum from the largest eigenvalue."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((8, 8))
     A = A + A.T

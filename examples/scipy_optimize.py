@@ -1,4 +1,4 @@
-"""SciPy's optimizers with exact derivatives, and derivatives of what they find."""
+"""SciPy's optimizers with exact derivatives, and derivatives of their results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def rosenbrock(x: Any) -> Any:
 
 
 def main() -> tuple[float, float]:
-    """How far two minima are from ones, and how far the derivative of a minimum is from what it should be."""
+    """Return the distance of two minima from ones, and the error of the derivative of a minimum."""
     gradient = func.grad(rosenbrock)
 
-    # By hand: SciPy gets functions of plain arrays.
+    # Explicit derivatives: SciPy gets functions of plain arrays.
     by_hand = optimize.minimize(
         lambda x: float(rosenbrock(x)),
         np.zeros(6),
@@ -28,13 +28,13 @@ def main() -> tuple[float, float]:
         hessp=lambda x, v: func.jvp(gradient, (dnp.asarray(x),), (dnp.asarray(v),))[1].numpy(),
         method="trust-ncg",
     )
-    # The same, with derivatives supplied by themselves, for a nested structure.
+    # Automatic derivatives, for a nested structure.
     nested = ndgrad.scipy.optimize.minimize(
         lambda p: rosenbrock(np.concatenate([p["a"], p["b"]])), {"a": np.zeros(3), "b": np.zeros(3)}
     )
     apart = max(float(np.abs(by_hand.x - 1).max()), float(np.abs(nested.x["a"].numpy() - 1).max()))
 
-    # What an optimizer finds is a differentiable function of its parameters: argmin_x of cosh(x) - a x is arcsinh(a).
+    # The minimum is a differentiable function of the parameters: argmin_x of cosh(x) - a x is arcsinh(a).
     a = dnp.array(0.7).requires_grad_()
     ndgrad.scipy.optimize.minimize(lambda x: np.cosh(x) - a * x, dnp.array(0.0)).x.backward()
     wrong = abs(a.grad.item() - 1 / np.sqrt(1 + 0.7**2))

@@ -1,7 +1,7 @@
 """scikit-learn's estimators, differentiated in their data.
 
-With array_api_dispatch, the estimators that support the array API standard compute with the arrays that they are
-given. What they learn is then a differentiable function of the data. SciPy reads its own switch when it is imported,
+With array_api_dispatch, the estimators that support the array API standard compute with the given arrays. The learned
+parameters are then a differentiable function of the data. SciPy reads its own switch when it is imported,
 hence the first lines. Metrics end in `float(...)`, which would leave the graph, so they are lifted.
 """
 
@@ -25,7 +25,7 @@ import ndgrad.numpy as dnp
 
 
 def influence(X: Any, y: Any) -> Any:
-    """What the model predicts for one point, plus its error on the rest."""
+    """Return the prediction of the model for one point, plus its error on the rest."""
     scaled = MinMaxScaler().fit_transform(X)
     reduced = PCA(n_components=2, svd_solver="full").fit_transform(scaled)
     model = Ridge(alpha=0.5, solver="svd").fit(reduced, y)
@@ -34,7 +34,7 @@ def influence(X: Any, y: Any) -> Any:
 
 
 def main() -> float:
-    """The largest deviation from central differences."""
+    """Return the largest deviation from central differences."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12, 4)) * np.array([1.0, 3.0, 0.5, 2.0])
     y = X @ np.array([1.0, -0.5, 2.0, 0.3]) + 0.1 * rng.standard_normal(12)

@@ -1,7 +1,7 @@
 """Labelled arrays: xarray over ndgrad's Arrays.
 
-xarray keeps any array that speaks NumPy's protocols, so a DataArray of an Array records what is done to
-it. `.data` is the Array.
+xarray keeps any array that implements NumPy's protocols, so a DataArray of an Array records its
+computations. `.data` is the Array.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import ndgrad.numpy as dnp
 
 
 def score(temperature: Any) -> Any:
-    """How far the anomalies of a field are from a mode of variability, and how much the north
-    warms more than the south."""
+    """Return the distance of a field's anomalies from a mode of variability, plus the additional warming of the north
+    compared with the south."""
     field = xr.DataArray(
         temperature, dims=("time", "lat", "lon"), coords={"lat": [-45.0, 0.0, 45.0], "lon": [0.0, 90.0, 180.0, 270.0]}
     )
@@ -29,7 +29,7 @@ def score(temperature: Any) -> Any:
 
 
 def main() -> float:
-    """The largest deviation from central differences."""
+    """Return the largest deviation from central differences."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal((5, 3, 4))
     temperature = dnp.array(values).requires_grad_()

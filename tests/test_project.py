@@ -62,7 +62,7 @@ def test_report_of_a_bug_asks_for_what_info_prints():
 
 def test_numbers_of_the_readme_are_those_of_the_results():
     readme = pytest.importorskip("benchmarks.readme")
-    assert readme.updated(text_of("README.md")) == text_of("README.md"), "run: python -m benchmarks.readme"
+    assert readme.update(text_of("README.md")) == text_of("README.md"), "run: python -m benchmarks.readme"
 
 
 def test_numbers_in_the_prose_of_the_readme_are_those_of_the_results():

@@ -1,4 +1,4 @@
-"""All workloads; importing this package fills the registry, in the order of the table."""
+"""All workloads. Importing this package fills the registry, in the order of the table."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ coefficients of radial distortion k. A point X is seen at
 
     P = R(r) (X - c),   p = (P_x, P_y) / P_z,   p (1 + k_1 |p|^2 + k_2 |p|^4) f + x0
 
-and the residual of an observation is that less where it was seen, times a weight. Each observation depends on one
-camera and one point, so the Jacobian is one block of 2 x 15 per observation: vmap of jacrev.
+and the residual of an observation is the difference from the observed position, times a weight. Each observation
+depends on one camera and one point, so the Jacobian is one block of 2 x 15 per observation: vmap of jacrev.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.differentiate import compiled
+from benchmarks.differentiate import compile_step
 from benchmarks.libraries import Functional
 from benchmarks.registry import Step, workload
 
@@ -24,7 +24,7 @@ CAMERAS, POINTS, OBSERVATIONS = 49, 7_776, 31_843
 
 
 def arrays() -> list[np.ndarray]:
-    """For each observation: its camera, its point, its weight, and where it was seen."""
+    """Return, for each observation, its camera, its point, its weight, and the observed position."""
     random = np.random.default_rng(0)
     cameras = np.concatenate(
         [
@@ -42,7 +42,7 @@ def arrays() -> list[np.ndarray]:
 
 
 def residual(sqrt: Any, cos: Any, sin: Any, stack: Any, camera: Any, point: Any, weight: Any, seen: Any) -> Any:
-    """The residual of one observation; the rotation is Rodrigues' formula."""
+    """Return the residual of one observation; the rotation is Rodrigues' formula."""
     rx, ry, rz = camera[0], camera[1], camera[2]
     x, y, z = point[0] - camera[3], point[1] - camera[4], point[2] - camera[5]
     angle = sqrt(rx * rx + ry * ry + rz * rz)
@@ -66,13 +66,13 @@ def residual(sqrt: Any, cos: Any, sin: Any, stack: Any, camera: Any, point: Any,
     group="adbench",
 )
 def bundle(torch: Any) -> Step:
-    """Blocks of the Jacobian with respect to camera, point and weight."""
+    """Compute blocks of the Jacobian with respect to camera, point and weight."""
     given = [torch.tensor(a) for a in arrays()]
 
     def one(camera: Any, point: Any, weight: Any, seen: Any) -> Any:
         return residual(torch.sqrt, torch.cos, torch.sin, torch.stack, camera, point, weight, seen)
 
-    jacobians = compiled(torch.func.vmap(torch.func.jacrev(one, argnums=(0, 1, 2))))
+    jacobians = compile_step(torch.func.vmap(torch.func.jacrev(one, argnums=(0, 1, 2))))
 
     def step() -> Sequence[Any]:
         return list(jacobians(*given))
@@ -82,7 +82,7 @@ def bundle(torch: Any) -> Step:
 
 @bundle.functional
 def bundle_functional(dialect: Functional) -> Step:
-    """The same."""
+    """Compute the same blocks in the functional dialect."""
     np_ = dialect.np
     given = [dialect.array(a) for a in arrays()]
 

@@ -1,12 +1,11 @@
-"""Chains of 200 elementwise ops: what one op costs, from overhead to arithmetic.
+"""Chains of 200 elementwise ops: the cost of one op, from overhead to arithmetic.
 
-One kind is drawn by seed from 30 ops, most of them transcendental: where arrays are long, it is their arithmetic. The
-other repeats a block of four ops of an instruction each, so overhead is all there is to it, and a loop in a trace to be
-found.
+One kind of chain is drawn by seed from 30 ops, most of them transcendental. For long arrays, arithmetic dominates. The
+other repeats a block of four cheap ops, so overhead dominates, and a compiler can find the loop.
 
-The draw follows the values: on a grid of inputs an op is admissible only where it is smooth enough, keeps the
-state bounded, does not flatten it, and (relu, maximum, minimum) does not cut the path back to the first leaf,
-so that every library computes finite, comparable gradients. The binary ops mix in a second leaf.
+The draw follows the values. On a grid of inputs an op is admissible only if it is smooth enough, keeps the
+state bounded, does not flatten it, and (relu, maximum, minimum) does not cut the path back to the first leaf.
+So every library computes finite, comparable gradients. The binary ops mix in a second leaf.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from benchmarks.libraries import Functional
 from benchmarks.registry import Step, workload
 
 LENGTH = 200
-SEED = int(os.environ.get("NDGRAD_BENCH_SEED", "1"))  # in the environment, so that all workers draw alike
-LOW, HIGH = 0.2, 0.8  # the interval both inputs come from
-LARGEST, FLATTEST = 6.0, 0.02  # the state stays below one in magnitude and above the other in spread
-CONNECTED = 0.3  # on at least this share of the grid the result depends on the first leaf
+SEED = int(os.environ.get("NDGRAD_BENCH_SEED", "1"))  # an environment variable, so that all workers draw alike
+LOW, HIGH = 0.2, 0.8  # interval of both inputs
+LARGEST, FLATTEST = 6.0, 0.02  # upper bound of the state's magnitude, lower bound of its spread
+CONNECTED = 0.3  # least share of the grid on which the result depends on the first leaf
 
 
 @dataclass(frozen=True)
 class Op:
-    """An elementwise op by its torch name, with the interval of `x` where the draw may use it."""
+    """An elementwise op by its torch name, with the interval of `x` in which the draw may use it."""
 
     name: str
     operands: int = 1
@@ -88,7 +87,7 @@ NUMPY_NAMES = {
 
 
 def numpy_functions(np_namespace: Any, **others: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
-    """Each op in a NumPy namespace; `others` gives those that NumPy lacks (erf, sigmoid, relu, rsqrt)."""
+    """Return each op in a NumPy namespace; `others` gives those that NumPy lacks (erf, sigmoid, relu, rsqrt)."""
     return {
         op.name: others[op.name] if op.name in others else getattr(np_namespace, NUMPY_NAMES.get(op.name, op.name))
         for op in OPS
@@ -96,7 +95,7 @@ def numpy_functions(np_namespace: Any, **others: Callable[[Any], Any]) -> dict[s
 
 
 def draw(length: int, seed: int, leaves: int = 2) -> list[Op]:
-    """Ops drawn uniformly among those admissible for the values reached so far; of one leaf, those of one operand."""
+    """Draw ops uniformly among those admissible for the current values; for one leaf, only ops of one operand."""
     functions = numpy_functions(
         np,
         erf=np.vectorize(math.erf),
@@ -121,19 +120,19 @@ def draw(length: int, seed: int, leaves: int = 2) -> list[Op]:
 
 
 def inputs(size: int, dtype: type[np.floating[Any]] = np.float64, count: int = 2) -> list[np.ndarray]:
-    """The leaves of a chain."""
+    """Return the leaves of a chain."""
     random = np.random.default_rng(SEED)
     return [random.uniform(LOW, HIGH, size).astype(dtype) for _ in range(count)]
 
 
-def repeated(length: int) -> list[Op]:
-    """|x y - y| + y, over and over: it stays between the leaves and 2."""
+def repeat_block(length: int) -> list[Op]:
+    """Return |x y - y| + y, repeated. The value stays between the leaves and 2."""
     block = [next(op for op in OPS if op.name == name) for name in ("mul", "sub", "abs", "add")]
     return block * (length // len(block))
 
 
 def chain_step(torch: Any, arrays: list[np.ndarray], ops: Sequence[Op]) -> Step:
-    """Forward and backward through a chain, in torch's dialect."""
+    """Return a step forward and backward through a chain, in torch's dialect."""
     parameters = leaves(torch, arrays)
     calls = [(getattr(torch, op.name), op.operands) for op in ops]
 
@@ -147,7 +146,7 @@ def chain_step(torch: Any, arrays: list[np.ndarray], ops: Sequence[Op]) -> Step:
 
 
 def chain_functional_step(dialect: Functional, arrays: list[np.ndarray], ops: Sequence[Op]) -> Step:
-    """The same chain, in the functional dialect."""
+    """Return the same step in the functional dialect."""
     functions = numpy_functions(
         dialect.np,
         erf=dialect.erf,
@@ -178,7 +177,7 @@ def _register(name: str, title: str, ops: list[Op], size: int, goal: float | Non
 
 for _name, _title, _ops in (
     ("chain", f"{LENGTH} drawn elementwise ops", draw(LENGTH, SEED)),
-    ("repeated", f"mul, sub, abs, add, {LENGTH // 4} times", repeated(LENGTH)),
+    ("repeated", f"mul, sub, abs, add, {LENGTH // 4} times", repeat_block(LENGTH)),
 ):
     _register(_name, _title, _ops, 1, 0.5, 0.004)
     _register(_name, _title, _ops, 100, 0.5, 0.006)

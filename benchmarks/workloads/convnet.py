@@ -1,4 +1,4 @@
-"""A small convolutional network on 32 images of 28 x 28: where torch calls oneDNN and NumPy has nothing."""
+"""A small convolutional network on 32 images of 28 x 28. torch uses oneDNN here; NumPy has no convolution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEATURES = CHANNELS[2] * (SIDE // 4) ** 2
 
 
 def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Two 3 x 3 convolutions and a linear layer; then images, then labels."""
+    """Return two 3 x 3 convolutions and a linear layer; then images, then labels."""
     random = np.random.default_rng(0)
 
     def normal(*shape: int, scale: float) -> np.ndarray:
@@ -35,7 +35,7 @@ def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
 
 @workload("convnet", title="convnet 1-16-32 on 28 x 28, batch 32", goal=1.6, compiled_goal=0.55, tolerance=1e-4)
 def convnet(torch: Any) -> Step:
-    """Twice convolution, relu and pooling; then a linear layer and cross-entropy."""
+    """Run convolution, relu and pooling twice; then a linear layer and cross-entropy."""
     functional = torch.nn.functional
     weights, images, labels = arrays()
     parameters = leaves(torch, weights)
@@ -52,7 +52,7 @@ def convnet(torch: Any) -> Step:
 
 @convnet.functional
 def convnet_functional(dialect: Functional) -> Step:
-    """The same network; pooling by reshaping, which is the fast way in both libraries."""
+    """Run the same network; pooling by reshaping is the fast way in both libraries."""
     weights, images, labels = arrays()
     np_ = dialect.np
 

@@ -1,9 +1,9 @@
-"""Programs at sizes that nobody has tuned: families of workloads whose shapes, dtypes and layouts are drawn by seed.
+"""Families of workloads whose shapes, dtypes and layouts are drawn by seed, so that no code is tuned for them.
 
-`python -m benchmarks.drawn --seed S` runs them. Sizes are drawn on a logarithmic scale, most of them odd; every third
-case has a batch of one; leaves are read as they lie, through a transpose, or at every second element.
+`python -m benchmarks.drawn --seed S` runs them. Sizes are drawn on a logarithmic scale, most of them odd. Every third
+case has a batch of one. Leaves are read directly, through a transpose, or at every second element.
 
-NDGRAD_BENCH_DRAWN="seed,count" in the environment says what is drawn, so that all workers draw alike.
+The environment variable NDGRAD_BENCH_DRAWN="seed,count" selects the draws, so that all workers draw alike.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from benchmarks.libraries import Functional
 from benchmarks.registry import Step, workload
 from benchmarks.workloads.chain import draw as draw_chain
 from benchmarks.workloads.chain import numpy_functions
-from benchmarks.workloads.drawn_cases import Case, Draw, Transform, shown, stored
+from benchmarks.workloads.drawn_cases import Case, Draw, Transform, read_in_layout, store_in_layout
 from benchmarks.workloads.drawn_programs import PROGRAMS
 
 # ----- families ------------------------------------------------------------------------------------------
 
 
 def elementwise(d: Draw) -> Case:
-    """A chain of ops on matrices, the second of which may be a row."""
+    """Draw a chain of ops on matrices; the second may be a row."""
     rows, columns = d.size(), d.size(3, 300)
     length = d.size(3, 40)
     ops = draw_chain(length, int(d.random.integers(1 << 30)))
-    while all(op.operands == 1 for op in ops):  # the second leaf would have no gradient
+    while all(op.operands == 1 for op in ops):  # otherwise the second leaf would have no gradient
         ops = draw_chain(length, int(d.random.integers(1 << 30)))
     x, y = (
         d.random.uniform(0.2, 0.8, shape).astype(d.dtype)
         for shape in ((rows, columns), (d.random.choice([1, rows]), columns))
     )
 
-    def chained(functions: dict[str, Any], x: Any, y: Any) -> Any:
+    def apply_chain(functions: dict[str, Any], x: Any, y: Any) -> Any:
         for op in ops:
             x = functions[op.name](x, y) if op.operands == 2 else functions[op.name](x)
         return x
 
     def torch_loss(torch: Any, parameters: list[Any], _: Any) -> Any:
-        return chained({op.name: getattr(torch, op.name) for op in ops}, *parameters).mean()
+        return apply_chain({op.name: getattr(torch, op.name) for op in ops}, *parameters).mean()
 
     def functional_loss(dialect: Functional, parameters: list[Any], _: Any) -> Any:
         others = {
@@ -53,14 +53,14 @@ def elementwise(d: Draw) -> Case:
             "relu": dialect.relu,
             "rsqrt": lambda x: 1.0 / dialect.np.sqrt(x),
         }
-        return dialect.np.mean(chained(numpy_functions(dialect.np, **others), *parameters))
+        return dialect.np.mean(apply_chain(numpy_functions(dialect.np, **others), *parameters))
 
     title = f"{length} ops, {rows} x {columns} and {y.shape[0]} x {columns}"
     return Case(title, [x, y], [d.layout(), d.layout()], [], torch_loss, functional_loss)
 
 
 def rows(d: Draw) -> Case:
-    """softmax, log-softmax, layer norm or standard deviation along either dimension."""
+    """Draw softmax, log-softmax, layer norm or standard deviation along either dimension."""
     kind, axis = str(d.random.choice(["softmax", "log_softmax", "norm", "std"])), int(d.random.integers(2))
     m, n = d.size(), d.size(3, 1000)
     x, weights = d.normal(m, n), d.normal(m, n)
@@ -89,7 +89,7 @@ def rows(d: Draw) -> Case:
 
 
 def product(d: Draw) -> Case:
-    """A matrix product with a bias and an activation."""
+    """Draw a matrix product with a bias and an activation."""
     m, k, n = d.batch(3000), d.size(), d.size()
     while m * k * n > 1.5e8:
         m, k, n = d.batch(3000), d.size(), d.size()
@@ -107,7 +107,7 @@ def product(d: Draw) -> Case:
 
 
 def mlp(d: Draw) -> Case:
-    """One to three hidden layers."""
+    """Draw a network with one to three hidden layers."""
     batch = d.batch(300)
     widths = [d.size(3, 800) for _ in range(int(d.random.integers(3, 6)))]
     arrays = [d.weight(a, b) for a, b in pairwise(widths)]
@@ -130,7 +130,7 @@ def mlp(d: Draw) -> Case:
 
 
 def convolution(d: Draw) -> Case:
-    """Two convolutions of 3 x 3 with relu; their images are read as they lie."""
+    """Draw two convolutions of 3 x 3 with relu; the images are read directly."""
     batch, side = d.batch(16), d.size(5, 64)
     channels = [d.size(1, 8), d.size(3, 48), d.size(3, 48)]
     arrays = [d.normal(b, a, 3, 3, scale=(9 * a) ** -0.5) for a, b in pairwise(channels)]
@@ -153,7 +153,7 @@ def convolution(d: Draw) -> Case:
 
 
 def recurrence(d: Draw) -> Case:
-    """A plain recurrent network."""
+    """Draw a plain recurrent network."""
     steps, batch, width = d.size(3, 60), d.batch(40), d.size(3, 120)
     arrays = [d.weight(width, width), d.weight(width, width)]
     data = [d.normal(steps, batch, width), np.zeros((batch, width), d.dtype)]
@@ -180,7 +180,7 @@ def recurrence(d: Draw) -> Case:
 
 
 def attention(d: Draw) -> Case:
-    """softmax(q k' s) v over batches and heads."""
+    """Draw softmax(q k' s) v over batches and heads."""
     batch, heads, length, width = d.batch(8), d.size(1, 8), d.size(3, 200), d.size(3, 64)
     arrays = [d.normal(batch, heads, length, width) for _ in range(3)]
     scale = width**-0.5
@@ -200,7 +200,7 @@ def attention(d: Draw) -> Case:
 
 
 def gather(d: Draw) -> Case:
-    """Rows of a table by index, some of them several times."""
+    """Draw a lookup of rows of a table by index, some of them several times."""
     words, width, count = d.size(), d.size(3, 200), d.size()
     table, places = d.normal(words, width), d.random.integers(0, words, count)
     weights = d.normal(count, width)
@@ -217,22 +217,22 @@ def gather(d: Draw) -> Case:
 
 
 def scalars(d: Draw) -> Case:
-    """A loop over small vectors."""
+    """Draw a loop over small vectors."""
     steps, size = d.size(10, 300), d.batch(30)
     arrays = [d.random.uniform(0.5, 1.5, 1).astype(d.dtype), d.random.uniform(0.5, 1.5, size).astype(d.dtype)]
 
-    def advanced(sin: Any, rate: Any, x: Any) -> Any:
+    def advance(sin: Any, rate: Any, x: Any) -> Any:
         return x + 0.01 * rate * (sin(x) - 0.1 * x * x)
 
     def torch_loss(torch: Any, parameters: list[Any], _: Any) -> Any:
         rate, x = parameters
         for _ in range(steps):
-            x = advanced(torch.sin, rate, x)
+            x = advance(torch.sin, rate, x)
         return x.square().sum()
 
     def functional_loss(dialect: Functional, parameters: list[Any], _: Any) -> Any:
         rate, x = parameters
-        x = dialect.repeat(lambda x: advanced(dialect.np.sin, rate, x), x, steps)
+        x = dialect.repeat(lambda x: advance(dialect.np.sin, rate, x), x, steps)
         return dialect.np.sum(x**2)
 
     return Case(f"{steps} steps of {size}", arrays, ["plain", "plain"], [], torch_loss, functional_loss)
@@ -245,49 +245,51 @@ FAMILIES: dict[str, Callable[[Draw], Case | Transform]] = {
 
 
 def drawn_name(family: str, number: int) -> str:
-    """The name of a drawn workload."""
+    """Return the name of a drawn workload."""
     return f"drawn-{family}-{number}"
 
 
 def _register(family: str, number: int, seed: int) -> None:
-    def drawn() -> tuple[Case | Transform, np.dtype[Any]]:
+    def draw_case() -> tuple[Case | Transform, np.dtype[Any]]:
         d = Draw((seed, number, list(FAMILIES).index(family)))
         return FAMILIES[family](d), d.dtype
 
-    case, dtype = drawn()
+    case, dtype = draw_case()
     unusual = [layout for layout in getattr(case, "layouts", ()) if layout != "plain"]
     title = f"{family}: {case.title}, {dtype}" + (f", {', '.join(unusual)}" if unusual else "")
     del case
 
     @workload(drawn_name(family, number), title=title, tolerance=1e-3 if dtype == np.float32 else 1e-8, group="drawn")
     def program(torch: Any) -> Step:
-        case, _ = drawn()
+        case, _ = draw_case()
         return case.program(torch) if isinstance(case, Transform) else _loss_step(case, torch)
 
     @program.functional
     def functional_program(dialect: Functional) -> Step:
-        case, _ = drawn()
+        case, _ = draw_case()
         return case.functional(dialect) if isinstance(case, Transform) else _functional_loss_step(case, dialect)
 
 
 def _loss_step(case: Case, torch: Any) -> Step:
-    parameters = leaves(torch, [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)])
+    parameters = leaves(
+        torch, [store_in_layout(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)]
+    )
     data = [torch.tensor(a) for a in case.data]
-    # and not the arrays: a compiled function would have to watch them
+    # Use names instead of `case`: a compiled function would have to compare the arrays of a captured `case`.
     own_loss, layouts = case.torch_loss, tuple(case.layouts)
 
     def loss() -> Any:
-        return own_loss(torch, [shown(p, layout) for p, layout in zip(parameters, layouts, strict=True)], data)
+        return own_loss(torch, [read_in_layout(p, layout) for p, layout in zip(parameters, layouts, strict=True)], data)
 
     return backward_step(loss, parameters)
 
 
 def _functional_loss_step(case: Case, dialect: Functional) -> Step:
     def loss(parameters: list[Any], *data: Any) -> Any:
-        seen = [shown(p, layout) for p, layout in zip(parameters, case.layouts, strict=True)]
+        seen = [read_in_layout(p, layout) for p, layout in zip(parameters, case.layouts, strict=True)]
         return case.functional_loss(dialect, seen, list(data))
 
-    given = [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)]
+    given = [store_in_layout(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)]
     return functional_step(dialect, loss, given, *case.data)
 
 

@@ -1,4 +1,4 @@
-"""What a drawn program is, and where its sizes, dtypes and layouts come from."""
+"""Drawn programs, and the source of their sizes, dtypes and layouts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Case:
     arrays: list[np.ndarray]
     layouts: list[str]
     data: list[np.ndarray]
-    #: of a namespace of torch's dialect, the leaves as they are read, and the data
+    #: Takes a namespace of torch's dialect, the leaves in their layouts, and the data.
     torch_loss: Callable[[Any, list[Any], list[Any]], Any]
     functional_loss: Callable[[Functional, list[Any], list[Any]], Any]
 
 
 @dataclass
 class Transform:
-    """A drawn program that is no loss: a Hessian, gradients of each sample, Jacobians of each row."""
+    """A drawn program that is not a loss: a Hessian, gradients of each sample, Jacobians of each row."""
 
     title: str
-    #: of a namespace of torch's dialect: the step
+    #: Takes a namespace of torch's dialect and returns the step.
     program: Callable[[Any], Step]
     functional: Callable[[Functional], Step]
 
@@ -45,12 +45,12 @@ class Draw:
         self.dtype = np.dtype(self.random.choice(["float32", "float64"]))
 
     def size(self, low: int = 3, high: int = 3000) -> int:
-        """A number on a logarithmic scale; two of three are odd."""
+        """Draw a number on a logarithmic scale; two of three are odd."""
         found = int(np.exp(self.random.uniform(np.log(low), np.log(high))))
         return found | 1 if self.random.random() < 2 / 3 else found
 
     def batch(self, high: int) -> int:
-        """A size, of which every third is one."""
+        """Draw a size; every third is one."""
         return 1 if self.random.random() < 1 / 3 else self.size(2, high)
 
     def layout(self) -> str:
@@ -63,15 +63,15 @@ class Draw:
         return self.normal(fan_in, fan_out, scale=fan_in**-0.5)
 
 
-def stored(array: np.ndarray, layout: str) -> np.ndarray:
-    """The leaf of which an array is what a layout shows."""
+def store_in_layout(array: np.ndarray, layout: str) -> np.ndarray:
+    """Return the leaf that gives this array when it is read in a layout."""
     if layout == "transposed":
         return np.ascontiguousarray(np.swapaxes(array, -2, -1)) if array.ndim > 1 else array
     return np.repeat(array, 2, axis=-1) if layout == "stepped" else array
 
 
-def shown(leaf: Any, layout: str) -> Any:
-    """What a program reads of a leaf."""
+def read_in_layout(leaf: Any, layout: str) -> Any:
+    """Return a leaf as a program reads it in a layout."""
     if layout == "transposed":
         return leaf.swapaxes(-2, -1) if len(leaf.shape) > 1 else leaf
     return leaf[..., ::2] if layout == "stepped" else leaf

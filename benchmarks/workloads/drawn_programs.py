@@ -1,4 +1,4 @@
-"""The programs of the table at sizes that nobody has tuned: chains, oscillators, LSTMs, a transformer block, Hessians,
+"""The programs of the table at random sizes: chains, oscillators, LSTMs, a transformer block, Hessians,
 gradients of samples, a mixture of Gaussians, bundle adjustment."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.differentiate import compiled
+from benchmarks.differentiate import compile_step
 from benchmarks.libraries import Functional
 from benchmarks.registry import Step
 from benchmarks.workloads.bundle import residual
@@ -20,34 +20,34 @@ EPSILON = 1e-5
 
 
 def chain(d: Draw) -> Case:
-    """A long chain of elementwise ops on a vector; a single number in every third case."""
+    """Draw a long chain of elementwise ops on a vector; a single number in every third case."""
     size, length = d.batch(3000), d.size(20, 200)
     ops = draw_chain(length, int(d.random.integers(1 << 30)))
     arrays = [d.random.uniform(0.2, 0.8, size).astype(d.dtype) for _ in range(2)]
 
-    def chained(functions: dict[str, Any], x: Any, y: Any) -> Any:
-        result = x * y  # so that both have gradients
+    def apply_chain(functions: dict[str, Any], x: Any, y: Any) -> Any:
+        result = x * y  # gives both leaves a gradient
         for op in ops:
             x = functions[op.name](x, y) if op.operands == 2 else functions[op.name](x)
         return result + x
 
     def torch_loss(torch: Any, parameters: list[Any], _: Any) -> Any:
-        return chained({op.name: getattr(torch, op.name) for op in ops}, *parameters).mean()
+        return apply_chain({op.name: getattr(torch, op.name) for op in ops}, *parameters).mean()
 
     def functional_loss(dialect: Functional, parameters: list[Any], _: Any) -> Any:
         others = {"erf": dialect.erf, "sigmoid": dialect.sigmoid, "relu": dialect.relu}
         functions = numpy_functions(dialect.np, **others, rsqrt=lambda x: 1.0 / dialect.np.sqrt(x))
-        return dialect.np.mean(chained(functions, *parameters))
+        return dialect.np.mean(apply_chain(functions, *parameters))
 
     return Case(f"{length} ops on {size}", arrays, ["plain", d.layout()], [], torch_loss, functional_loss)
 
 
 def oscillators(d: Draw) -> Case:
-    """Van der Pol's equation by the midpoint rule, for one oscillator or several."""
+    """Draw Van der Pol's equation by the midpoint rule, for one oscillator or several."""
     steps, size = d.size(10, 300), d.batch(60)
     arrays = [d.random.uniform(0.5, 1.5, size).astype(d.dtype) for _ in range(3)]
 
-    def advanced(damping: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+    def advance(damping: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
         x, v = state
         xm, vm = x + 0.0025 * v, v + 0.0025 * (damping * (1.0 - x * x) * v - x)
         return x + 0.005 * vm, v + 0.005 * (damping * (1.0 - xm * xm) * vm - xm)
@@ -55,24 +55,24 @@ def oscillators(d: Draw) -> Case:
     def torch_loss(torch: Any, parameters: list[Any], _: Any) -> Any:
         damping, *state = parameters
         for _ in range(steps):
-            state = advanced(damping, state)
+            state = advance(damping, state)
         return (state[0] * state[0] + state[1] * state[1]).sum()
 
     def functional_loss(dialect: Functional, parameters: list[Any], _: Any) -> Any:
         damping, x, v = parameters
-        x, v = dialect.repeat(lambda state: advanced(damping, state), (x, v), steps)
+        x, v = dialect.repeat(lambda state: advance(damping, state), (x, v), steps)
         return dialect.np.sum(x * x + v * v)
 
     return Case(f"{steps} steps of {size}", arrays, ["plain"] * 3, [], torch_loss, functional_loss)
 
 
 def lstm(d: Draw) -> Case:
-    """An LSTM written by hand, its gates in one product."""
+    """Draw an LSTM written by hand, with its gates in one product."""
     steps, batch, width = d.size(3, 60), d.batch(40), d.size(3, 100)
     arrays = [d.weight(width, 4 * width), d.weight(width, 4 * width), d.normal(4 * width, scale=0.1)]
     data = [d.normal(steps, batch, width), d.normal(steps, batch, width), np.zeros((batch, width), d.dtype)]
 
-    def advanced(sigmoid: Any, tanh: Any, gates: Any, cell: Any) -> tuple[Any, Any]:
+    def advance(sigmoid: Any, tanh: Any, gates: Any, cell: Any) -> tuple[Any, Any]:
         keep, write, show, candidate = (gates[:, i * width : (i + 1) * width] for i in range(4))
         cell = sigmoid(keep) * cell + sigmoid(write) * tanh(candidate)
         return sigmoid(show) * tanh(cell), cell
@@ -81,7 +81,7 @@ def lstm(d: Draw) -> Case:
         (w, u, b), (x, target, zeros) = parameters, data
         hidden, cell, outputs = zeros, zeros, []
         for t in range(steps):
-            hidden, cell = advanced(torch.sigmoid, torch.tanh, x[t] @ w + hidden @ u + b, cell)
+            hidden, cell = advance(torch.sigmoid, torch.tanh, x[t] @ w + hidden @ u + b, cell)
             outputs.append(hidden)
         return (torch.stack(outputs) - target).square().mean()
 
@@ -90,7 +90,7 @@ def lstm(d: Draw) -> Case:
 
         def step(state: Any, x_t: Any) -> tuple[Any, Any]:
             gates = np_.matmul(x_t, w) + np_.matmul(state[0], u) + b
-            hidden, cell = advanced(dialect.sigmoid, np_.tanh, gates, state[1])
+            hidden, cell = advance(dialect.sigmoid, np_.tanh, gates, state[1])
             return (hidden, cell), hidden
 
         return np_.mean((dialect.scan(step, (zeros, zeros), x) - target) ** 2)
@@ -100,13 +100,13 @@ def lstm(d: Draw) -> Case:
 
 
 def sequence(d: Draw) -> Case:
-    """ADBench's LSTM: gates of one weight per element, over characters of a few bits."""
+    """Draw ADBench's LSTM: gates of one weight per element, over characters of a few bits."""
     characters, bits = d.size(10, 200), d.size(3, 40)
     arrays = [d.normal(4, bits), d.normal(4, bits, scale=0.1), 1 + d.normal(3, bits, scale=0.1)]
     text = d.random.integers(0, 2, (characters, bits)).astype(d.dtype)
     data = [0.1 * d.normal(2, bits), np.stack([text[:-1], text[1:]], axis=1)]
 
-    def advanced(functions: tuple[Any, Any, Any, Any], parameters: list[Any], state: Any, pair: Any) -> Any:
+    def advance(functions: tuple[Any, Any, Any, Any], parameters: list[Any], state: Any, pair: Any) -> Any:
         (gates, biases, outer), (hidden, cell), (sigmoid, tanh, exp, log) = parameters, state, functions
         x = pair[0] * outer[0]
         forget, enter = sigmoid(x * gates[0] + biases[0]), sigmoid(hidden * gates[1] + biases[1])
@@ -120,7 +120,7 @@ def sequence(d: Draw) -> Case:
         state, pairs = (data[0][0], data[0][1]), data[1]
         functions, total = (torch.sigmoid, torch.tanh, torch.exp, torch.log), 0.0
         for t in range(characters - 1):
-            state, score = advanced(functions, parameters, state, pairs[t])
+            state, score = advance(functions, parameters, state, pairs[t])
             total = total + score
         return -total / characters
 
@@ -128,14 +128,14 @@ def sequence(d: Draw) -> Case:
         np_ = dialect.np
         functions = (dialect.sigmoid, np_.tanh, np_.exp, np_.log)
         start = data[0][0], data[0][1]
-        scores = dialect.scan(lambda state, pair: advanced(functions, parameters, state, pair), start, data[1])
+        scores = dialect.scan(lambda state, pair: advance(functions, parameters, state, pair), start, data[1])
         return -np_.sum(scores) / characters
 
     return Case(f"{characters} characters of {bits}", arrays, ["plain"] * 3, data, torch_loss, functional_loss)
 
 
 def transformer(d: Draw) -> Case:
-    """A transformer block before which its input is normalised."""
+    """Draw a pre-norm transformer block."""
     batch, heads, length, each = d.batch(6), d.size(1, 6), d.size(3, 100), d.size(3, 32)
     width = heads * each
     arrays = [1 + d.normal(width, scale=0.1), d.normal(width, scale=0.1), d.weight(width, 3 * width)]
@@ -168,7 +168,7 @@ def transformer(d: Draw) -> Case:
 
 
 def mixture(d: Draw) -> Case:
-    """The likelihood of a mixture of Gaussians, their inverse roots lower triangular."""
+    """Draw the likelihood of a mixture of Gaussians with lower triangular inverse roots."""
     points, width, components = d.size(3, 1000), d.size(3, 40), d.size(3, 60)
     while points * width * width * components > 4e7:
         points, width, components = d.size(3, 1000), d.size(3, 40), d.size(3, 60)
@@ -199,7 +199,7 @@ def mixture(d: Draw) -> Case:
 
 
 def hessian(d: Draw) -> Transform:
-    """The Hessian of Rosenbrock's function, or of a logistic regression."""
+    """Draw the Hessian of Rosenbrock's function, or of a logistic regression."""
     size, samples = d.size(3, 100), d.size(3, 500)
     is_chain = bool(d.random.integers(2))
     x = d.normal(size, scale=0.5)
@@ -215,7 +215,7 @@ def hessian(d: Draw) -> Transform:
             z = given @ w
             return (torch.nn.functional.softplus(z) - targets * z).sum() + 0.5 * (w * w).sum()
 
-        found = compiled(torch.func.hessian(rosenbrock if is_chain else logistic))
+        found = compile_step(torch.func.hessian(rosenbrock if is_chain else logistic))
         return lambda: [found(w)]
 
     def functional(dialect: Functional) -> Step:
@@ -233,7 +233,7 @@ def hessian(d: Draw) -> Transform:
 
 
 def samples(d: Draw) -> Transform:
-    """Gradients of a network with one hidden layer for each sample of a batch."""
+    """Draw gradients of a network with one hidden layer for each sample of a batch."""
     batch, widths = d.batch(60), [d.size(3, 300), d.size(3, 100), d.size(3, 20)]
     arrays = [d.weight(widths[0], widths[1]), d.weight(widths[1], widths[2])]
     x, target = d.normal(batch, widths[0]), d.normal(batch, widths[2])
@@ -244,7 +244,7 @@ def samples(d: Draw) -> Transform:
         def loss(parameters: Any, x: Any, y: Any) -> Any:
             return (torch.tanh(x @ parameters[0]) @ parameters[1] - y).square().sum()
 
-        found = compiled(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
+        found = compile_step(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
         return lambda: list(found(parameters, given, wanted))
 
     def functional(dialect: Functional) -> Step:
@@ -261,7 +261,7 @@ def samples(d: Draw) -> Transform:
 
 
 def bundle(d: Draw) -> Transform:
-    """Jacobians of reprojection errors, one block for each observation."""
+    """Draw Jacobians of reprojection errors, one block for each observation."""
     count = d.size(3, 3000)
     centre = np.array([0.2, 0.1, -0.1, 0.0, 0.0, -5.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     cameras = (centre + 0.05 * d.random.standard_normal((count, 11))).astype(d.dtype)
@@ -273,7 +273,7 @@ def bundle(d: Draw) -> Transform:
         def one(*row: Any) -> Any:
             return residual(torch.sqrt, torch.cos, torch.sin, torch.stack, *row)
 
-        found = compiled(torch.func.vmap(torch.func.jacrev(one, argnums=(0, 1, 2))))
+        found = compile_step(torch.func.vmap(torch.func.jacrev(one, argnums=(0, 1, 2))))
         return lambda: list(found(*given))
 
     def functional(dialect: Functional) -> Step:

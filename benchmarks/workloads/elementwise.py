@@ -1,4 +1,4 @@
-"""Nine elementwise ops on four million numbers: how often memory is gone through, and nothing else."""
+"""Nine elementwise ops on four million numbers: measures only the number of passes over memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SIZE = 4_000_000
 
 
 def arrays() -> list[np.ndarray]:
-    """Two leaves."""
+    """Return two leaves."""
     random = np.random.default_rng(0)
     return [random.standard_normal(SIZE).astype(np.float32) for _ in range(2)]
 
 
 @workload("elementwise-4m", title="9 elementwise ops, 4M float32", compiled_goal=0.15, tolerance=1e-3)
 def elementwise(torch: Any) -> Step:
-    """A gated sum of squares."""
+    """Compute a gated sum of squares."""
     x, y = parameters = leaves(torch, arrays())
 
     def loss() -> Any:
@@ -34,7 +34,7 @@ def elementwise(torch: Any) -> Step:
 
 @elementwise.functional
 def elementwise_functional(dialect: Functional) -> Step:
-    """The same."""
+    """Compute the same in the functional dialect."""
 
     def loss(parameters: list[Any]) -> Any:
         x, y = parameters

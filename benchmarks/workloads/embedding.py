@@ -1,4 +1,4 @@
-"""The gradient of an embedding: rows of a large table read by index, and their gradients added where indices repeat."""
+"""The gradient of an embedding: rows of a large table read by index, with gradients added at repeated indices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS, WIDTH, SENTENCES, LENGTH = 10_000, 64, 64, 32
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The table, the indices (small ones are frequent, as in a language), and weights of the result."""
+    """Return the table, the indices (small ones are frequent, as in a language), and weights of the result."""
     random = np.random.default_rng(0)
     table = random.standard_normal((WORDS, WIDTH)).astype(np.float32)
     frequent = (WORDS * random.random((SENTENCES, LENGTH)) ** 3).astype(np.int64)
@@ -23,7 +23,7 @@ def arrays() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @workload("embedding", title="embedding 10,000 x 64, 2048 indices", compiled_goal=0.5, tolerance=1e-4)
 def embedding(torch: Any) -> Step:
-    """A weighted mean of the rows, squared."""
+    """Compute a weighted mean of the rows, squared."""
     table, indices, weights = arrays()
     (parameter,) = leaves(torch, [table])
     places, scale = torch.tensor(indices), torch.tensor(weights)
@@ -37,7 +37,7 @@ def embedding(torch: Any) -> Step:
 
 @embedding.functional
 def embedding_functional(dialect: Functional) -> Step:
-    """The same by indexing."""
+    """Compute the same by indexing."""
     table, indices, weights = arrays()
 
     def loss(parameters: list[Any], scale: Any) -> Any:

@@ -14,7 +14,7 @@ STEPS, BATCH, HIDDEN = 100, 16, 64
 
 
 def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Input weights, recurrent weights and bias of the four gates; then the inputs, then the target."""
+    """Return input weights, recurrent weights and bias of the four gates; then the inputs, then the target."""
     random = np.random.default_rng(0)
 
     def normal(*shape: int, scale: float = 1.0) -> np.ndarray:
@@ -31,7 +31,7 @@ def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
 
 @workload("lstm", title="LSTM by hand, 100 steps, hidden 64, batch 16", goal=0.8, compiled_goal=0.35, tolerance=1e-4)
 def lstm(torch: Any) -> Step:
-    """Mean square distance of all hidden states from a target sequence."""
+    """Compute the mean square distance of all hidden states from a target sequence."""
     weights, inputs, targets = arrays()
     parameters = leaves(torch, weights)
     w_input, w_hidden, bias = parameters
@@ -54,7 +54,7 @@ def lstm(torch: Any) -> Step:
 
 @lstm.functional
 def lstm_functional(dialect: Functional) -> Step:
-    """The same recurrence; compiled jax runs it as a scan."""
+    """Compute the same recurrence; compiled jax runs it as a scan."""
     weights, inputs, targets = arrays()
     np_, sigmoid = dialect.np, dialect.sigmoid
 

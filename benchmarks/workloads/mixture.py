@@ -7,7 +7,7 @@ algorithmic differentiation tools on some problems in computer vision and machin
     sum_i logsumexp_k (alpha_k + sum q_k - |Q_k (x_i - mu_k)|^2 / 2) - n logsumexp(alpha)
         - sum_k (gamma^2 / 2 (|exp q_k|^2 + |l_k|^2) - m sum q_k)
 
-the last line being a Wishart prior.
+The last line is a Wishart prior.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GAMMA, EXCESS = 1.0, 0
 
 
 def arrays(width: int, components: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """alpha, mu, q, l; then the points; then where the elements of each Q come from (the last: a zero), and which are
-    on the diagonal."""
+    """Return alpha, mu, q, l; then the points; then the origin of the elements of each Q (the last: a zero), and a mask
+    of its diagonal."""
     random = np.random.default_rng(0)
     below = width * (width - 1) // 2
     parameters = [
@@ -45,7 +45,7 @@ def _register(name: str, width: int, components: int, compiled_goal: float) -> N
 
     @workload(name, title=title, compiled_goal=compiled_goal, tolerance=1e-8, group="adbench")
     def mixture(torch: Any) -> Step:
-        """All components at once."""
+        """Compute all components at once."""
         weights, points, places, eye = arrays(width, components)
         alpha, mu, q, l = parameters = leaves(torch, weights)
         x, indices, diagonal = torch.tensor(points), torch.tensor(places), torch.tensor(eye)
@@ -64,7 +64,7 @@ def _register(name: str, width: int, components: int, compiled_goal: float) -> N
 
     @mixture.functional
     def mixture_functional(dialect: Functional) -> Step:
-        """The same."""
+        """Compute the same in the functional dialect."""
         weights, points, places, eye = arrays(width, components)
         np_ = dialect.np
 

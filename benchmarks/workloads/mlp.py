@@ -1,4 +1,4 @@
-"""A multilayer perceptron, 784-256-256-10 on batches of 64 and 1024: matrix products, little around them."""
+"""A multilayer perceptron, 784-256-256-10 on batches of 64 and 1024: mostly matrix products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTHS = (784, 256, 256, 10)
 
 
 def arrays(batch: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Weights and biases in turn, then images, then labels."""
+    """Return weights and biases in turn, then images, then labels."""
     random = np.random.default_rng(0)
     parameters = []
     for fan_in, fan_out in pairwise(WIDTHS):
@@ -27,7 +27,7 @@ def arrays(batch: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
 
 
 def mlp_step(torch: Any, batch: int) -> Step:
-    """Two hidden layers with relu, cross-entropy."""
+    """Return a step with two hidden layers with relu, and cross-entropy."""
     weights, images, labels = arrays(batch)
     parameters = leaves(torch, weights)
     w1, b1, w2, b2, w3, b3 = parameters
@@ -42,7 +42,7 @@ def mlp_step(torch: Any, batch: int) -> Step:
 
 
 def functional_mlp_step(dialect: Functional, batch: int) -> Step:
-    """The same network."""
+    """Return a step of the same network in the functional dialect."""
     weights, images, labels = arrays(batch)
 
     def loss(parameters: list[Any], x: Any, one_hot: Any) -> Any:
@@ -55,7 +55,7 @@ def functional_mlp_step(dialect: Functional, batch: int) -> Step:
 
 
 def mlp_by_hand(batch: int) -> Step:
-    """The same network and its gradient, in the fewest passes over memory that NumPy allows."""
+    """Return a step of the same network and its gradient, in the fewest passes over memory that NumPy allows."""
     (w1, b1, w2, b2, w3, b3), x, y = arrays(batch)
     rows = np.arange(batch)
 

@@ -1,7 +1,7 @@
 """Whole training steps of six models: forward, backward, AdamW.
 
-They are made of the library's own modules. Initial parameters are drawn here, so that all libraries begin alike; the
-noise of the VAE is data.
+The models consist of the library's own modules. Initial parameters are drawn here, so that all libraries begin alike.
+The noise of the VAE is data.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from benchmarks.registry import Step, workload
 
 _logger = logging.getLogger("benchmarks.training")
 
-#: A module, and a function of nothing that gives its loss.
+#: A module, and a function without arguments that returns its loss.
 Model = tuple[Any, Callable[[], Any]]
 
 
 def _fill(torch: Any, model: Any) -> None:
-    """Give the parameters values of our own, in float32: matrices of unit gain, norms of one, biases of zero."""
+    """Set the parameters in float32: matrices of unit gain, norms of one, biases of zero."""
     random = np.random.default_rng(1)
-    model.float()  # ndgrad's default is float64
+    model.float()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             shape = tuple(parameter.shape)
@@ -199,7 +199,7 @@ def _register(name: str, title: str, make: Callable[[Any], Model], tolerance: fl
         model, loss = make(torch)
         _fill(torch, model)
         fused = {"fused": True} if torch.__name__ == "torch" else {}
-        # an epsilon above the rounding errors of gradients that are zero: of those any sign may come out
+        # The epsilon is above the rounding errors of gradients that are zero, whose sign is arbitrary.
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4, **fused)
         return training_step(loss, optimizer, lambda: list(model.parameters()))
 
@@ -213,7 +213,7 @@ def _register(name: str, title: str, make: Callable[[Any], Model], tolerance: fl
     group="model",
 )
 def scheduled_step(torch: Any) -> Step:
-    """A training step as users write it: numbers and lists of Python's change in each call."""
+    """Return a training step in the style of users: numbers and lists of Python change in each call."""
     model, loss = mlp(torch)
     _fill(torch, model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4)
@@ -238,7 +238,7 @@ def scheduled_step(torch: Any) -> Step:
 
 _register("mlp", "MLP 784-512-512-10, batch 64", mlp)
 _register("lenet", "LeNet, batch 64", lenet)
-# torch's own gradients are 2e-3 from those in float64 here
+# torch's own gradients differ by 2e-3 from those in float64 here.
 _register("resnet18", "ResNet-18 on 32 x 32, batch 16", resnet18, tolerance=1e-2)
 _register("transformer", "character transformer, 2 x 128, batch 16", char_transformer)
 _register("gru", "GRU language model, batch 16", gru_language_model)

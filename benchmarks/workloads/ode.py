@@ -1,6 +1,6 @@
-"""A thousand steps of the Van der Pol oscillator in 0-d tensors: scalar code, where only cost per op matters.
+"""A thousand steps of the Van der Pol oscillator in 0-d tensors: scalar code, which measures the cost per op.
 
-The explicit midpoint rule keeps the loop long without making it stiff; gradients are with respect to the
+The explicit midpoint rule keeps the loop long without making it stiff. Gradients are with respect to the
 damping and the initial state.
 """
 
@@ -20,7 +20,7 @@ PARAMETERS = [np.array(1.5), np.array(1.0), np.array(0.5)]  # damping, position,
 
 State = tuple[Any, Any]
 
-#: Why a library is left out of long loops.
+#: Reason for leaving a library out of long loops.
 UNROLLED = {"torch-compiled": "it unrolls the loop, and takes longer to compile that than anybody waits"}
 
 
@@ -37,7 +37,7 @@ def _midpoint(damping: Any, state: State) -> State:
 
 @workload("ode", title=f"Van der Pol, {STEPS} midpoint steps on scalars", goal=0.5, compiled_goal=0.001, skip=UNROLLED)
 def ode(torch: Any) -> Step:
-    """Plain Python loop over 0-d tensors."""
+    """Run a plain Python loop over 0-d tensors."""
     damping, x, v = parameters = leaves(torch, PARAMETERS)
 
     def loss() -> Any:
@@ -51,7 +51,7 @@ def ode(torch: Any) -> Step:
 
 @ode.functional
 def ode_functional(dialect: Functional) -> Step:
-    """The same loop; compiled jax gets its own loop primitive, since it would take minutes to unroll."""
+    """Run the same loop; compiled jax gets its own loop primitive, because unrolling would take minutes."""
 
     def loss(parameters: list[Any]) -> Any:
         damping, x, v = parameters

@@ -1,6 +1,6 @@
-"""One op at a time on about 100,000 elements, by families: what kernels cost, forward and backward.
+"""One op at a time on about 100,000 elements, by families: the cost of kernels, forward and backward.
 
-`python -m benchmarks.families` runs them. Arrays are single precision, but for linear algebra and Fourier transforms.
+`python -m benchmarks.families` runs them. Arrays are single precision, except in linear algebra and FFTs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.differentiate import expression_step, leaf
 from benchmarks.registry import Step, workload
 
-#: The leaves that expressions use: a, b vectors; A, B matrices; P a positive one; X images, K, D their kernels; W, w
+#: The leaves of expressions: a, b vectors; A, B matrices; P a positive one; X images, K, D their kernels; W, w
 #: weight and bias for rows, g, h for channels; T a table; M one matrix and S many positive definite ones; z, Z signals.
 SHAPES: dict[str, tuple[int, ...]] = {
     "a": (100_000,), "b": (100_000,), "A": (316, 317), "B": (316, 317), "P": (316, 317),
@@ -79,17 +79,17 @@ FAMILIES = {
 
 
 def expressions(family: str) -> list[str]:
-    """The expressions of a family one by one."""
+    """Return the expressions of a family one by one."""
     return [part.strip() for part in FAMILIES[family].split(";")]
 
 
 def family_name(family: str, number: int) -> str:
-    """The name of a workload."""
+    """Return the name of a workload."""
     return f"family {family} {number}"
 
 
 def variables(torch: Any) -> dict[str, Any]:
-    """What the expressions refer to, in a library of torch's dialect."""
+    """Return the variables of the expressions, in a library of torch's dialect."""
     random = np.random.default_rng(0)
     found: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
     for name, shape in SHAPES.items():
@@ -108,7 +108,7 @@ def variables(torch: Any) -> dict[str, Any]:
 
 
 def register(family: str, number: int, expression: str) -> None:
-    """Make a workload of an expression."""
+    """Register an expression as a workload."""
     code = compile(expression, expression, "eval")
 
     @workload(family_name(family, number), title=expression, tolerance=1e-4, group="family")

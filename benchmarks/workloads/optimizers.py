@@ -1,6 +1,6 @@
-"""Optimizer steps on a hundred parameters of ten thousand elements: memory, and what each parameter costs.
+"""Optimizer steps on a hundred parameters of ten thousand elements: memory traffic, and the overhead per parameter.
 
-torch runs its fused step where it has one for this optimizer on the CPU, else its foreach step.
+torch runs its fused step if it has one for this optimizer on the CPU, else its foreach step.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.differentiate import Compiler, compiled
+from benchmarks.differentiate import Compiler, compile_step
 from benchmarks.registry import Step, workload
 
 PARAMETERS, SIZE = 100, 10_000
 SKIP = {"torch-compiled": "its fused step is the reference"}
 
-#: By name: the class, its settings, and whether torch has a fused step.
+#: By name: the class, its settings, and True if torch has a fused step.
 OPTIMIZERS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "sgd": ("SGD", {"lr": 1e-3}, True),
     "momentum": ("SGD", {"lr": 1e-3, "momentum": 0.9, "weight_decay": 1e-4}, True),
@@ -51,7 +51,7 @@ def _register(name: str, kind: str, settings: dict[str, Any], has_fused: bool) -
         def run() -> None:
             optimizer.step()
 
-        run = compiled(run)
+        run = compile_step(run)
 
         def step() -> Sequence[Any]:
             run()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.differentiate import compiled
+from benchmarks.differentiate import compile_step
 from benchmarks.registry import Step, workload
 
 WIDTHS = (784, 128, 10)
@@ -16,7 +16,7 @@ BATCH = 64
 
 @workload("per-sample", title="per-sample gradients, MLP 784-128-10, batch 64", goal=1.2, tolerance=1e-4)
 def per_sample(torch: Any) -> Step:
-    """One hidden layer with relu, cross-entropy; the result is a batch of weight-sized gradients, 26 MB."""
+    """Run one hidden layer with relu and cross-entropy; the result is a batch of weight-sized gradients, 26 MB."""
     random = np.random.default_rng(0)
     inputs, hidden, outputs = WIDTHS
     parameters = {
@@ -32,7 +32,7 @@ def per_sample(torch: Any) -> Step:
         h = torch.relu(x @ p["w1"] + p["b1"])
         return torch.nn.functional.cross_entropy((h @ p["w2"] + p["b2"])[None], y[None])
 
-    gradients = compiled(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
+    gradients = compile_step(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
 
     def step() -> Sequence[Any]:
         found = gradients(parameters, images, labels)

@@ -2,7 +2,7 @@
 
 A gate is a function of one state and one weight per element: forget and output of the input, write and candidate of
 the hidden state. The scores of the next character are normalised by log(2 + sum exp), and the loss is the mean of
-what the characters that come next score.
+the scores of the actual next characters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LAYERS, CHARACTERS, BITS = 2, 1024, 14
 
 
 def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Weights and biases of the gates (layer, gate, element), those around the layers; first states; characters."""
+    """Return weights and biases of the gates (layer, gate, element) and around the layers; first states; characters."""
     random = np.random.default_rng(0)
     parameters = [
         random.standard_normal((LAYERS, 4, BITS)),
@@ -39,7 +39,7 @@ def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     group="adbench", skip=UNROLLED,
 )  # fmt: skip
 def sequence(torch: Any) -> Step:
-    """A Python loop over characters and layers."""
+    """Run a Python loop over characters and layers."""
     weights, first, text = arrays()
     gates, biases, outer = parameters = leaves(torch, weights)
     states, characters = torch.tensor(first), torch.tensor(text)
@@ -68,7 +68,7 @@ def sequence(torch: Any) -> Step:
 
 @sequence.functional
 def sequence_functional(dialect: Functional) -> Step:
-    """The same; compiled jax runs it as a scan."""
+    """Run the same loop; compiled jax runs it as a scan."""
     weights, first, text = arrays()
     np_, sigmoid = dialect.np, dialect.sigmoid
 

@@ -1,7 +1,7 @@
-"""One op at a time, on arrays of a few elements: what it costs to record it and to run backward() from it.
+"""One op at a time, on arrays of a few elements: the cost of recording it and running backward() from it.
 
-These stand apart from the other workloads: `python -m benchmarks --each-op` runs them, with short samples, and prints
-one line each and their geometric mean. They were taken from what programs use most, not from what is quick here.
+These are separate from the other workloads: `python -m benchmarks --each-op` runs them, with short samples, and prints
+one line each and their geometric mean. They are the most frequent ops of programs, not the fastest ones of ndgrad.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.differentiate import expression_step, leaf
 from benchmarks.registry import Step, workload
 
-#: The variables that the expressions below use: leaves (a, b vectors; A, B matrices; C a batch of them; S positive
+#: The variables of the expressions below: leaves (a, b vectors; A, B matrices; C a batch of them; S positive
 #: definite; V, K a signal and kernels) and constants (I, J, L indices; M a mask).
 SHAPES = {"a": (4,), "b": (4,), "A": (4, 4), "B": (4, 4), "C": (2, 4, 4), "V": (1, 2, 8), "K": (2, 2, 3)}
 CONSTANTS = {"I": [0, 1], "J": [[0], [1], [2], [3]], "L": [0, 1, 2, 3], "M": [True, False, True, False]}
@@ -51,12 +51,12 @@ EXPRESSIONS = """
 
 
 def expressions() -> list[str]:
-    """The expressions one by one."""
+    """Return the expressions one by one."""
     return [part.strip() for part in EXPRESSIONS.replace("\n", ";").split(";") if part.strip()]
 
 
 def variables(torch: Any) -> dict[str, Any]:
-    """What the expressions refer to, in a library of torch's dialect."""
+    """Return the variables of the expressions, in a library of torch's dialect."""
     random = np.random.default_rng(0)
     found = {name: leaf(torch, random.uniform(0.5, 1.5, shape)) for name, shape in SHAPES.items()}
     root = random.standard_normal((4, 4))
@@ -66,7 +66,7 @@ def variables(torch: Any) -> dict[str, Any]:
 
 
 def register(expression: str) -> None:
-    """Make a workload of an expression."""
+    """Register an expression as a workload."""
     code = compile(expression, expression, "eval")
 
     @workload(f"op {expression}", title=expression, tolerance=1e-6, group="op")

@@ -16,7 +16,7 @@ EPSILON = 1e-5
 
 
 def arrays() -> tuple[list[np.ndarray], np.ndarray]:
-    """First norm, query-key-value, output; second norm, up, down (weight and bias each); then the input."""
+    """Return first norm, query-key-value, output; second norm, up, down (weight and bias each); then the input."""
     random = np.random.default_rng(0)
 
     def norm() -> list[np.ndarray]:
@@ -41,7 +41,7 @@ def arrays() -> tuple[list[np.ndarray], np.ndarray]:
     "transformer", title="transformer block, d 256, seq 128, batch 8", goal=1.2, compiled_goal=0.85, tolerance=1e-4
 )
 def transformer(torch: Any) -> Step:
-    """Attention by matmul and softmax, then a gelu layer of four times the width; mean square as loss."""
+    """Run attention by matmul and softmax, then a gelu layer of four times the width; mean square as loss."""
     functional = torch.nn.functional
     weights, inputs = arrays()
     parameters = leaves(torch, weights)
@@ -64,7 +64,7 @@ def transformer(torch: Any) -> Step:
 
 @transformer.functional
 def transformer_functional(dialect: Functional) -> Step:
-    """The same block, with normalisation and softmax spelled out where the dialect has no such function."""
+    """Run the same block, with normalisation and softmax written out if the dialect has no such function."""
     weights, inputs = arrays()
     np_ = dialect.np
 

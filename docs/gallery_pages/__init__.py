@@ -1,4 +1,4 @@
-"""A Sphinx extension: the gallery's pages and notebooks, written from its programs."""
+"""A Sphinx extension that writes the gallery's pages and notebooks from its programs."""
 
 from __future__ import annotations
 

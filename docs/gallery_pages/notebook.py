@@ -1,7 +1,7 @@
-"""A program of the gallery as a notebook: what a script says in comments and docstrings becomes text, its `main` cells.
+"""A program of the gallery as a notebook: comments and docstrings become text, and the body of `main` becomes cells.
 
-The script is the only source. Its docstring is the title, each function a cell, and `main` is laid open: its paragraphs
-become cells in order, comments above them text, and what it returns is shown by the last one.
+The script is the only source. Its docstring is the title, and each function is a cell. The paragraphs of `main`
+become cells in order, with the comments above them as text. The last cell shows the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QUICK = "quick = False  # True runs a reduced form, in seconds"
 
 
 class Cell:
-    """Text or code, as a notebook has it."""
+    """A cell of text or code."""
 
     def __init__(self, kind: str, source: str) -> None:
         self.kind, self.source = kind, source.strip("\n")
@@ -29,7 +29,7 @@ class Cell:
 
 
 def title_of(script: Path) -> str:
-    """The name of a program, from that of its file."""
+    """Return the title of a program, from the name of its file."""
     words = script.stem.replace("_", " ")
     special = {
         "c kernel": "A kernel in C", "digits": "Convolutional digits",
@@ -41,18 +41,18 @@ def title_of(script: Path) -> str:
 
 
 def cells_of(script: Path) -> list[Cell]:
-    """The cells of a script."""
+    """Return the cells of a script."""
     text = script.read_text(encoding="utf-8")
     lines, body = text.splitlines(), ast.parse(text).body
     cells = [Cell("markdown", f"# {title_of(script)}\n\n{ast.get_docstring(ast.parse(text))}")]
-    needs = "This notebook is made from a script of ndgrad's gallery: it needs ndgrad, and what it imports."
+    needs = "This notebook is made from a script of ndgrad's gallery. It needs ndgrad and the imported libraries."
     cells.append(Cell("markdown", needs))
     loose: list[str] = []
     end = body[0].end_lineno or 0
     for statement in body[1:]:
         source, end = _lines(lines, statement, end), statement.end_lineno or 0
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
-            continue  # nothing here needs it in a cell
+            continue  # not needed in a cell
         if not isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.If)):
             loose.append(source.strip("\n"))
             continue
@@ -60,14 +60,14 @@ def cells_of(script: Path) -> list[Cell]:
             cells.append(Cell("code", "\n".join(loose)))
             loose = []
         if isinstance(statement, ast.FunctionDef) and statement.name == "main":
-            cells += _opened(lines, statement)
+            cells += _cells_of_main(lines, statement)
         elif not isinstance(statement, ast.If):  # `if __name__ == "__main__"`
             cells.append(Cell("code", source))
     return cells
 
 
 def notebook_of(script: Path) -> str:
-    """The script as a notebook: JSON of format 4.5."""
+    """Return the script as a notebook: JSON of format 4.5."""
     made = {
         "cells": [cell.as_json(number) for number, cell in enumerate(cells_of(script))],
         "metadata": {
@@ -81,13 +81,13 @@ def notebook_of(script: Path) -> str:
 
 
 def _lines(lines: list[str], statement: ast.stmt, after: int) -> str:
-    """A statement with the comments above it, less the indentation."""
+    """Return a statement with the comments above it, without the indentation."""
     first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
     return textwrap.dedent("\n".join(lines[after : first - 1] + lines[first - 1 : statement.end_lineno]))
 
 
-def _opened(lines: list[str], main: ast.FunctionDef) -> list[Cell]:
-    """The body of `main` as cells: a blank line or a comment between statements begins another."""
+def _cells_of_main(lines: list[str], main: ast.FunctionDef) -> list[Cell]:
+    """Return the body of `main` as cells: a blank line or a comment between statements begins another."""
     cells = [Cell("markdown", f"## The result\n\n{ast.get_docstring(main)}"), Cell("code", QUICK)]
     first, *body = main.body
     end, paragraph = first.end_lineno or 0, ""

@@ -1,6 +1,6 @@
-"""The pages of the gallery: one with all pictures, and one per program with its picture, what it prints, its source.
+"""The pages of the gallery: one with all pictures, and one per program with its picture, its output and its source.
 
-`examples/README.md` lists the programs and says in a line what each shows; pictures and printed lines lie in
+`examples/README.md` lists the programs with a line about each. Pictures and output are in
 `examples/gallery/pictures`, where `python scripts/gallery.py` put them by running every program in full.
 """
 
@@ -17,18 +17,18 @@ GALLERY = ROOT / "examples" / "gallery"
 
 
 def programs() -> dict[str, str]:
-    """Name -> what it shows, in the order of the list."""
+    """Return name -> subject, in the order of the list."""
     readme = (GALLERY.parent / "README.md").read_text(encoding="utf-8")
     return dict(re.findall(r"^\| `gallery/(\w+)\.py` \| (.*?) \|$", readme, re.MULTILINE))
 
 
 def picture(name: str) -> str:
-    """The program's picture, as SVG to stand in a page."""
+    """Return the program's picture, as SVG for a page."""
     return (GALLERY / "pictures" / f"{name}.svg").read_text(encoding="utf-8").strip()
 
 
 def pages() -> dict[str, str]:
-    """File -> text, of all files that the documentation has for the gallery."""
+    """Return file -> text for all files of the gallery in the documentation."""
     made = {"index.md": _index()}
     for name in programs():
         made[f"{name}.md"] = _page(name)
@@ -38,7 +38,7 @@ def pages() -> dict[str, str]:
 
 
 def write(docs: Path) -> int:
-    """Write what has changed, so that nothing else is read again; how many files."""
+    """Write changed files, so that Sphinx reads no others again. Return the number of files."""
     folder, made = docs / "gallery", pages()
     folder.mkdir(exist_ok=True)
     for old in set(folder.iterdir()) - {folder / name for name in made}:
@@ -60,8 +60,8 @@ def _index() -> str:
     )
     names = "\n".join(programs())
     return (
-        "# Gallery\n\nWhat people do with derivatives, in programs of a few screens. Each runs by itself, is run by "
-        "the tests, and is here as a page, a script and a notebook. The programs draw their pictures themselves, with "
+        "# Gallery\n\nUses of derivatives, in programs of a few screens. Each program runs by itself and is run by "
+        "the tests. It is shown as a page, a script and a notebook. The programs draw their pictures with "
         "[`ndgrad.viz.Chart`](../pictures.md).\n\n"
         f'```{{raw}} html\n<div class="gallery">{tiles}</div>\n```\n\n'
         f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{names}\n```\n"

@@ -1,4 +1,4 @@
-"""A Sphinx extension: the reference and the error codes, written from the source, and formulas typeset without the network."""
+"""A Sphinx extension that writes the reference and the error codes from the source, and typesets formulas offline."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def setup(app: Any) -> dict[str, Any]:
 
 
 def _write_pages(app: Any) -> None:
-    from docs.reference_pages import errors, pages  # load all of ndgrad, which a mere look at the settings need not
+    from docs.reference_pages import errors, pages  # a late import, because these load all of ndgrad
     from sphinx.util import logging
 
     written = pages.write(Path(app.srcdir)) + errors.write(Path(app.srcdir))
-    app.objects_of_pages = pages.written(Path(app.srcdir), "objects")
+    app.objects_of_pages = pages.read_records(Path(app.srcdir), "objects")
     logging.getLogger(__name__).info("reference: %d pages written", written)
 
 
 def _note_objects(app: Any, doctree: Any) -> None:
-    """Tell the search and the cross-references what stands on a page of the reference."""
+    """Register the objects on a page of the reference with the search and the cross-references."""
     domain = app.env.domains.python_domain
     for name, kind in app.objects_of_pages.get(app.env.current_document.docname, ()):
-        domain.objects.pop(name, None)  # where it stood before it moved here, if that page is read after this one
+        domain.objects.pop(name, None)  # removes an entry of the page that had the name before
         domain.note_object(name, kind, name, location=doctree)
 
 

@@ -1,5 +1,5 @@
-"""What the reference says of one public name: signature with types, docstring with its example, counterparts in torch and
-NumPy and what differs, the ops it uses, and where it is written. All of it is read from the objects; nothing is typed here.
+"""The entry of one public name in the reference: signature with types, docstring with its example, counterparts in torch
+and NumPy and differences, the ops it uses, and its place in the source. All of it is read from the objects.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SOURCE = ROOT / "src"
 # ----- reading an object ----------------------------------------------------------------------------------------------
 
 
-def written(value: Any) -> Any:
-    """The function or class as it stands in the source."""
+def unwrap(value: Any) -> Any:
+    """Return the function or class as it is in the source."""
     value = getattr(value, "__func__", value)
     if isinstance(value, property):
         value = value.fget
@@ -46,8 +46,8 @@ def written(value: Any) -> Any:
 
 
 def source_of(value: Any) -> tuple[str, int] | None:
-    """The file below src/ and the line where a function or class is written; None for what is made while running."""
-    thing = written(value)
+    """Return the file below src/ and the line of a function or class; None for objects made at run time."""
+    thing = unwrap(value)
     code = getattr(thing, "__code__", None)
     if code is not None:
         path, line = code.co_filename, code.co_firstlineno
@@ -66,7 +66,7 @@ def source_of(value: Any) -> tuple[str, int] | None:
 
 @functools.cache
 def _lines_of(path: str) -> dict[str, int]:
-    """The classes and functions of a file by their qualified names, and the lines where they start; one reading for all."""
+    """Return the first lines of the classes and functions of a file, by qualified names. The file is read once."""
     found: dict[str, int] = {}
     if not path.endswith(".py") or not Path(path).is_relative_to(SOURCE):
         return found
@@ -85,7 +85,7 @@ def _lines_of(path: str) -> dict[str, int]:
 
 
 def parameters_of(value: Any, *, drop_first: bool = False) -> tuple[list[str] | None, str]:
-    """The parameters, each as `name: type = default`, and the type of the result; None for what is not called."""
+    """Return the parameters, each as `name: type = default`, and the type of the result; None if not callable."""
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
@@ -139,10 +139,10 @@ def _parses(text: str) -> bool:
 
 
 def ops_of(value: Any) -> list[str]:
-    """The ops of the table that a function names, in order."""
+    """Return the ops of the table that a function names, in order."""
     if isinstance(op := getattr(value, "op", getattr(value, "of", None)), Op):
         return [op.name]
-    function = written(value)
+    function = unwrap(value)
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None:
         return []
@@ -157,8 +157,8 @@ def ops_of(value: Any) -> list[str]:
 
 
 def docstring(value: Any) -> str:
-    """An object's own docstring, cleaned; empty where it is Python's, NumPy's or SciPy's."""
-    thing = written(value)
+    """Return an object's own docstring, cleaned; empty if it comes from Python, NumPy or SciPy."""
+    thing = unwrap(value)
     text = getattr(thing, "__doc__", None)
     if not isinstance(text, str) or (text == type(thing).__doc__ and not inspect.isclass(thing)):
         return ""
@@ -172,13 +172,13 @@ def docstring(value: Any) -> str:
 
 @functools.cache
 def differences() -> dict[str, tuple[str, str]]:
-    """Entry of docs/differences.md -> what torch does, what ndgrad does."""
+    """Return entry of docs/differences.md -> torch's behaviour, ndgrad's behaviour."""
     page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?) \|", page, flags=re.MULTILINE)
     return {name: (theirs, ours) for name, theirs, ours in rows}
 
 
-#: The beginning of a name here, of its counterpart, what that library is called, and the page that compares them.
+#: Prefix of a name in ndgrad, prefix of its counterpart, name of that library, and the page that compares them.
 _ELSEWHERE = (
     ("ndgrad.numpy.Array.", "numpy.ndarray.", "NumPy", "numpy"),
     ("ndgrad.numpy.", "numpy.", "NumPy", "numpy"),
@@ -189,12 +189,12 @@ _ELSEWHERE = (
 
 
 def counterparts(qualified: str, up: str, link: Linker) -> list[str]:
-    """What the name is called elsewhere, and where it differs; `up` leads to docs/."""
+    """Return the names of the counterparts and the differences; `up` leads to docs/."""
     for ours, theirs, library, page in _ELSEWHERE:
         if qualified.startswith(ours):
             name = theirs + qualified.removeprefix(ours)
             known = not theirs or _exists(name)
-            return [f'In {library}: <code>{name}</code> (<a href="{up}{page}.html">what differs</a>).'] if known else []
+            return [f'In {library}: <code>{name}</code> (<a href="{up}{page}.html">differences</a>).'] if known else []
     name = "torch" + qualified.removeprefix("ndgrad")
     if name not in torch_names.listed():
         return []
@@ -216,7 +216,7 @@ def _exists(name: str) -> bool:
     try:
         return hasattr(importlib.import_module(module), last)
     except ImportError:
-        return module.startswith("autograd")  # HIPS autograd need not be installed to be named
+        return module.startswith("autograd")  # HIPS autograd need not be installed
 
 
 # ----- entries --------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _exists(name: str) -> bool:
 
 @dataclass
 class Site:
-    """Where everything stands: public name -> page, op -> page, object -> the name under which all is told about it."""
+    """The places of all entries: public name -> page, op -> page, object -> the name with the full entry."""
 
     pages: dict[str, str]
     ops: dict[str, str]
@@ -232,16 +232,16 @@ class Site:
 
 
 class Writer:
-    """Entries of one page. Names that several namespaces share have their text in one, and the others point there."""
+    """Entries of one page. A name that several namespaces share has its text in one; the others link to it."""
 
     def __init__(self, namespace: Namespace, page: str, site: Site) -> None:
         self.namespace, self.page, self.site = namespace, page, site
         self.up = "../" * page.count("/")
 
     def link(self, name: str) -> str | None:
-        """The way from this page to a public name, given in full or as people write it."""
+        """Return the link from this page to a public name, given in full or abbreviated."""
         home = self.namespace.name
-        # a single word is a name of the same namespace, or else perhaps a parameter
+        # A single word is a name of the same namespace, or else perhaps a parameter.
         for candidate in (name, f"{home}.{name}", *([f"ndgrad.{name}"] if "." in name else [])):
             target = self.site.pages.get(candidate)
             if target is not None:
@@ -284,13 +284,13 @@ class Writer:
             facts.append(f"Made of the op{'s' * (len(used) > 1)} {links}.")
         place = source_of(value)
         if place is not None:
-            inside = getattr(written(value), "__qualname__", "")  # which what is made while running has, too
+            inside = getattr(unwrap(value), "__qualname__", "")  # objects made at run time have one, too
             inside = inside if inside in _lines_of(str(SOURCE / place[0])) else ""
             facts.append(f"Written in {markup.in_book(self.up, place[0], inside)}, line {place[1]}.")
         return f'<p class="facts">{" ".join(facts)}</p>' if facts else ""
 
     def _members(self, qualified: str, cls: type[Any]) -> Iterator[str]:
-        """What a class itself defines in public; what it inherits stands with its base."""
+        """Yield the public members that a class itself defines; inherited ones are listed with the base."""
         if qualified in CLASSES:
             yield f'<p>Its methods and attributes: <a href="{self.up}reference/{qualified}.html">{qualified}</a>.</p>'
             return
@@ -314,7 +314,7 @@ def _can_be_shared(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """A value: no class, no function, nothing with a docstring of its own."""
+    """True for a plain value: no class, no function, no docstring."""
     return not (inspect.isclass(value) or callable(value) or isinstance(value, (property, functools.cached_property)))
 
 
@@ -334,8 +334,8 @@ def _kind(value: Any, namespace: Namespace) -> str:
 
 
 def shared_names(every: dict[str, Namespace]) -> dict[int, str]:
-    """Object -> the qualified name under which the reference tells all about it: where it says it is from, or the
-    shortest name it has."""
+    """Return object -> the qualified name of its full entry: in the module that it comes from, or its shortest
+    name."""
     best: dict[int, tuple[tuple[bool, int, str], str]] = {}
     for namespace in every.values():
         for name in namespace.names:

@@ -1,4 +1,4 @@
-"""The pages of error codes, written from what the package tells about each, and their index."""
+"""The pages of error codes, written from the explanations in the package, and their index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ndgrad._src.foundations.error_codes import PAGES, entries, page
 
 
 def pages() -> dict[str, str]:
-    """Path below docs/, without its ending -> the page's Markdown."""
+    """Return path below docs/, without its extension -> the page's Markdown."""
     made = {f"errors/{name}": page(name) for name in PAGES}
     titles = {name: text.partition("\n")[0].removeprefix("# ") for name in PAGES for text in [page(name)]}
     rows = [
@@ -16,16 +16,16 @@ def pages() -> dict[str, str]:
         for e in sorted(entries().values(), key=lambda e: e.code)
     ]
     made["errors/index"] = (
-        "# Errors by code\n\nEvery error ends in a code that names the kind of mistake. The same text is printed by "
-        "`ndgrad explain CODE`, without the network; [the commonest](../errors.md) have a page of their own.\n\n"
-        "| code | what happened | page |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "# Errors by code\n\nEvery error ends in a code for the kind of mistake. `ndgrad explain CODE` prints the same text offline. "
+        "[A separate page](../errors.md) shows the most common errors.\n\n"
+        "| code | meaning | page |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "```{toctree}\n:hidden:\n:maxdepth: 1\n\n" + "\n".join(PAGES) + "\n```\n"
     )
     return made
 
 
 def write(docs: Path) -> int:
-    """Write what changed below docs/errors/; the number of pages written."""
+    """Write changed pages below docs/errors/. Return the number of pages written."""
     count = 0
     for path, text in pages().items():
         file = docs / f"{path}.md"

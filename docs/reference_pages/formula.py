@@ -1,7 +1,7 @@
 """Formulas of the op table as MathML, which browsers typeset without any script.
 
-Two sources: a rule of the table (a Python expression, read from its own source), and the little TeX that the pages use.
-An expression that no formula can be made of gives None, and the page shows the code instead.
+There are two sources: a rule of the table (a Python expression, read from its own source), and the small part of TeX that
+the pages use. An expression without a formula gives None, and the page shows the code instead.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def _lambdas(path: str) -> dict[int, list[ast.Lambda | ast.FunctionDef]]:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that was written, under `partial` and decorators."""
+    """Return the original function, without `partial` and decorators."""
     return inspect.unwrap(getattr(function, "func", function))
 
 
 def source_tree(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef | None:
-    """The function's part of its file, of several on a line the one whose code it is."""
+    """Return the function's part of its file; of several lambdas on a line, the one with its code."""
     function = plain(function)
     code = getattr(function, "__code__", None)
     if code is None:
@@ -57,7 +57,7 @@ def source_tree(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef | 
 
 
 def expression_of(function: Callable[..., Any]) -> ast.expr | None:
-    """What a rule returns, if it is one expression."""
+    """Return the result of a rule, if it is one expression."""
     node = source_tree(function)
     if isinstance(node, ast.Lambda):
         return node.body
@@ -68,7 +68,7 @@ def expression_of(function: Callable[..., Any]) -> ast.expr | None:
 
 
 def code_of(function: Callable[..., Any], most: int = 24) -> str | None:
-    """A rule's source, if it is short enough to be read on a page."""
+    """Return a rule's source, if it is short enough for a page."""
     node = source_tree(function)
     if node is None:
         return None
@@ -102,12 +102,12 @@ _COMPARE = {ast.Eq: "=", ast.NotEq: "≠", ast.Lt: "&lt;", ast.LtE: "≤", ast.G
 
 
 class _Unsaid(Exception):
-    """This expression is no formula."""
+    """The expression has no formula."""
 
 
 def formula(expression: ast.expr, scope: Mapping[str, Any] | None = None) -> str | None:
-    """The inside of a `<math>` element; None if the expression is better read as code. `scope` has the values of
-    constants that it names."""
+    """Return the inside of a `<math>` element; None if the expression is more readable as code. `scope` has the values of
+    the constants that it names."""
     if scope:
         expression = _Constants(scope).visit(copy.deepcopy(expression))
     try:
@@ -118,7 +118,7 @@ def formula(expression: ast.expr, scope: Mapping[str, Any] | None = None) -> str
 
 
 class _Constants(ast.NodeTransformer):
-    """Numbers in the place of a module's own names for them."""
+    """Replaces a module's names for numbers by the numbers."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = scope
@@ -151,7 +151,7 @@ def _name(name: str) -> str:
 
 
 def _term(node: ast.expr) -> tuple[str, int]:
-    """MathML and how tightly it binds: 0 comparison, 1 sum, 2 product, 3 power, 4 atom."""
+    """Return MathML and its binding strength: 0 comparison, 1 sum, 2 product, 3 power, 4 atom."""
     match node:
         case ast.Constant(value=bool() | int() | float() | complex() as value):
             text = f"{value:g}" if isinstance(value, float) else str(value)
@@ -268,7 +268,7 @@ _OPERATORS = set("·→∈≤≥≠≈×∑∫±∘∣")
 
 
 def tex(source: str, display: bool = False) -> str:
-    """A whole `<math>` element of a formula in the part of TeX that the pages use; ValueError for another part."""
+    """Return a whole `<math>` element of a formula in the part of TeX that the pages use; ValueError for other TeX."""
     tokens = re.findall(r"\\[A-Za-z]+|\\.|[0-9.]+(?<!\.)|[A-Za-z]|\S", source)
     parts, rest = _tex_row(tokens, None)
     if rest:
@@ -277,7 +277,7 @@ def tex(source: str, display: bool = False) -> str:
 
 
 def _tex_row(tokens: list[str], until: str | None) -> tuple[list[str], list[str]]:
-    """Everything up to a closing token, or to the end."""
+    """Return all elements up to a closing token, or to the end."""
     parts: list[str] = []
     while tokens:
         token = tokens[0]
@@ -296,7 +296,7 @@ def _tex_row(tokens: list[str], until: str | None) -> tuple[list[str], list[str]
 
 
 def _tex_group(tokens: list[str]) -> tuple[str, list[str]]:
-    """One token or group, and the tokens behind it."""
+    """Return one token or group, and the tokens behind it."""
     if not tokens:
         raise ValueError("a formula ends where something must follow")
     token, rest = tokens[0], tokens[1:]

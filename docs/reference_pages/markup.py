@@ -1,7 +1,7 @@
 """HTML of the reference: docstrings, signatures and sessions.
 
-Sphinx's own machinery for objects takes some thirty milliseconds for each, minutes for all of them, so the pages of the
-reference come to it as finished HTML, in the classes that the theme knows; it adds navigation, search and the index.
+Sphinx's own machinery takes some thirty milliseconds for each object, minutes for all of them. So the pages of the
+reference are finished HTML, in the classes that the theme supports. Sphinx adds navigation, search and the index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonConsoleLexer, PythonLexer
 
-#: A link to a name, or None where there is no such name: given by the page, which knows where it stands.
+#: Returns a link to a name, or None if there is no such name. The page provides it, because links are relative.
 Linker = Callable[[str], str | None]
 
 _FORMATTER = HtmlFormatter(nowrap=True)
@@ -24,13 +24,13 @@ _FORMATTER = HtmlFormatter(nowrap=True)
 
 @functools.cache
 def session(text: str) -> str:
-    """A `>>>` session, or plain Python, in colours."""
+    """Return a `>>>` session, or plain Python, in colours."""
     lexer = PythonConsoleLexer() if text.lstrip().startswith(">>>") else PythonLexer()
     return f'<div class="highlight"><pre>{highlight(text, lexer, _FORMATTER)}</pre></div>'
 
 
 def prose(text: str, link: Linker) -> str:
-    """A docstring: paragraphs, lists, indented blocks, and sessions."""
+    """Return a docstring as HTML: paragraphs, lists, indented blocks, and sessions."""
     made = []
     for is_session, part in parts(text):
         if is_session:
@@ -52,7 +52,7 @@ def _block(block: str, link: Linker) -> str:
 
 
 def inline(text: str, link: Linker) -> str:
-    """A sentence: code between backticks, links where the code is a public name, and emphasis."""
+    """Return a sentence as HTML: code between backticks, links if the code is a public name, and emphasis."""
     pieces = re.split(r"(``.+?``|`[^`]+`)", " ".join(text.split()))
     made = []
     for piece in pieces:
@@ -65,14 +65,14 @@ def inline(text: str, link: Linker) -> str:
 
 
 def code(text: str, link: Linker) -> str:
-    """A bit of code, a link if it is a public name."""
+    """Return a piece of code as HTML, a link if it is a public name."""
     target = link(text.removesuffix("()"))
     made = f'<code class="docutils literal notranslate"><span class="pre">{escape(text)}</span></code>'
     return made if target is None else f'<a href="{target}">{made}</a>'
 
 
 def parts(text: str) -> Iterator[tuple[bool, str]]:
-    """The runs of a docstring: `>>>` sessions, which end at an empty line, and prose."""
+    """Yield the runs of a docstring: `>>>` sessions, which end at an empty line, and prose."""
     part: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -94,7 +94,7 @@ def first_sentence(text: str) -> str:
 
 
 def signature(parameters: list[str] | None, result: str, link: Linker) -> str:
-    """Parameters, each as `name: type = default`, and the result; a line each where they are many."""
+    """Return parameters, each as `name: type = default`, and the result; a line each if they are many."""
     if parameters is None:
         return ""
     long = sum(len(p) + 2 for p in parameters) > 90
@@ -120,7 +120,7 @@ def _typed(text: str, link: Linker) -> str:
 
 
 def entry(kind: str, qualified: str, parameters: str, body: str) -> str:
-    """One object: its signature and what is said of it, in the classes of Sphinx's own."""
+    """Return one object: its signature and its description, in Sphinx's own classes."""
     owner, _, name = qualified.rpartition(".")
     word = {"class": "class ", "property": "property "}.get(kind, "")
     return (
@@ -132,6 +132,6 @@ def entry(kind: str, qualified: str, parameters: str, body: str) -> str:
 
 
 def in_book(up: str, path: str, inside: str = "") -> str:
-    """A link to the page of a file below src/ in the book of the source, and to the symbol there if it has one."""
+    """Return a link to the page of a file below src/ in the book of the source, and to the symbol there if it has one."""
     anchor = f"#d-{inside}" if inside else ""
     return f'<a href="{up}book/src/{path}_docs.html{anchor}"><code>{path}</code></a>'

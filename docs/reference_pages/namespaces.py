@@ -1,8 +1,8 @@
-"""Which names are public, and in which namespaces: what the reference must show.
+"""The public names and namespaces that the reference must show.
 
-Namespaces are found, not listed, so that a new one is on the pages without a further word: those that `dir(ndgrad)`
+Namespaces are found, not listed, so that a new one appears automatically: those that `dir(ndgrad)`
 shows, and below each the submodules that it lists itself or that torch has under the same name. The names of a
-namespace are those of its `__dir__` or `__all__`; one that has neither shows what is defined in it.
+namespace are those of its `__dir__` or `__all__`. A namespace without either shows its own definitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.torch_parity import names as torch_names
 
 import ndgrad
 
-#: Headings of the reference, each with the beginnings of the namespaces below it; the longest beginning counts.
+#: Headings of the reference, each with the prefixes of the namespaces below it; the longest prefix counts.
 HEADINGS = {
     "Tensors and functions": "ndgrad ndgrad.Tensor ndgrad.linalg ndgrad.fft ndgrad.special ndgrad.random ndgrad.signal ndgrad.masked ndgrad.sparse "
     "ndgrad.return_types ndgrad.nested",
@@ -33,22 +33,22 @@ HEADINGS = {
     "The rest": "ndgrad.types ndgrad.version ndgrad.torch_version",
 }
 _THE_REST = "The rest"
-#: Namespaces of torch's that the comparison does not list.
+#: Namespaces of torch that the comparison does not list.
 ALSO_IN_TORCH = (
     "torch.nn.attention.bias",
     "torch.nn.attention.flex_attention",
     "torch.distributions.utils",
     "torch.utils.data.distributed",
 )
-#: Not shown name by name: the op table has pages of its own, and these are NumPy and SciPy themselves under another name.
+#: Not shown name by name: the op table has its own pages, and these are NumPy and SciPy themselves under another name.
 APART = ("ndgrad.ops", "ndgrad.compat.autograd.numpy", "ndgrad.compat.autograd.scipy")
-#: Classes that have pages of their own, as namespaces have.
+#: Classes that have their own pages, as namespaces have.
 CLASSES = ("ndgrad.Tensor", "ndgrad.numpy.Array")
 
 
 @dataclass
 class Namespace:
-    """A public module, or a class with pages of its own: its name, itself, and its public names in order."""
+    """A public module, or a class with its own pages: its name, itself, and its public names in order."""
 
     name: str
     home: Any
@@ -76,7 +76,7 @@ def is_module(value: Any) -> bool:
 
 @functools.cache
 def namespaces() -> dict[str, Namespace]:
-    """Every public namespace by name, parents before children."""
+    """Return every public namespace by name, parents before children."""
     found: dict[str, Namespace] = {}
     _visit(ndgrad, found)
     for name in CLASSES:
@@ -98,11 +98,11 @@ def _visit(module: ModuleType, found: dict[str, Namespace]) -> None:
         except ModuleNotFoundError as error:
             if error.name is not None and error.name.startswith("ndgrad"):
                 raise
-            # an optional library is not installed: the reference of a smaller installation is smaller
+            # An optional library is not installed: the reference of a smaller installation is smaller.
 
 
 def _children(module: ModuleType) -> list[str]:
-    """The submodules of a namespace that are public themselves."""
+    """Return the submodules of a namespace that are public themselves."""
     files = {
         info.name for info in pkgutil.iter_modules(getattr(module, "__path__", ())) if not info.name.startswith("_")
     }
@@ -115,14 +115,14 @@ def _children(module: ModuleType) -> list[str]:
 
 
 def _is_elsewhere(name: str) -> bool:
-    """Whether torch has a namespace of this name too, or it says what it shows: then programs look for it here."""
+    """True if torch has a namespace of this name too, or if it lists its names: then programs look for it here."""
     if name.startswith("ndgrad.scipy."):
         return "__dir__" in vars(importlib.import_module(name))
     return "torch" + name.removeprefix("ndgrad") in (*torch_names.NAMESPACES, *ALSO_IN_TORCH)
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """The public names of a module, less its submodules, sorted."""
+    """Return the public names of a module, without its submodules, sorted."""
     if "__dir__" in vars(module):
         names = set(dir(module))
     elif hasattr(module, "__all__"):
@@ -133,14 +133,14 @@ def public_names(module: ModuleType) -> list[str]:
 
 
 def _is_own(value: Any, home: str) -> bool:
-    """Whether a module without a list of names defines a value, and did not import it to be written."""
+    """True if a module without a list of names defines a value, instead of importing it."""
     if inspect.isclass(value) or inspect.isroutine(value):
         return getattr(value, "__module__", None) == home
     return False
 
 
 def _ours_in_class(owner: type[Any], name: str) -> bool:
-    """Whether an attribute of a class comes from this package; what NumPy's or Python's classes give is theirs."""
+    """True if an attribute of a class comes from this package, not from NumPy's or Python's classes."""
     for cls in owner.__mro__:
         if name in vars(cls):
             return cls.__module__.partition(".")[0] == "ndgrad"
@@ -148,7 +148,7 @@ def _ours_in_class(owner: type[Any], name: str) -> bool:
 
 
 def get(namespace: Namespace, name: str) -> Any:
-    """The value of a public name: of a class, what stands in the class (a property is itself)."""
+    """Return the value of a public name; for a class, the attribute itself (a property, not its value)."""
     if not namespace.is_class:
         return getattr(namespace.home, name)
     static = inspect.getattr_static(namespace.home, name)

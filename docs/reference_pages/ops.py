@@ -1,4 +1,4 @@
-"""The op table as pages, one per family: formulas, what is saved, forward mode, batching, and a picture of elementwise ones."""
+"""The op table as pages, one per family: formulas, saved values, forward mode, batching, and pictures of elementwise ops."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _FORWARD_MODE = {
 
 
 def families() -> dict[str, list[Op]]:
-    """Family -> its ops, in order of definition: a file of ndgrad.ops by its name, another file that defines ops by its
-    path (`distributed.collectives`)."""
+    """Return family -> its ops, in order of definition. A file of ndgrad.ops gives its name, another file that defines
+    ops its path (`distributed.collectives`)."""
     named: dict[str, str] = {}
     for info in pkgutil.iter_modules(op_files.__path__):
         module = importlib.import_module(f"ndgrad._src.ops.{info.name}")
         text = inspect.getsource(module)
         for value in vars(module).values():
-            if isinstance(value, Op) and f'"{value.name}"' in text:  # defined there, and not imported
+            if isinstance(value, Op) and f'"{value.name}"' in text:  # defined in this file, not imported
                 named.setdefault(value.name, info.name)
     found: dict[str, list[Op]] = {}
     for op in table.values():
         family = named.get(op.name) or _home(op)
-        if family is not None:  # an op that a user has registered is none of ours
+        if family is not None:  # skips ops that a user has registered
             found.setdefault(family, []).append(op)
     return dict(sorted(found.items()))
 
@@ -54,7 +54,7 @@ _LANGUAGE = ("_src/ops/table", "_src/ops/vocabulary", "_src/ops/deferred")
 
 
 def _home(op: Op) -> str | None:
-    """The file whose rules the op has: its first function tells."""
+    """Return the file of the op's rules, found from its first function."""
     rules = list(op.vjp.values()) if isinstance(op.vjp, Mapping) else [op.vjp]
     for function in (op.forward, *rules, op.batch):
         code = getattr(plain(function), "__code__", None) if callable(function) else None
@@ -69,7 +69,7 @@ def module_of(family: str) -> ModuleType:
 
 
 def page(family: str, ops: list[Op], used_by: Mapping[str, list[str]], link: markup.Linker, trail: str) -> str:
-    """The page of a family: a heading per op, and below it what the table says."""
+    """Return the page of a family: a heading per op, with the contents of its block."""
     module = module_of(family)
     about = markup.prose(inspect.cleandoc(module.__doc__ or ""), link)
     parts = [
@@ -82,13 +82,13 @@ def page(family: str, ops: list[Op], used_by: Mapping[str, list[str]], link: mar
 
 
 def source_path(module: ModuleType) -> str:
-    """The file of a module, below src/."""
+    """Return the file of a module, below src/."""
     path = Path(module.__file__ or "").resolve()
     return path.relative_to(Path(op_files.__file__).resolve().parents[3]).as_posix()
 
 
 def raw(html: str) -> str:
-    """HTML as a part of a Markdown page."""
+    """Return HTML as a part of a Markdown page."""
     return f"````{{raw}} html\n{html}\n````"
 
 
@@ -97,7 +97,7 @@ def summary(family: str) -> str:
 
 
 def entry(op: Op, used_by: list[str], link: markup.Linker) -> str:
-    """Everything that the table says of one op."""
+    """Return the contents of the table for one op."""
     parts = [f'<span id="op-{op.name}"></span>']
     picture = plot(op)
     if picture is not None:
@@ -110,12 +110,12 @@ def entry(op: Op, used_by: list[str], link: markup.Linker) -> str:
         )
     settings = ", ".join(f"<code>{name}={escape(repr(value))}</code>" for name, value in op.settings.items())
     facts = [
-        ("Arguments", ", ".join(f"<code>{a}</code>" for a in op.args) + (" and any number more" if op.variadic else ""))
+        ("Arguments", ", ".join(f"<code>{a}</code>" for a in op.args) + (" and further arguments" if op.variadic else ""))
     ]
     facts += [("Settings", settings)] if settings else []
     facts += [("Computes", _computes(op))]
     if op.differentiable:
-        facts += [*_derivatives(op), ("Keeps for backward", _kept(op))]
+        facts += [*_derivatives(op), ("Saved for backward", _list_saved(op))]
     else:
         facts += [("Derivative", "none: its result is discrete, or does not depend smoothly on its arguments")]
     forward_mode = _forward_mode(op)
@@ -123,8 +123,8 @@ def entry(op: Op, used_by: list[str], link: markup.Linker) -> str:
     facts += [("Under vmap", _batching(op))]
     if op.kind is not None:
         facts.append(("A zero gradient means", KINDS[op.kind]))
-    notes = [word for word, holds in (("a view of its first argument", op.view), ("has a form in place", op.inplace),
-                                      ("made of linear pieces", op.piecewise_linear)) if holds]  # fmt: skip
+    notes = [word for word, holds in (("a view of its first argument", op.view), ("has an in-place form", op.inplace),
+                                      ("piecewise linear", op.piecewise_linear)) if holds]  # fmt: skip
     if op.outputs != 1:
         notes.append("several results" if op.outputs == VARIABLE else f"{op.outputs} results")
     facts += [("Also", ", ".join(notes))] if notes else []
@@ -158,7 +158,7 @@ def _derivatives(op: Op) -> list[tuple[str, str]]:
 
 
 def _rule(function: Callable[..., Any] | Any, typeset: bool = False) -> str:
-    """A rule as a formula, or as its code."""
+    """Return a rule as a formula, or as its code."""
     expression = expression_of(function)
     made = formula(expression, vars_of(function)) if typeset and expression is not None else None
     if made is not None:
@@ -173,7 +173,7 @@ def vars_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     return getattr(plain(function), "__globals__", {})
 
 
-def _kept(op: Op) -> str:
+def _list_saved(op: Op) -> str:
     plan = SavePlan(op)
     names = [*(a for a in op.args if a in plan.arrays), *plan.outs]
     return ", ".join(f"<code>{name}</code>" for name in names) if names else "no array"
@@ -184,14 +184,14 @@ def _forward_mode(op: Op) -> str:
         return _FORWARD_MODE.get(op.jvp, op.jvp)
     if op.jvp is NOT_DIFFERENTIABLE:
         return ""
-    return "rules of its own" if op.jvp is not None else ""
+    return "its own rules" if op.jvp is not None else ""
 
 
 def _batching(op: Op) -> str:
     if isinstance(op.batch, str):
         return _BATCHING.get(op.batch, op.batch)
     if op.batch is DATA_DEPENDENT:
-        return "refused: the shape of its result depends on values"
+        return "raises: the shape of its result depends on values"
     if op.batch is RANDOM:
-        return "as <code>randomness</code> says"
-    return "a rule of its own, without a loop"
+        return "given by <code>randomness</code>"
+    return "its own rule, without a loop"

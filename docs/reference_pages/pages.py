@@ -1,8 +1,8 @@
-"""The files of the reference: which page holds what, and writing those that changed.
+"""The files of the reference: the content of each page, and writing changed pages.
 
-Large namespaces have a page for each file that their functions are written in, which is a page per subject. Pages are
-written under docs/reference/ before Sphinx reads its sources. Nothing is done while the sources are as they were, and a
-page whose text is as before is left alone, so that Sphinx takes it from its cache.
+Large namespaces have a page for each source file of their functions, that is, a page per subject. Pages are
+written under docs/reference/ before Sphinx reads its sources. If the sources are unchanged, nothing is done. A
+page whose text is unchanged is not written, so that Sphinx takes it from its cache.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ndgrad._src.ops.table import Op
 
 #: A namespace of more names than this is split by subject.
 LARGEST = 60
-#: Pages of the reference are found by links, not in the sidebar, which would be longer than they are.
+#: Pages of the reference are reached by links, not from the sidebar, which would be too long.
 _APART = "---\norphan: true\n---\n\n"
 
 
 class Reference:
-    """The reference as it follows from the source: its pages and the objects on them."""
+    """The reference, made from the source: its pages and the objects on them."""
 
     def __init__(self) -> None:
         self.namespaces = {name: n for name, n in namespaces().items() if n.names}
@@ -48,7 +48,7 @@ class Reference:
         self.site = Site(where, ops, shared)
 
     def pages(self) -> dict[str, str]:
-        """Path below docs/, without its ending -> the page's Markdown."""
+        """Return path below docs/, without its extension -> the page's Markdown."""
         made = {"reference/index": self._index(), "reference/ops": self._op_index()}
         for name, subjects in self.subjects.items():
             for subject, (about, names) in subjects.items():
@@ -65,7 +65,7 @@ class Reference:
         return made
 
     def objects(self) -> dict[str, list[tuple[str, str]]]:
-        """Page -> (public name, kind) of what stands on it, for Sphinx's search and cross-references."""
+        """Return page -> (public name, kind) of the objects on it, for Sphinx's search and cross-references."""
         found: dict[str, list[tuple[str, str]]] = {}
         for qualified, page in self.site.pages.items():
             owner, _, name = qualified.rpartition(".")
@@ -84,7 +84,7 @@ class Reference:
         return found
 
     def sources(self) -> dict[str, list[tuple[str, str]]]:
-        """File -> (public name, where the reference tells about it) of what is written there, for the book of the source."""
+        """Return file -> (public name, its place in the reference) of its definitions, for the book of the source."""
         found: dict[str, list[tuple[str, str]]] = {}
         for family in self.families:
             path = f"src/{op_pages.source_path(op_pages.module_of(family))}"
@@ -102,10 +102,10 @@ class Reference:
         steps = ((namespace.name, f"reference/{namespace.name}"),) if subject else ()
         chips = "".join(f'<a href="#{namespace.name}.{name}">{name}</a>' for name in names)
         title = f"`{namespace.name}`" + (f": {subject.replace('_', ' ')}" if subject else "")
-        told = f"<p>{about}</p>" if subject else markup.prose(_about(namespace), writer.link)
+        description = f"<p>{about}</p>" if subject else markup.prose(_about(namespace), writer.link)
         body = "\n".join(writer.entry(name) for name in names)
         contents = f'<p class="names">{chips}</p>' if len(names) > 3 else ""
-        return f"{_APART}# {title}\n\n{op_pages.raw(_trail(writer.up, namespace.heading, *steps) + told + contents + body)}\n"
+        return f"{_APART}# {title}\n\n{op_pages.raw(_trail(writer.up, namespace.heading, *steps) + description + contents + body)}\n"
 
     def _overview(self, namespace: Namespace, subjects: dict[str, tuple[str, list[str]]]) -> str:
         writer = Writer(namespace, f"reference/{namespace.name}", self.site)
@@ -127,18 +127,18 @@ class Reference:
     def _index(self) -> str:
         parts = [
             "# Reference",
-            "Every public name, with its signature, an example that the tests run, its counterpart in torch or NumPy and what differs. "
+            "Every public name, with its signature, an example that the tests run, its counterpart in torch or NumPy and their differences. "
             "All of it is written from the source when the documentation is built.",
-            "The [op table](ops.md) has the other half: for each primitive its formula, what it keeps for backward, and its rules in forward "
+            "The [op table](ops.md) describes the ops: for each its formula, its saved values, and its rules in forward "
             "mode and under `vmap`.",
         ]
         for heading in HEADINGS:
             found = [n for n in self.namespaces.values() if n.heading == heading]
             rows = []
             for namespace in found:
-                told = markup.first_sentence(_about(namespace))
-                told = re.sub(r"^`?(ndgrad|torch)[\w.]*`?: ", "", told)  # its name stands beside it
-                about = markup.inline(told[:1].upper() + told[1:], lambda name: None)
+                description = markup.first_sentence(_about(namespace))
+                description = re.sub(r"^`?(ndgrad|torch)[\w.]*`?: ", "", description)  # the index shows the name already
+                about = markup.inline(description[:1].upper() + description[1:], lambda name: None)
                 count = f"{len(namespace.names)} name{'s' * (len(namespace.names) != 1)}"
                 rows.append(
                     f'<tr><td><a href="{namespace.name}.html"><code>{namespace.name}</code></a></td><td>{about}</td><td>{count}</td></tr>'
@@ -158,9 +158,9 @@ class Reference:
             for family, ops in self.families.items()
         )
         return (
-            f"# The op table\n\nEverything that ndgrad differentiates is made of {count} ops. Each is one block of the source: what it computes "
-            "and its derivative; what it keeps, how forward mode goes through it and how `vmap` does follow. "
-            "[Adding an op](../adding-an-op.md) tells how such a block is written.\n\n"
+            f"# The op table\n\nAll differentiable functions consist of {count} ops. Each op is one block of the source: its forward function "
+            "and its derivative. Its saved values, forward mode and batching follow from the block. "
+            "[Adding an op](../adding-an-op.md) explains how to write one.\n\n"
             "In the formulas *t* is the tangent of an argument, or in reverse mode the gradient of the result; *g* is the gradient of the "
             "result, and *out* the result itself.\n\n"
             + op_pages.raw(f'<table class="docutils names"><tbody>{rows}</tbody></table>')
@@ -179,15 +179,15 @@ class Reference:
 
 
 def _split(namespace: Namespace, shared: dict[int, str]) -> dict[str, tuple[str, list[str]]]:
-    """Subject -> (what it is about, names): one without a name for a small namespace, one per source file for a large one.
-    Names that are told about elsewhere are short and do not count."""
+    """Return subject -> (description, names): one without a name for a small namespace, one per source file for a large
+    one. Names with their entry elsewhere are short and do not count."""
     own = [name for name in namespace.names if shared.get(id(get(namespace, name))) == f"{namespace.name}.{name}"]
     if len(own) <= LARGEST:
         return {"": ("", namespace.names)}
     found: dict[str, tuple[str, list[str]]] = {}
     for name in namespace.names:
         place = source_of(get(namespace, name))
-        subject, about = "other", "Constants, dtypes, aliases, and what is made while the package is loaded."
+        subject, about = "other", "Constants, dtypes, aliases, and objects made when the package is loaded."
         if place is not None:
             module = place[0].removesuffix(".py").replace("/", ".").removesuffix(".__init__")
             subject = module.rpartition(".")[2].lstrip("_")
@@ -205,7 +205,7 @@ def _about(namespace: Namespace) -> str:
 
 
 def _trail(up: str, heading: str, *steps: tuple[str, str]) -> str:
-    """Where a page stands, as links."""
+    """Return the position of a page, as links."""
     links = [("Reference", "reference/index"), *steps]
     made = " › ".join(f'<a href="{up}{page}.html">{title}</a>' for title, page in links)
     return f'<p class="trail">{made}{f" › {heading}" if heading and not steps else ""}</p>'
@@ -219,7 +219,7 @@ def _op_links(family: str, ops: list[Op]) -> str:
 
 
 def state_of_sources() -> str:
-    """A number that changes with what the reference is made of."""
+    """Return a number that changes with the sources of the reference."""
     folders = [ROOT / "src" / "ndgrad", ROOT / "docs" / "reference_pages", ROOT / "tests" / "torch_parity" / "names"]
     files = [
         ROOT / "docs" / "differences.md",
@@ -230,7 +230,7 @@ def state_of_sources() -> str:
 
 
 def write(docs: Path) -> int:
-    """Write what changed below docs/reference/ and remove what is no page any more; the number of pages written."""
+    """Write changed pages below docs/reference/ and remove obsolete ones. Return the number of pages written."""
     folder = docs / "reference"
     stamp = folder / "stamp.json"
     state = state_of_sources()
@@ -252,8 +252,8 @@ def write(docs: Path) -> int:
     return count
 
 
-def written(docs: Path, what: str) -> dict[str, list[tuple[str, str]]]:
-    """The "objects" or "sources" of the reference, as last written."""
+def read_records(docs: Path, what: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the "objects" or "sources" of the reference, as last written."""
     text = (docs / "reference" / "stamp.json").read_text(encoding="utf-8")
     found: dict[str, list[tuple[str, str]]] = json.loads(text)[what]
     return found

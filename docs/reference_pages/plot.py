@@ -12,13 +12,13 @@ import ndgrad
 from ndgrad._src.ops.table import Op
 
 WIDTH, HEIGHT, EDGE = 240, 132, 6
-#: Where other arguments stand while the first moves.
+#: Values of the other arguments while the first moves.
 OTHERS = 1.5
 _POINTS = 241
 
 
 def plot(op: Op) -> str | None:
-    """The curves of an op over its first argument, and of its derivative if it has one; None if there is nothing to see."""
+    """Draw an op over its first argument, and its derivative if it has one; None if there is nothing to draw."""
     if not op.elementwise or op.outputs != 1 or op.variadic or any(a not in ("x", "y") for a in op.args):
         return None
     for low, high in ((-4.0, 4.0), (-1.0, 1.0), (1.0, 5.0)):
@@ -90,7 +90,7 @@ def _number(value: float) -> str:
 
 
 def _path(x: Any, curve: Any, low: float, high: float, column: Any, row: Any) -> str:
-    """The visible pieces of a curve: a point beyond the frame, or a jump, lifts the pen."""
+    """Return the visible pieces of a curve: a point outside the frame, or a jump, interrupts it."""
     pieces: list[str] = []
     down, before = False, math.nan
     for position, value in zip(x, curve):

@@ -1,4 +1,4 @@
-"""Bundle adjustment: cameras and points from what the cameras saw, by Gauss-Newton with a sparse Jacobian."""
+"""Bundle adjustment: cameras and points from the views of the cameras, by Gauss-Newton with a sparse Jacobian."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ndgrad.func import sparse_jacobian
 
 
 def project(cameras, points):
-    """What each camera (angle, x, y) sees of each point of a plane world: the tangent of its bearing."""
+    """Return the view that each camera (angle, x, y) has of each point of a plane world: the tangent of its bearing."""
     apart = points[None] - cameras[:, None, 1:]
     cos, sin = cameras[:, :1].cos(), cameras[:, :1].sin()
     along, across = cos * apart[..., 0] + sin * apart[..., 1], cos * apart[..., 1] - sin * apart[..., 0]
@@ -19,7 +19,7 @@ def project(cameras, points):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """The root mean square residual that is left, in units of the noise, and the world that was found."""
+    """The remaining root mean square residual, in units of the noise, and the reconstructed world."""
     rng = np.random.default_rng(0)
     cameras, points, noise = 5, 30 if quick else 200, 1e-3
     places = np.stack([0.1 * rng.normal(size=cameras), rng.uniform(-1, 0, cameras), np.linspace(-2, 2, cameras)], 1)

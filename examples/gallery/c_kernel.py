@@ -1,4 +1,4 @@
-"""A kernel in C, compiled here and called through ctypes, as an op with a derivative."""
+"""A kernel in C, compiled by the program and called through ctypes, as an op with a derivative."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def build(folder: Path):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """How far values and gradients are from those of ndgrad's own silu, and both curves."""
+    """The largest difference of values and gradients from ndgrad's own silu, and both curves."""
     with tempfile.TemporaryDirectory() as folder:
         kernel = build(Path(folder))
 
-    # the kernel gives the slope along with the value, so backward has only to multiply
+    # The kernel returns the slope along with the value, so backward only multiplies.
     class Swish(ndgrad.autograd.Function):
         @staticmethod
         def forward(ctx, x):

@@ -1,4 +1,4 @@
-"""A transformer that reads characters of NumPy's docstrings, which all of us have, and learns to write like them."""
+"""A transformer that reads the characters of NumPy's docstrings and learns to write similar text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ndgrad import nn
 
 
 def docstrings(length):
-    """So many characters of NumPy's documentation, in ASCII."""
+    """Return the first `length` characters of NumPy's documentation, in ASCII."""
     texts = (getattr(np, name).__doc__ or "" for name in sorted(dir(np)) if callable(getattr(np, name)))
     return re.sub(r" +", " ", "".join(texts).encode("ascii", "ignore").decode())[:length]
 
 
 class Block(nn.Module):
-    """Attention to what came before, then a small network for each character, both added to what was there."""
+    """Attention to earlier characters, then a small network for each character, both with residual connections."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -51,7 +51,7 @@ class Reader(nn.Module):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """The loss on text that was not trained on, relative to that of a uniform guess, and the way down."""
+    """The loss on unseen text, relative to that of a uniform guess, and the loss curve."""
     ndgrad.manual_seed(0)
     context, width, layers, steps = (32, 32, 1, 60) if quick else (64, 64, 2, 700)
     text = docstrings(20_000 if quick else 400_000)
@@ -80,7 +80,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     count = sum(p.numel() for p in model.parameters())
     print(f"{count:,} parameters; nats per character on unseen text {unseen:.2f}, guessing {guess:.2f}")
 
-    # What it writes, each character drawn from its own prediction.
+    # Generate text: each character is drawn from the model's prediction.
     written = [alphabet.index(letter) for letter in "Parameters\n"]
     with ndgrad.no_grad():
         for _ in range(40 if quick else 400):

@@ -1,4 +1,4 @@
-"""A blurred, noisy signal made sharp again: total variation and a blur applied by FFT, both differentiated."""
+"""A blurred, noisy image made sharp again: total variation and a blur applied by FFT, both differentiated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     blur = np.exp(-0.5 * (f[:, None] ** 2 + f[None, :] ** 2) * (2 * np.pi * 1.2) ** 2)
     data = np.fft.ifft2(np.fft.fft2(picture) * blur).real + 0.01 * rng.normal(size=picture.shape)
 
-    # the image that explains the data best, of those with short edges
+    # Find the image that explains the data best, with a penalty on the length of edges.
     x = dnp.array(data).requires_grad_()
     optimizer = ndgrad.optim.Adam([x], lr=0.02)
     for _ in range(150 if quick else 400):

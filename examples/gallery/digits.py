@@ -43,7 +43,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     share = len(wrong) / len(read)
     print(f"{len(wrong)} of {len(read)} unseen digits read wrongly ({share:.1%})")
 
-    # Where the network looks: the gradient of the score of the digit it read, by every pixel of the image.
+    # Saliency: the gradient of the predicted digit's score with respect to every pixel of the image.
     shown = images[test][:5].clone().requires_grad_()
     model(shown).max(1).values.sum().backward()
     sheet = ndgrad.cat([shown.detach(), shown.grad.abs() / shown.grad.abs().amax((2, 3), keepdim=True)], 2).squeeze(1)

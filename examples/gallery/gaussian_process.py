@@ -22,7 +22,7 @@ def negative_log_likelihood(theta, x, y):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """The root mean square error of the prediction between the data, and the prediction."""
+    """The root mean square error of the prediction between the data points, and the prediction."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(-3, 3, 24 if quick else 60))
     y = np.sin(2 * x) + 0.05 * rng.normal(size=len(x))
@@ -39,7 +39,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     length, height, noise = np.exp(theta.detach().numpy())
     print(f"length {length:.3f}, height {height:.3f}, noise {noise:.3f} (true noise 0.05)")
 
-    # what it says between the data, and how sure it is
+    # Prediction between the data points, with its uncertainty.
     at = np.linspace(-2.5, 2.5, 50)
     with ndgrad.no_grad():
         k = covariance(x, x, theta[0], theta[1]) + noise**2 * np.eye(len(x))

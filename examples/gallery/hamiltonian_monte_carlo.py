@@ -8,12 +8,12 @@ import ndgrad
 
 
 def log_density(x):
-    """Normal in (x0, x1 - x0² + 1), so its mean is (0, 0) and the variance of x1 is 3."""
+    """Return the log density: normal in (x0, x1 - x0² + 1), so its mean is (0, 0) and the variance of x1 is 3."""
     return -0.5 * x[0] ** 2 - 0.5 * (x[1] - x[0] ** 2 + 1.0) ** 2
 
 
 def sample(gradient, start, count, step, leaps, rng):
-    """Leapfrog, and the acceptance of Metropolis."""
+    """Sample by leapfrog steps and Metropolis acceptance."""
     x, kept = start, []
     for _ in range(count):
         p = ndgrad.tensor(rng.normal(size=2))
@@ -30,7 +30,7 @@ def sample(gradient, start, count, step, leaps, rng):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """How far mean and variance of the samples are from the exact ones, and the samples."""
+    """The error of the samples' mean and variance, and the samples."""
     rng = np.random.default_rng(1)
     gradient = ndgrad.func.grad(log_density)
     start = ndgrad.zeros(2, dtype=ndgrad.float64)

@@ -7,7 +7,7 @@ from ndgrad.implicit import fixed_point
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """The training loss of a task (parity of three bits) that one linear layer cannot do, and its way down."""
+    """The training loss on a task that one linear layer cannot solve (parity of three bits), and its curve."""
     ndgrad.manual_seed(0)
     width = 12
     inside = (0.1 * ndgrad.randn(width, width, dtype=ndgrad.float64)).requires_grad_()

@@ -1,4 +1,4 @@
-"""Meta-learning (MAML): a start from which one gradient step fits any sine wave; a gradient through a gradient step."""
+"""Meta-learning (MAML): a start from which one gradient step fits any sine wave, by a gradient through that step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def loss(p, x, y):
     return ((predict(p, x) - y) ** 2).mean()
 
 
-def adapted(p, x, y, rate=0.1):
+def adapt(p, x, y, rate=0.1):
     return {name: p[name] - rate * g for name, g in grad(loss)(p, x, y).items()}
 
 
@@ -29,12 +29,12 @@ def tasks(rng, count):
 
 
 def after_one_step(p, *data):
-    """The loss on new points of each task, after a step on its first ones."""
-    return vmap(lambda x, y, new_x, new_y: loss(adapted(p, x, y), new_x, new_y))(*data).mean()
+    """Return the loss on new points of each task, after a step on its first points."""
+    return vmap(lambda x, y, new_x, new_y: loss(adapt(p, x, y), new_x, new_y))(*data).mean()
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """The loss after one step from the learned start, relative to that from a random one, and one task."""
+    """The loss after one step from the learned start, relative to that from a random start, and one task."""
     rng = np.random.default_rng(0)
     ndgrad.manual_seed(0)
     p = {"w1": ndgrad.randn(32), "b1": ndgrad.randn(32), "w2": 0.3 * ndgrad.randn(32, 1)}
@@ -49,12 +49,12 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     after = float(after_one_step(p, *unseen).detach())
     print(f"loss of a new task after one step: {before:.2f} from a random start, {after:.2f} from the learned one")
 
-    # one new task: what the start says of it, and what it says after one step on ten points
+    # Predictions for one new task: from the start, and after one step on ten points.
     x, y, _, _ = (v[0] for v in unseen)
     curve = ndgrad.linspace(-3, 3, 100)
     chart = ndgrad.viz.Chart("one step from the learned start", x="x")
     chart.line(curve, predict(p, curve), "before", dashed=True)
-    chart.line(curve, predict(adapted(p, x, y), curve), "after one step").points(x, y, "the task's points", size=3.5)
+    chart.line(curve, predict(adapt(p, x, y), curve), "after one step").points(x, y, "the task's points", size=3.5)
     return after / before, chart
 
 

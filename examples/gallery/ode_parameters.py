@@ -26,10 +26,10 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     logs = ndgrad.tensor(np.log([0.9, 0.5, 0.12, 0.5]), requires_grad=True)
 
     def misfit(count):
-        """How far the solution is from the first so many measurements."""
+        """Return the mean squared distance of the solution from the first `count` measurements."""
         return (solution(start, times[:count], logs.exp()) - data[:, :count]).square().mean()
 
-    # The first few measurements first: over a whole cycle, a wrong period looks like a wrong everything.
+    # Fit the first few measurements first: over a whole cycle, a wrong period hides all other errors.
     for count in (8,) if quick else (8, 16, 25):
         optimizer = ndgrad.optim.LBFGS([logs], max_iter=4 if quick else count, line_search_fn="strong_wolfe")
 

@@ -10,7 +10,7 @@ STEP = 0.05
 
 
 def simulate(force):
-    """The pendulum from rest, hanging, one step per entry of `force`: all angles, and the last speed."""
+    """Simulate the pendulum from rest, hanging, one step per entry of `force`. Return all angles and the last speed."""
     angle, speed = ndgrad.zeros((), dtype=ndgrad.float64), ndgrad.zeros((), dtype=ndgrad.float64)
     angles = []
     for u in force:
@@ -21,7 +21,7 @@ def simulate(force):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """How far from upright the pendulum ends, and its way there."""
+    """The final angle of the pendulum from upright, and its path."""
     ndgrad.manual_seed(0)
     force = (0.1 * ndgrad.randn(60, dtype=ndgrad.float64)).requires_grad_()
     optimizer = ndgrad.optim.LBFGS(

@@ -1,8 +1,8 @@
-"""What lies between two boreholes: the speed of waves, by optimisation constrained by the wave equation.
+"""The ground between two boreholes: the speed of waves, by optimisation constrained by the wave equation.
 
-Bangs go off in one borehole, microphones listen in the other. The simulator is NumPy as one writes it, with one buffer
-for all times that each step fills; the only change is the import. Its gradient in the speed of every cell comes from
-one backward pass, whatever the number of cells.
+Explosions go off in one borehole, and microphones record in the other. The simulator is ordinary NumPy code, with one
+buffer for all times that each step fills; only the import is changed. One backward pass gives the gradient in the speed
+of every cell, whatever the number of cells.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ndgrad.numpy as np
 
 
 def simulate(speed, source, steps, dt=0.4):
-    """The wave from a bang in row `source` of one side, with sponges at the borders: what the other side hears."""
+    """Simulate an explosion in row `source` of one side, with absorbing borders. Return the recording of the other."""
     rows, columns = speed.shape
     row, column = np.arange(rows)[:, None], np.arange(columns)
     edge = np.minimum(np.minimum(row, rows - 1 - row), np.minimum(column, columns - 1 - column))
@@ -30,7 +30,7 @@ def simulate(speed, source, steps, dt=0.4):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """The misfit that is left, relative to that of the first guess, and the maps."""
+    """The remaining misfit, relative to that of the first guess, and the maps."""
     size, steps = (14, 50) if quick else (24, 95)
     true = np.ones((size, size))
     true[size // 4 : size // 2, size // 3 : 2 * size // 3] = 0.8
@@ -38,7 +38,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     sources = (size // 2,) if quick else (3, 8, 12, 16, 20)
     heard = [simulate(true, source, steps) for source in sources]
 
-    # The unknown: the logarithm of the speed of each cell, which had better not jump about.
+    # The unknown is the logarithm of the speed of each cell, with a penalty on jumps.
     theta = np.zeros((size, size)).requires_grad_()
     optimizer = ndgrad.optim.LBFGS(
         [theta], max_iter=8 if quick else 40, line_search_fn="strong_wolfe", tolerance_change=1e-14

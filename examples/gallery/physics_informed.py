@@ -17,7 +17,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     x = ndgrad.linspace(0, 1, 25 if quick else 60, dtype=ndgrad.float64)
 
     def u(p, x):
-        return x * (1 - x) * functional_call(net, p, (x.reshape(1),)).squeeze()  # zero at both ends by its form
+        return x * (1 - x) * functional_call(net, p, (x.reshape(1),)).squeeze()  # zero at both ends by construction
 
     curvature = vmap(grad(grad(u, argnums=1), argnums=1), in_dims=(None, 0))
     parameters = dict(net.named_parameters())

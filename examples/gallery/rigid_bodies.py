@@ -7,7 +7,7 @@ import ndgrad.numpy as np
 
 
 def shoot(push, steps=60, dt=0.04):
-    """Where both balls are after each step of the shot: two discs with soft contacts and a little friction."""
+    """Return the positions of both balls after each step: two discs with soft contacts and a little friction."""
     places, speeds = np.array([[0.0, 0.0], [1.0, 0.15]]), np.zeros((2, 2))
     speeds[0] = push
     history = np.zeros((steps, 2, 2))
@@ -22,7 +22,7 @@ def shoot(push, steps=60, dt=0.04):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """How far from the pocket the ball ends, and the ways of both balls."""
+    """The final distance of the ball from the pocket, and the paths of both balls."""
     pocket = np.array([1.8, 0.8])
     push = np.array([1.5, 0.05]).requires_grad_()
     optimizer = ndgrad.optim.LBFGS([push], max_iter=25 if quick else 100, line_search_fn="strong_wolfe")

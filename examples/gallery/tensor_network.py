@@ -1,7 +1,7 @@
 """A tensor network: the ground state of a chain of quantum spins, by the gradient of its energy.
 
-The state of n spins has 2ⁿ numbers; a matrix product state writes it with n small tensors, and its energy is a
-contraction from left to right. The energy is minimised by its gradient in those tensors, and the exact one is known.
+The state of n spins has 2ⁿ numbers. A matrix product state represents it by n small tensors, and its energy is a
+contraction from left to right. The gradient in those tensors minimises the energy. The exact minimum is known.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ X, Z = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([1.0, -1.0])
 
 
 def exact_energy(spins, field):
-    """Free fermions: minus the singular values of a matrix with two diagonals, added up."""
+    """Return the exact energy by free fermions: minus the sum of the singular values of a matrix with two diagonals."""
     return -np.linalg.svd(field * np.eye(spins) + np.eye(spins, k=1), compute_uv=False).sum()
 
 
 def energy(tensors, field):
-    """⟨ψ|H|ψ⟩ / ⟨ψ|ψ⟩ for H = -Σ ZᵢZᵢ₊₁ - field Σ Xᵢ, with the tensors (left bond, spin, right bond) of the state ψ.
+    """Return ⟨ψ|H|ψ⟩ / ⟨ψ|ψ⟩ for H = -Σ ZᵢZᵢ₊₁ - field Σ Xᵢ, with the tensors (left bond, spin, right bond) of ψ.
 
-    Three sums travel along the chain: of the norm, of what has ended on its left, and of a ZZ that is half done.
+    Three sums travel along the chain: the norm, the finished terms on the left, and a half-finished ZZ term.
     """
 
-    def through(left, tensor, operator=None):
+    def contract(left, tensor, operator=None):
         top = tensor if operator is None else dnp.einsum("st,atb->asb", operator, tensor)
         return dnp.einsum("ac,asb,csd->bd", left, top, tensor)
 
     norm = dnp.ones((1, 1))
     done = half = dnp.zeros((1, 1))
     for tensor in tensors:
-        done = through(done, tensor) - through(half, tensor, Z) - field * through(norm, tensor, X)
-        half, norm = through(norm, tensor, Z), through(norm, tensor)
-        scale = dnp.sqrt((norm**2).sum())  # all three alike, so that their ratio stays
+        done = contract(done, tensor) - contract(half, tensor, Z) - field * contract(norm, tensor, X)
+        half, norm = contract(norm, tensor, Z), contract(norm, tensor)
+        scale = dnp.sqrt((norm**2).sum())  # the same for all three, which keeps their ratio
         norm, done, half = norm / scale, done / scale, half / scale
     return (done / norm).sum()
 
 
 def ground_state(spins, field, bond, steps, rng):
-    """The energy after each step of L-BFGS from a random state."""
+    """Return the energy after each step of L-BFGS from a random state."""
     sizes = [min(bond, 2**i, 2 ** (spins - i)) for i in range(spins + 1)]
     starts = (rng.normal(size=(a, 2, b)) / np.sqrt(a) for a, b in itertools.pairwise(sizes))
     tensors = [dnp.array(start).requires_grad_() for start in starts]
@@ -63,8 +63,8 @@ def ground_state(spins, field, bond, steps, rng):
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """How far the best energy is from the exact one, relative to it, and the way there for bonds of several widths."""
-    spins, field = (6, 1.0) if quick else (16, 1.0)  # at field 1 the chain is critical, which is hardest
+    """The relative error of the best energy, and the energy curves for several bond dimensions."""
+    spins, field = (6, 1.0) if quick else (16, 1.0)  # at field 1 the chain is critical, the hardest case
     exact = exact_energy(spins, field)
     title = f"energy of {spins} spins above the exact one"
     chart = ndgrad.viz.Chart(title, x="evaluations", y="relative error", log_y=True)

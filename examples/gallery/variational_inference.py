@@ -1,6 +1,6 @@
-"""Variational inference: a normal distribution that comes as near as it can to a posterior, by reparametrised samples.
+"""Variational inference: the normal distribution nearest to a posterior, by reparametrised samples.
 
-The model is linear regression, whose posterior is known in closed form, so one can see how good the answer is.
+The model is linear regression. Its posterior is known in closed form, so the result can be compared with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ndgrad.distributions import Normal, kl_divergence
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
-    """The distance of the mean found from the exact posterior mean, in standard deviations, and both densities."""
+    """The distance of the mean from the exact posterior mean, in standard deviations, and both densities."""
     rng = np.random.default_rng(0)
     x = np.stack([np.ones(40), rng.normal(size=40)], 1)
     y = x @ [0.7, -1.2] + 0.3 * rng.normal(size=40)
@@ -31,7 +31,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         loss.backward()
         optimizer.step()
 
-    # the same in closed form
+    # The exact posterior in closed form.
     precision = np.eye(2) + x.T @ x / 0.09
     exact = np.linalg.solve(precision, x.T @ y / 0.09)
     spread = np.sqrt(np.diag(np.linalg.inv(precision)))

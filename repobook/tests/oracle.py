@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from repobook.build import database
-from repobook.model.schema import CERTAIN, LIKELY
+from repobook.model.schema import CERTAIN, CERTAINTY_NAMES, LIKELY
 from repobook.model.store import connect
 from repobook.reading.facts import unpack
 from repobook.resolving.edges import _scopes
@@ -127,7 +127,9 @@ def compare(db: sqlite3.Connection, path: str, truth: Truth, agreement: Agreemen
                 agreement.right[certainty] += 1
             else:
                 agreement.wrong[certainty] += 1
-                agreement.mistakes.append(f"{path}:{line} {name}: {symbols[0].qualified}, not {sorted(expected)}")
+                agreement.mistakes.append(
+                    f"{CERTAINTY_NAMES[certainty]}: {path}:{line} {name}: {symbols[0].qualified}, not {sorted(expected)}"
+                )
     known = [key for key, targets in truth.items() if any(_in_tree(tables, name, key[1]) for name in targets)]
     agreement.known += len(known)
     agreement.found += sum(key in told for key in known)
@@ -149,6 +151,10 @@ def _same(tables: Tables, symbol: Sym, target: tuple[str, str]) -> bool:
         return tables.path[symbol.file] == path and qualified in (symbol.name if symbol.kind != "file" else "", "")
     if symbol.qualified == qualified:
         return True
+    if symbol.kind == "operator":
+        # The build generates the functions and methods of C++ from the operators.
+        name = symbol.qualified.partition(".")[0]
+        return qualified.rpartition("::")[2].removesuffix("_symint").removesuffix("_out") == name.removesuffix("_out")
     scope, _, last = qualified.rpartition("::")
     return symbol.qualified in (scope if scope.rpartition("::")[2] == last else qualified, f"{qualified}::{last}")
 
@@ -167,7 +173,7 @@ def main() -> None:
         judged = agreement.right[certainty] + agreement.wrong[certainty]
         print(f"{title}: {agreement.precision(certainty):.2%} of {judged:,} are right")
     print(f"recall: {agreement.recall:.1%} of {agreement.known:,}")
-    print(*agreement.mistakes[:40], sep="\n")
+    print(*sorted(agreement.mistakes)[:80], sep="\n")
 
 
 if __name__ == "__main__":

@@ -431,7 +431,11 @@ def test_a_build_from_nothing_that_ends_early_forgets_no_page(
 def test_a_type_of_two_headers_is_listed_once_among_the_most_used(make_repository: Make) -> None:
     uses = "".join(f"int f{n}(Object* x);\n" for n in range(4))
     repository = make_repository(
-        {"a/a.h": "typedef struct _o Object;\n", "a/b.h": "typedef struct _o Object;\n", "b/c.cpp": uses}
+        {
+            "a/a.h": "typedef struct _o Object;\n",
+            "a/b.h": "typedef struct _o Object;\n",
+            "b/c.cpp": '#include "../a/a.h"\n#include "../a/b.h"\n' + uses,
+        }
     )
     repository.build()
     used = repository.page("doc.md").partition("## Used most")[2].partition("\n## ")[0]

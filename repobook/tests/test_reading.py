@@ -494,7 +494,9 @@ def test_a_macro_behind_the_name_of_a_class_is_no_function() -> None:
 
 
 def test_keywords_of_metal_name_nothing() -> None:
-    source = "#include <metal_stdlib>\nkernel void copy(device float* to, constant int& n) {\n  thread float x = 0;\n}\n"
+    source = (
+        "#include <metal_stdlib>\nkernel void copy(device float* to, constant int& n) {\n  thread float x = 0;\n}\n"
+    )
     found = facts("cpp", source)
     assert ("function", "copy") in defined(found)
     assert not {name for name, _ in found.references} & {"device", "constant", "thread", "kernel"}
@@ -525,7 +527,10 @@ def test_the_name_of_a_test_refers_to_nothing() -> None:
 
 
 def test_a_guarded_field_keeps_its_name() -> None:
-    found = facts("cpp", "class A {\n  std::mutex lock_;\n  Time at_ MY_GUARDED_BY(lock_) =\n      Time(0);\n  bool b_ GUARDED_BY(lock_);\n};\n")
+    found = facts(
+        "cpp",
+        "class A {\n  std::mutex lock_;\n  Time at_ MY_GUARDED_BY(lock_) =\n      Time(0);\n  bool b_ GUARDED_BY(lock_);\n};\n",
+    )
     assert {kind_name for kind_name in defined(found) if kind_name[0] == "field"} == {
         ("field", "A::lock_"),
         ("field", "A::at_"),

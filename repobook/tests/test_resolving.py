@@ -204,7 +204,7 @@ def test_a_source_file_keeps_its_own_types_and_statics(make_repository: Make) ->
         {
             "a.cpp": "using getter = int (*)(int);\nstatic int twice(int x) { return 2 * x; }\nint shared_one(int x) { return x; }\n",
             "b.cpp": "int shared_one(int);\nint f(int x) { return (getter)(x) + twice(x) + shared_one(x); }\n",
-            "all.cc": '#include "part.cc"\nint g() { return part_type(1) + shared_one(2); }\n',
+            "all.cc": '#include "part.cc"\nint shared_one(int);\nint g() { return part_type(1) + shared_one(2); }\n',
             "part.cc": "using part_type = int;\n",
         }
     )
@@ -624,7 +624,7 @@ def test_a_macro_of_two_headers_is_certain_in_neither(make_repository: Make) -> 
             "a.h": "#define LIMIT 1\n",
             "b.h": "#define LIMIT 2\n",
             "c.h": "#define ONLY 2\n",
-            "u.cpp": "int f() { return LIMIT + ONLY; }\n",
+            "u.cpp": '#include "c.h"\nint f() { return LIMIT + ONLY; }\n',
         }
     )
     repository.build()

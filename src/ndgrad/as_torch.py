@@ -30,7 +30,7 @@ import ndgrad
 from ndgrad import version
 from ndgrad._src.foundations import package_name
 from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.foundations.missing_names import explained
+from ndgrad._src.foundations.missing_names import explain
 from ndgrad.torch_version import TorchVersion
 
 __all__ = ["install_as_torch", "uninstall_as_torch"]
@@ -101,7 +101,7 @@ def _found(name: str) -> ModuleType:
     value = getattr(importlib.import_module(parent), last, None)  # a module that another name stands for
     if isinstance(value, ModuleType):
         return value
-    told = explained(parent, last) or ". docs/absent.md lists what is not here"
+    told = explain(parent, last) or ". docs/absent.md lists what is not here"
     raise ModuleNotFoundError(f"No module named {name!r} in ndgrad{told} [nd-absent]", name=name)
 
 

@@ -16,12 +16,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.arrays.placement import moved
+from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, wrap
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.devices import device as _device
-from ndgrad._src.foundations.mapped_files import map_of, part_of
+from ndgrad._src.foundations.mapped_files import map_file, view_part
 from ndgrad._src.tensor.storage import memory_of
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.serialization.archive import write_record
@@ -50,7 +50,7 @@ def save_file(
     """
     arrays = {name: _values(name, value) for name, value in tensors.items()}
     kind = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with replacing(filename) as file, zipfile.ZipFile(file, "w", kind) as archive:
+    with open_replacement(filename) as file, zipfile.ZipFile(file, "w", kind) as archive:
         for name, array in arrays.items():
             write_record(archive, f"{name}.npy", *_npy(array), kind=kind)
 
@@ -65,7 +65,7 @@ def _values(name: object, value: object) -> NDArray[Any]:
                 "transform, and has no array of its values. Make it dense, or return it first. [nd-file-content]"
             )
         array = memory_of(value)
-        value = array if isinstance(array, np.ndarray) else moved(array, _device("cpu"))
+        value = array if isinstance(array, np.ndarray) else move_to(array, _device("cpu"))
     if not isinstance(value, (np.ndarray, np.generic, int, float, complex)):
         raise ValueError(
             f"ndgrad.npz.save_file: {name!r} is a {type(value).__name__}, and an npz file without pickles holds "
@@ -110,7 +110,7 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
                 f"ndgrad.npz.load_file: {called} is no npz file, or was cut off: {error}. Copy it or save it again. "
                 "[nd-file-damaged]"
             ) from error
-        mapped = map_of(file, "private") if mmap else None
+        mapped = map_file(file, "private") if mmap else None
         found = {}
         for name in names:
             try:
@@ -144,7 +144,7 @@ def _array(archive: zipfile.ZipFile, name: str, mapped: mmap | None) -> NDArray[
         if mapped is not None and info.compress_type == zipfile.ZIP_STORED and count:
             name_length, extra_length = struct.unpack_from("<HH", mapped, info.header_offset + 26)
             begin = info.header_offset + 30 + name_length + extra_length + skipped
-            raw = part_of(mapped, begin, count * dtype.itemsize)
+            raw = view_part(mapped, begin, count * dtype.itemsize)
             if not raw.view(dtype).flags.aligned:  # as in many of NumPy's own files
                 raw = raw.copy()
         else:

@@ -17,12 +17,12 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, wrap
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.devices import device as _device
-from ndgrad._src.foundations.mapped_files import map_of, part_of
+from ndgrad._src.foundations.mapped_files import map_file, view_part
 from ndgrad._src.tensor.storage import memory_of
 from ndgrad._src.tensor.tensor_class import Tensor
 
@@ -66,7 +66,7 @@ def save_file(
     {'w': tensor([1., 1.])}
     """
     parts = _parts(tensors, metadata, "save_file")
-    with replacing(filename) as file:
+    with open_replacement(filename) as file:
         file.writelines(parts)
 
 
@@ -162,7 +162,7 @@ def _values(name: str, t: Tensor, where: str) -> NDArray[Any]:
             f"{where}: {name!r} is of {t.dtype}, for which the format has no name. Save its real and imaginary "
             "parts, or use ndgrad.save. [nd-file-content]"
         )
-    return np.asarray(array if str(device_of(array)) == "cpu" else moved(array, _device("cpu")))
+    return np.asarray(array if str(device_of(array)) == "cpu" else move_to(array, _device("cpu")))
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
@@ -227,7 +227,7 @@ class safe_open:  # the name in safetensors
         self._called = os.fspath(filename)
         with open(filename, "rb") as file:
             self._header, self._metadata, self._begin = _header_of(file, str(self._called))
-            self._map: mmap | None = map_of(file, "refused")
+            self._map: mmap | None = map_file(file, "refused")
 
     def keys(self) -> list[str]:
         """The names of the tensors, sorted."""
@@ -309,7 +309,7 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
     with safe_open(filename, "pt", device) as file:
         if mmap:  # in memory that may be written
             with open(filename, "rb") as opened:
-                file._map = map_of(opened, "private")
+                file._map = map_file(opened, "private")
         arrays = {name: file._mapped(name) for name in file.offset_keys()}
         # Files of others need not be aligned.
         return {name: file._made(a if mmap and a.flags.aligned else a.copy()) for name, a in arrays.items()}
@@ -434,6 +434,6 @@ def _window(memory: mmap | bytes, begin: int, entry: dict[str, Any]) -> NDArray[
     if isinstance(memory, bytes):
         raw = np.frombuffer(memory, np.uint8, after - first, begin + first)
     else:
-        raw = part_of(memory, begin + first, after - first)
+        raw = view_part(memory, begin + first, after - first)
     array = raw.view(dtype).reshape(entry["shape"])
     return array if _LITTLE else array.byteswap()

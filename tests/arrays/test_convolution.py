@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 
 def by_loops(x: np.ndarray, w: np.ndarray, case: Case) -> np.ndarray:
-    """The definition, output by output and tap by tap; padding is a test of bounds."""
+    """Compute the definition, output by output and tap by tap. Padding is a bounds check."""
     settings = list(zip(x.shape[2:], w.shape[2:], case.stride, case.padding, case.dilation, strict=True))
     sizes = [(size + 2 * pad - spread * (taps - 1) - 1) // step + 1 for size, taps, step, pad, spread in settings]
     x_grouped = x.reshape(len(x), case.groups, w.shape[1], *x.shape[2:])
@@ -44,7 +44,9 @@ def by_loops(x: np.ndarray, w: np.ndarray, case: Case) -> np.ndarray:
 
 @contextmanager
 def small_blocks(on: bool) -> Iterator[None]:
-    """Scratch memory for a few numbers only and work for every thread: small arrays then take the paths of large ones."""
+    """Give scratch memory for only a few numbers, and work to every thread: small arrays then use the paths of large
+    ones.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if on:
             patch.setattr(threads, "max_threads", 3)
@@ -123,7 +125,9 @@ def test_the_three_functions_are_adjoints(case: Case, small: bool, dtype: Any) -
     ids=["plain", "strided", "grouped-1d", "tiling", "gaps", "depthwise", "3d", "pointwise"],
 )
 def test_adjoints_equal_the_matrix_transposed(case: Case, small: bool) -> None:
-    """Every entry of both adjoints, from the dense matrix of the loops: inner products alone would hide a misplaced one."""
+    """Compare every entry of both adjoints with the dense matrix of the loops. Inner products alone could hide a
+    misplaced one.
+    """
     x, w = normal(case.x_shape, float, 0), normal(case.w_shape, float, 1)
     g = normal(by_loops(x, w, case).shape, float, 2)
     units = np.eye(x[0].size).reshape(-1, *x.shape[1:])
@@ -138,7 +142,7 @@ def test_adjoints_equal_the_matrix_transposed(case: Case, small: bool) -> None:
         np.testing.assert_allclose(convolution.conv_weight_grad(g, x, w.shape, *case.settings), w_grad, atol=1e-12)
 
 
-# Sizes at which tiles, deep products, side-by-side samples and cut planes all occur with the real thresholds.
+# With these sizes tiles, deep products, grouped samples and cut planes all occur at the real thresholds.
 LARGE = {
     "direct": Case((5, 8, 34, 34), (9, 8, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     "side by side": Case((9, 20, 7, 7), (70, 20, 3, 3), (1, 1), (0, 0), (1, 1), 1),
@@ -216,7 +220,7 @@ def test_a_broadcast_input_is_not_written_to() -> None:
 
 
 def test_half_precision_sums_in_single_precision() -> None:
-    """4096 ones: a sum kept in half precision stops at 2048, where adding 1 no longer changes it."""
+    """Sum 4096 ones: a sum in half precision stops at 2048, where adding 1 no longer changes it."""
     x = np.ones((1, 4096, 2), np.float16)
     w = np.ones((1, 4096, 1), np.float16)
     out = convolution.conv(x, w, (1,), (0,), (1,))
@@ -225,7 +229,7 @@ def test_half_precision_sums_in_single_precision() -> None:
 
 
 def test_single_precision_is_as_exact_as_one_sum() -> None:
-    """No algorithm that trades accuracy for speed: errors stay at those of summing 576 products."""
+    """No algorithm trades accuracy for speed: errors are those of a sum of 576 products."""
     case = Case((4, 64, 16, 16), (64, 64, 3, 3), (1, 1), (1, 1), (1, 1), 1)
     x, w = normal(case.x_shape, np.float32, 0), normal(case.w_shape, np.float32, 1)
     out = convolution.conv(x, w, *case.settings)
@@ -250,7 +254,7 @@ def test_mixed_dtypes_promote() -> None:
 
 @pytest.mark.parametrize("outputs", [1, 4], ids=["depthwise", "windows"])
 def test_a_value_spreads_no_further_than_its_windows(outputs: int) -> None:
-    """inf times the zeros of a padding or of a neighbour would be NaN."""
+    """Zeros of a padding or of a neighbour must not meet an infinity, because inf * 0 is NaN."""
     x = np.zeros((1, 1, 6, 6))
     x[0, 0, 0, 0] = np.inf
     out = convolution.conv(x, np.ones((outputs, 1, 3, 3)), (1, 1), (1, 1), (1, 1))

@@ -1,4 +1,4 @@
-"""Integers of 64 bits where NumPy's integer of the platform has 32: on a NumPy that pretends to be such a platform."""
+"""Integers of 64 bits on platforms whose NumPy integer has 32 bits, simulated by a patched NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ndgrad._src.ops import reduce, scan
 from ndgrad._src.ops.table import RANDOM, table
 
 NARROW = np.int32
-#: Functions whose results have the integer of the platform.
+#: Functions whose results have the platform's integer.
 COUNTING = ("argmax", "argmin", "argsort", "argpartition", "argwhere", "flatnonzero", "lexsort", "nonzero", "searchsorted", "bincount")
 
 
@@ -46,7 +46,7 @@ def keeping_values(given, made):
 
 
 def pretend_32_bits():
-    """NumPy, with places and counts of 32 bits, and with ranges of 32 bits unless a dtype is given."""
+    """Patch NumPy to use 32 bits for positions and counts, and for ranges without a dtype."""
     library = types.ModuleType("numpy")
     library.__dict__.update(np.__dict__)
     for name in COUNTING:
@@ -76,7 +76,7 @@ def test_results_of_ops_do_not_depend_on_the_integer_of_the_platform(part):
             for np_ in (np, library):
                 try:
                     out = op.forward(np_, *sample.args, **{**op.settings, **sample.settings})
-                except Exception:  # a function that only NumPy itself has, or a sample that is refused
+                except Exception:  # a function that only NumPy itself has, or a refused sample
                     break
                 made.append([getattr(o, "dtype", None) for o in (out if isinstance(out, tuple) else (out,))])
             if len(made) == 2 and made[0] != made[1]:

@@ -1,4 +1,4 @@
-"""Ragged sizes and layouts: equality by lengths, and that nobody takes a ragged size for a number."""
+"""Ragged sizes and layouts: equality by lengths, and errors if a ragged size is used as a number."""
 
 from __future__ import annotations
 

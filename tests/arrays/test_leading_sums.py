@@ -1,4 +1,4 @@
-"""Sums over leading dimensions: the same numbers as NumPy's, whatever the dtype, the order in memory and the shape."""
+"""Sums over leading dimensions: the same numbers as NumPy's, for any dtype, memory order and shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freed memory that the process keeps: the setting, its refusals, and its effect on page faults."""
+"""Freed memory that the process keeps: the setting, its errors, and its effect on page faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import ndgrad
 from ndgrad._src.arrays import retained_memory
 
-glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told how much to keep")
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this setting")
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, True, 1 << 31, "1"])

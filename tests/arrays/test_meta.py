@@ -1,4 +1,4 @@
-"""The meta device: shapes and dtypes of programs that never compute, compared with the same programs on the CPU."""
+"""The meta device: shapes and dtypes of programs without data, compared with the same programs on the CPU."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROGRAMS = {
     "rows": lambda x: x[index(x, 5)],
     "pairs": lambda x: x[index(x, 5), index(x, 5)],
     "put": lambda x: x.clone().index_put_((index(x, 5),), x[0], accumulate=True),
-    "write": lambda x: written(x.clone(), index(x, 4), x[:1]),
+    "write": lambda x: write_row(x.clone(), index(x, 4), x[:1]),
     "scatter_add": lambda x: x.scatter_add(0, index(x, 2, 3), x),
     "masked_fill": lambda x: x.masked_fill(x > 0, 2.0),
     "embedding": lambda x: ndgrad.nn.functional.embedding(index(x, 4, 5), x),
@@ -69,7 +69,7 @@ def matrix(x):
     return x[:, :2] + ndgrad.eye(2, device=x.device)
 
 
-def written(x, places, value):
+def write_row(x, places, value):
     x[places] = value
     return x
 
@@ -107,9 +107,9 @@ def test_gradients_have_shapes_too():
     assert x.grad.shape == (2, 3)
 
 
-#: Solvers that find no matrix of ones or identities good enough.
+#: Solvers for which matrices of ones and identities are unsuitable.
 UNSOLVABLE = {"cholesky_banded", "continuous_riccati", "solve_toeplitz", "sparse_solve"}
-#: Its arguments must agree in value.
+#: Ops whose arguments must agree in value.
 AGREEING = {"masked_select_backward"}
 
 

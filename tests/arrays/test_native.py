@@ -1,4 +1,4 @@
-"""Native kernels change how a result is computed: it is NumPy's, up to the last digits, and the same each time."""
+"""Results of native kernels: equal to NumPy's up to the last digits, and reproducible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _draw(dtype, *shapes):
 
 
 def _with_gradients(function, arrays):
-    """The result and the gradients of a function of tensors."""
+    """Return the result and the gradients of a function of tensors."""
     tensors = [nd.tensor(a, requires_grad=True) for a in arrays]
     y = function(*tensors)
     g = np.random.default_rng(1).standard_normal(tuple(y.shape)).astype(arrays[0].dtype)
@@ -33,8 +33,8 @@ def _with_gradients(function, arrays):
     return [y.detach().numpy(), *(t.grad.numpy() for t in tensors)]
 
 
-def _compared(function, arrays, ulp):
-    """With kernels, held against NumPy in double precision; without, the same program on NumPy."""
+def _compare(function, arrays, ulp):
+    """Compare results with kernels to NumPy in double precision, and without kernels to the same program on NumPy."""
     with native_kernels.kernels_in_use(True):
         assert native_kernels.kernels() is not None
         found = _with_gradients(function, arrays)
@@ -82,7 +82,7 @@ ROWS |= SCANS
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_give_what_numpy_gives(name, dtype):
     function, shapes = ROWS[name]
-    _compared(function, _draw(dtype, *shapes), ulp=16)
+    _compare(function, _draw(dtype, *shapes), ulp=16)
 
 
 ELEMENTWISE = {
@@ -117,9 +117,9 @@ ELEMENTWISE = {
 def test_elementwise_functions_and_their_derivatives_give_what_numpy_gives(name, dtype):
     function = ELEMENTWISE[name]
     arrays = _draw(dtype, *[(97, 101)] * (2 if name in _OF_TWO else 1))
-    if name == "fmod":  # whose jumps may not be met differently in two precisions
+    if name == "fmod":  # two precisions may fall on different sides of a jump
         arrays = [np.round(a * 8) / 8 for a in arrays]
-    _compared(function, arrays, ulp=16)
+    _compare(function, arrays, ulp=16)
 
 
 _OF_TWO = {"smooth_l1", "bce with logits", "logaddexp", "atan2", "pow of two", "fmod", "lerp", "where"}
@@ -205,7 +205,7 @@ def test_a_query_that_may_look_at_nothing_gives_zeros():
     ids=["max", "average", "ceil", "adaptive average", "adaptive max", "convolution"],
 )
 def test_windows_give_what_numpy_gives(pool, dtype):
-    _compared(pool, _draw(dtype, (4, 5, 25, 31)), ulp=64)
+    _compare(pool, _draw(dtype, (4, 5, 25, 31)), ulp=64)
 
 
 def test_adaptive_pooling_keeps_infinities_and_nans_where_they_are():

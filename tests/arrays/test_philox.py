@@ -1,4 +1,4 @@
-"""Philox beside the known answers of its authors (Random123, kat_vectors), and its numbers."""
+"""Philox compared with the known answers of its authors (Random123, kat_vectors), and its numbers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_numbers_follow_from_words():
     words = np.concatenate([philox.words(np, draw, 5, 4).ravel()]).astype(np.uint64)
     np.testing.assert_array_equal(philox.unit(np, draw, 18, np.dtype(np.float32)), (words[:18] >> 8) / 2.0**24)
     pairs = words.reshape(-1, 2)
-    np.testing.assert_array_equal(philox.whole(np, draw, 10), pairs[:, 0] * 2**32 + pairs[:, 1])
-    assert philox.inside(np, draw, 1000).min() > 0
-    assert philox.inside(np, draw, 1000).max() < 1
-    np.testing.assert_array_equal(philox.below(np, draw, 20, 0.5), words < 2**31)
+    np.testing.assert_array_equal(philox.words_64(np, draw, 10), pairs[:, 0] * 2**32 + pairs[:, 1])
+    assert philox.open_unit(np, draw, 1000).min() > 0
+    assert philox.open_unit(np, draw, 1000).max() < 1
+    np.testing.assert_array_equal(philox.bernoulli(np, draw, 20, 0.5), words < 2**31)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -25,7 +25,9 @@ class Case(NamedTuple):
         return self.kernel, self.stride, self.padding, self.dilation, self.ceil_mode
 
     def sizes(self) -> tuple[int, ...]:
-        """Count outputs one by one: a window has to fit the padded axis, or in ceil mode to begin before its end padding."""
+        """Count outputs one by one: a window must fit the padded axis, or in ceil mode begin before the padding at its
+        end.
+        """
         sizes = []
         for size, taps, step, pad, spread in zip(self.shape[2:], self.kernel, self.stride, self.padding, self.dilation, strict=True):
             reach = spread * (taps - 1) + 1
@@ -58,7 +60,7 @@ def cases(draw: st.DrawFn, dilated: bool) -> Case:
 
 
 def window_of(case: Case, place: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The positions inside the array that an output sees, in row-major order."""
+    """Return the positions inside the array that an output sees, in row-major order."""
     positions = []
     for tap in np.ndindex(*case.kernel):
         read = tuple(o * s + k * d - p for o, s, k, d, p in zip(place, case.stride, tap, case.dilation, case.padding, strict=True))
@@ -85,7 +87,7 @@ def max_by_loops(x: np.ndarray, case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 @given(cases(dilated=True), st.sampled_from([np.float64, np.float16, np.int64]), st.integers(0, 2))
 def test_max_pool_equals_its_definition(case: Case, dtype: Any, special: int) -> None:
-    """Few different values, so that ties are common; -inf all over, or NaN here and there."""
+    """Use few different values, so that ties are common, with -inf everywhere or NaN in some places."""
     generator = np.random.default_rng(0)
     x = generator.integers(-2, 3, case.shape).astype(dtype)
     if special and np.dtype(dtype).kind == "f":
@@ -123,7 +125,7 @@ def test_avg_pool_equals_its_definition(case: Case, include_pad: bool, divisor: 
     assert means.dtype == dtype
     for place in np.ndindex(*case.sizes()):
         seen = window_of(case, place)
-        # Positions of the window up to the end of the padding, whether or not the array has them.
+        # Positions of the window up to the end of the padding, including positions outside the array.
         within = [
             min(o * s - p + k, size + p) - (o * s - p)
             for o, s, p, k, size in zip(place, case.stride, case.padding, case.kernel, case.shape[2:], strict=True)

@@ -1,4 +1,4 @@
-"""Questions about element types, bfloat16 among them."""
+"""Properties of element types, including bfloat16."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_other_types_that_extend_numpy_are_refused_at_every_door(name):
     for enter in (ndgrad.tensor, ndgrad.as_tensor, ndgrad.from_numpy):
         with pytest.raises((TypeError, RuntimeError)):
             enter(array)
-    assert isinstance(ndgrad.numpy.array(array), np.ndarray)  # which hands arrays of other things back as they are
+    assert isinstance(ndgrad.numpy.array(array), np.ndarray)  # arrays of other types are returned unchanged
 
 
 @pytest.mark.parametrize("other", NUMBERS, ids=str)
@@ -81,9 +81,9 @@ def test_halves_are_rounded_once():
         seen.append(x.dtype)
         return x + 1, np.arange(2)
 
-    out, places = precision.in_single(forward, (np.ones(2, np.float16),), {"dim": 0})
+    out, places = precision.run_in_single(forward, (np.ones(2, np.float16),), {"dim": 0})
     assert seen == [np.float32]
     assert out.dtype == np.float16
     assert places.dtype == np.int64
     mixed = (np.ones(2, np.float16), np.ones(2, BFLOAT16))
-    assert precision.in_single(lambda x, y: x + y, mixed, {}).dtype == np.float32
+    assert precision.run_in_single(lambda x, y: x + y, mixed, {}).dtype == np.float32

@@ -1,4 +1,4 @@
-"""The kernel that adds at repeated places, against numpy's `ufunc.at`, which defines what it should give."""
+"""The kernel that adds at repeated positions, compared with numpy's `ufunc.apply_at`, which defines the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def random(shape, dtype, seed=0):
     return (values if np.dtype(dtype).kind in "fc" else np.abs(values)).astype(dtype)
 
 
-def at(target, indices, values, ufunc=np.add):
+def apply_at(target, indices, values, ufunc=np.add):
     out = target.copy()
     ufunc.at(out, indices, values)
     return out
@@ -36,8 +36,8 @@ def test_rows_at_one_index_equal_add_at_to_the_bit(dtype, rest, places, index_dt
     index = np.array(places, index_dtype)
     values = random((len(places), *rest), dtype)
     target = random((5, *rest), dtype, 1)
-    expected = at(target, index, values)
-    zeros = at(np.zeros_like(target), index, values)
+    expected = apply_at(target, index, values)
+    zeros = apply_at(np.zeros_like(target), index, values)
     assert scatter.add_arrays(np, target, (index,), values) is target
     np.testing.assert_array_equal(target, expected)
     made = scatter.zeros_and_add(np, target.shape, (index,), values)
@@ -50,7 +50,7 @@ def test_several_broadcast_indices_equal_add_at(pairs, width):
     i, j = np.array(pairs).T
     target = random((3, 4, width), np.float64)
     values = random((len(pairs), len(pairs), width), np.float64, 1)
-    expected = at(target, (i[:, None], j), values)
+    expected = apply_at(target, (i[:, None], j), values)
     np.testing.assert_array_equal(scatter.add_arrays(np, target, (i[:, None], j), values), expected)
 
 
@@ -64,10 +64,10 @@ def test_large_sums_equal_add_at_with_and_without_scipy(dtype, sparse, monkeypat
     index = np.random.default_rng(0).integers(-30, 30, 3000)
     values, target = random((3000, 24), dtype), random((30, 24), dtype, 1)
     assert values.size >= scatter._LARGE
-    np.testing.assert_array_equal(scatter.zeros_and_add(np, (30, 24), (index,), values), at(np.zeros((30, 24), dtype), index, values))
+    np.testing.assert_array_equal(scatter.zeros_and_add(np, (30, 24), (index,), values), apply_at(np.zeros((30, 24), dtype), index, values))
     got = scatter.add_arrays(np, target.copy(), (index,), values)
     tolerance = {"f2": 2e-1, "f4": 1e-3, "c8": 1e-3}.get(np.dtype(dtype).str[1:], 1e-10)
-    np.testing.assert_allclose(got, at(target, index, values), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(got, apply_at(target, index, values), rtol=tolerance, atol=tolerance)
 
 
 def test_infinities_and_nans_stay_in_their_places():
@@ -84,7 +84,7 @@ def test_target_with_gaps_in_memory_is_written_through():
     memory = np.zeros((4, 3, 10))
     target = memory[:, ::2, ::3]
     index, values = np.array([1, 1, 3]), random((3, 2, 4), np.float64)
-    expected = at(target, index, values)
+    expected = apply_at(target, index, values)
     scatter.add_arrays(np, target, (index,), values)
     np.testing.assert_array_equal(memory[:, ::2, ::3], expected)
     assert memory.sum() == pytest.approx(values.sum())
@@ -112,7 +112,7 @@ def test_combining_along_a_dimension_equals_the_ufunc_at_all_indices(dim, name, 
     values = r.standard_normal(index.shape)
     where = list(np.indices(index.shape))
     where[dim] = index
-    expected = at(target, tuple(where), values, getattr(np, name))
+    expected = apply_at(target, tuple(where), values, getattr(np, name))
     np.testing.assert_array_equal(scatter.combine_along(np, name, target, index, values, dim), expected)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import ndgrad.sparse  # noqa: F401  # products of payloads are the sparse room's
-from ndgrad._src.arrays.sparse import Coo, SparseData, compress, joined
+import ndgrad.sparse  # noqa: F401  # registers products of payloads
+from ndgrad._src.arrays.sparse import Coo, SparseData, add_entries, compress
 
 RANDOM = np.random.default_rng(7)
 
@@ -24,7 +24,7 @@ def test_coalescing_keeps_the_full_array_and_names_each_place_once(shape, sparse
     y = x.coalesced()
     assert np.unique(y.structure.keys).size == y.structure.count
     assert (np.diff(y.structure.keys) > 0).all()
-    np.testing.assert_allclose(y.spread(), x.spread())
+    np.testing.assert_allclose(y.to_full(), x.to_full())
 
 
 @pytest.mark.parametrize("layout", ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"])
@@ -35,43 +35,48 @@ def test_compressing_keeps_the_full_array(layout, block):
     x = payload((4, 6), 2, 8, sort=True)
     structure, source = compress(x.structure, layout, block)
     values = np.where(source < 0, 0.0, x.values[source]).reshape(structure.values_shape)
-    np.testing.assert_allclose(structure.spread(values), x.spread())
+    np.testing.assert_allclose(structure.to_full(values), x.to_full())
     assert (np.diff(structure.pointers) >= 0).all()
 
 
 def test_sums_of_payloads_are_those_of_the_full_arrays():
     x, y, full = payload((4, 3), 2, 5), payload((4, 3), 2, 6), RANDOM.standard_normal((4, 3))
-    for total in (x + y, joined(x, y, merged=True)):
-        np.testing.assert_allclose(total.spread(), x.spread() + y.spread())
-    np.testing.assert_allclose(x + full, x.spread() + full)
-    np.testing.assert_allclose(full + x, x.spread() + full)
+    for total in (x + y, add_entries(x, y, merged=True)):
+        np.testing.assert_allclose(total.to_full(), x.to_full() + y.to_full())
+    np.testing.assert_allclose(x + full, x.to_full() + full)
+    np.testing.assert_allclose(full + x, x.to_full() + full)
     target = full.copy()
     target += x
-    np.testing.assert_allclose(target, x.spread() + full)
+    np.testing.assert_allclose(target, x.to_full() + full)
 
 
 def test_sums_of_layouts_and_of_hybrid_payloads():
     x, y = payload((4, 3), 2, 5), payload((4, 3), 1, 3)
-    np.testing.assert_allclose((x + y).spread(), x.spread() + y.spread())
+    np.testing.assert_allclose((x + y).to_full(), x.to_full() + y.to_full())
     structure, source = compress(x.coalesced().structure, "sparse_csr", (1, 1))
     rows = SparseData(structure, x.coalesced().values[source])
-    np.testing.assert_allclose((rows + y).spread(), x.spread() + y.spread())
+    np.testing.assert_allclose((rows + y).to_full(), x.to_full() + y.to_full())
     assert (rows + y).structure.layout == "sparse_csr"
 
 
 def test_adding_in_place_changes_the_payload_itself():
     x, y = payload((4, 3), 2, 5), payload((4, 3), 2, 6)
-    expected = x.spread() + y.spread()
+    expected = x.to_full() + y.to_full()
     kept = x
     x += y
     assert x is kept
-    np.testing.assert_allclose(kept.spread(), expected)
+    np.testing.assert_allclose(kept.to_full(), expected)
 
 
 def test_products_of_payloads_by_arrays_and_numbers():
     x, full = payload((4, 3), 2, 5), RANDOM.standard_normal((4, 3))
-    for product, expected in ((x * full, x.spread() * full), (full * x, x.spread() * full), (x * 2.0, 2.0 * x.spread()), (-x, -x.spread())):
-        np.testing.assert_allclose(product.spread(), expected)
+    for product, expected in (
+        (x * full, x.to_full() * full),
+        (full * x, x.to_full() * full),
+        (x * 2.0, 2.0 * x.to_full()),
+        (-x, -x.to_full()),
+    ):
+        np.testing.assert_allclose(product.to_full(), expected)
 
 
 @pytest.mark.parametrize(
@@ -89,5 +94,5 @@ def test_what_arrays_have_and_payloads_have_not_is_explained():
 
 def test_a_matrix_without_entries_and_one_without_rows():
     empty = SparseData(Coo(np.zeros((2, 0), np.int64), (0, 3)), np.zeros(0))
-    assert empty.spread().shape == (0, 3)
+    assert empty.to_full().shape == (0, 3)
     assert (empty + empty).coalesced().structure.count == 0

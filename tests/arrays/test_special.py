@@ -1,7 +1,7 @@
-"""The NumPy special functions against 50-digit values, SciPy, and the identities that define them.
+"""The NumPy special functions compared with 50-digit values, SciPy, and the identities that define them.
 
-The tables were computed with mpmath at 60 to 200 digits and rounded to float64. SciPy is the oracle over whole ranges,
-at tolerances that also cover SciPy's own errors, which in the tails are larger than ours.
+The tables were computed with mpmath at 60 to 200 digits and rounded to float64. SciPy is the oracle over whole ranges.
+The tolerances also cover SciPy's own errors, which in the tails are larger than ndgrad's.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ VALUES_OF_TWO: dict[str, list[tuple[float, float, float]]] = {
 
 
 def promised_ulp(name: str) -> float:
-    """The error that the docstring promises."""
+    """Return the error bound given in the docstring."""
     promise = re.search(r"at most ([\d.]+) ulp", getattr(special, name).__doc__)
     assert promise is not None
     return float(promise[1])
@@ -216,7 +216,7 @@ RANGES = {
 @pytest.mark.parametrize("name", UNARY)
 def test_agrees_with_scipy_over_its_range(name: str) -> None:
     low, high, rtol = RANGES[name]
-    # 10,001 points, and as many again near zero, where most functions change formula.
+    # 10,001 points, and as many again near zero, where most functions change their formula.
     x = np.concatenate([np.linspace(low, high, 10_001)[1:-1], np.linspace(max(low, -4), min(high, 4), 10_001)[1:-1]])
     x = x[x != np.rint(x)] if name == "trigamma" else x
     np.testing.assert_allclose(getattr(special, name)(x), scipy_function(name)(x), rtol=rtol, atol=1e-15)

@@ -1,4 +1,4 @@
-"""Special functions come from SciPy if it is there, from NumPy alone if not, or not at all with a clear error."""
+"""Special functions come from SciPy if it is installed, else from NumPy, or raise a clear error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def forget_answers() -> Iterator[None]:
 
 @pytest.fixture
 def no_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None in sys.modules makes the import system raise ImportError."""
+    """Hide SciPy: None in sys.modules makes the import system raise ImportError."""
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setitem(sys.modules, "scipy.special", None)
 

@@ -1,4 +1,4 @@
-"""Work shared among threads: each block once, errors and settings carried over, and no helper needed."""
+"""Work shared among threads: each block runs once, errors and settings are passed on, and no helper is needed."""
 
 import threading
 import time
@@ -16,8 +16,8 @@ def three_threads(monkeypatch):
     monkeypatch.setattr(threads, "max_threads", 3)
 
 
-def _meeting(count):
-    """A worker of which `count` must be at work at once, and the blocks that each of them saw, by thread."""
+def _make_meeting(count):
+    """Return a worker that needs `count` threads at once, and the blocks that each thread saw."""
     barrier, seen = threading.Barrier(count, timeout=20), {}
 
     def worker(blocks):
@@ -28,7 +28,7 @@ def _meeting(count):
 
 
 def test_each_block_is_seen_once_whoever_takes_it():
-    worker, seen = _meeting(3)
+    worker, seen = _make_meeting(3)
     threads.share(range(1000), worker, threads=3)
     assert len(seen) == 3
     assert sorted(block for blocks in seen.values() for block in blocks) == list(range(1000))
@@ -43,7 +43,7 @@ def test_an_error_of_a_helper_reaches_the_caller_when_nobody_works_any_more():
             raise ZeroDivisionError("in a helper")
         list(blocks)
 
-    for _ in range(3):  # and the helper lives on
+    for _ in range(3):  # the helper survives its error
         with pytest.raises(ZeroDivisionError, match="in a helper"):
             threads.share(range(2), worker, threads=2)
 
@@ -63,12 +63,12 @@ def test_the_callers_own_error_comes_first_and_ends_the_work():
 
     with pytest.raises(KeyError, match="in the caller"):
         threads.share(range(100), worker, threads=2)
-    assert len(seen) == 2  # what nobody had begun is not done
+    assert len(seen) == 2  # blocks that no helper had started are not processed
 
 
 def test_numpys_error_settings_hold_in_helpers():
     worker_settings = []
-    worker, _ = _meeting(2)
+    worker, _ = _make_meeting(2)
 
     def recording(blocks):
         worker(blocks)
@@ -100,7 +100,7 @@ def test_work_that_no_helper_took_up_is_let_go_of():
 
     main = threading.get_ident()
     keeper = threading.Thread(target=lambda: threads.share(range(3), busy, threads=3))
-    keeper.start()  # two helpers are at work from now on, and the caller waits for them
+    keeper.start()  # two helpers are busy from now on, and the caller waits for them
     try:
         array = np.zeros(3)
         gone = weakref.ref(array)

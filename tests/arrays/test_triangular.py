@@ -1,6 +1,6 @@
-"""Triangular solves and LU factors, against the products that define them and against LAPACK through SciPy.
+"""Triangular solves and LU factors, compared with the products that define them and with LAPACK through SciPy.
 
-Every case runs twice: with SciPy's routines where the code would choose them, and with NumPy alone.
+Every case runs twice: with SciPy's routines if the code would choose them, and with NumPy alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ndgrad._src.arrays import triangular
 from ndgrad._src.arrays.triangular import lu_factor, lu_solve, lu_unpack, solve_triangular
 
-# Around the sizes at which the code changes its method, and below and above them all.
+# Sizes around those at which the code changes its method, and below and above all of them.
 SIZES = [1, 2, 7, 8, 9, 31, 33, 63, 64, 65, 130, 200]
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 
@@ -45,13 +45,15 @@ def triangle(a: np.ndarray[Any, Any], upper: bool, unit: bool = False) -> np.nda
 
 
 def well_conditioned(*shape: int, dtype: Any = np.float64) -> np.ndarray[Any, Any]:
-    """A triangle of random entries solves to exponentially large numbers; a heavy diagonal keeps them tame."""
+    """Return a triangle with a dominant diagonal. Random entries alone would give exponentially large solutions."""
     n = shape[-1]
     return (random(*shape, dtype=dtype) / (2 * np.sqrt(n)) + 2 * np.eye(n)).astype(dtype)
 
 
 def assert_solves(a: np.ndarray[Any, Any], x: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> None:
-    """Componentwise backward error: x solves a system whose every entry is within n roundings of the one given."""
+    """Check the componentwise backward error: x solves a system whose entries are within n roundings of the given
+    ones.
+    """
     residual = np.abs(a @ x - b)
     scale = np.abs(a) @ np.abs(x) + np.abs(b)
     assert np.all(residual <= 3 * a.shape[-1] * np.finfo(x.dtype).eps * scale)
@@ -122,7 +124,7 @@ def test_zero_on_the_diagonal_gives_infinity_not_an_error(n: int, count: int, up
     a[:, 2, 2] = 0
     x = solve_triangular(a, b, upper=upper)
     assert np.all(np.isposinf(x[:, 2]))
-    # An infinity meets the zeros of its column: what depends on it is spoiled, what comes before it is not.
+    # An infinity times the zeros of its column affects later unknowns, but not the ones before it.
     before = slice(3, None) if upper else slice(0, 2)
     np.testing.assert_array_equal(x[:, before], 1)
 

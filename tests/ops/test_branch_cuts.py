@@ -1,4 +1,4 @@
-"""Derivatives on branch cuts: the sign of a zero says on which side a number lies, and value and slope are of the same side."""
+"""Derivatives on branch cuts: the sign of a zero selects the side, and value and slope belong to the same side."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PARTS = (-2.0, -0.5, -0.0, 0.0, 0.5, 2.0)
 POINTS = [complex(a, b) for a in PARTS for b in PARTS if a == 0 or b == 0]
 
 
-def along(z: complex, step: complex) -> complex:
-    """A step that leaves the other part as it is, with the sign of its zero."""
+def add_step(z: complex, step: complex) -> complex:
+    """Take a step that leaves the other part unchanged, including the sign of its zero."""
     return complex(z.real + step.real if step.real else z.real, z.imag + step.imag if step.imag else z.imag)
 
 
@@ -26,8 +26,8 @@ def test_slope_is_of_the_side_that_the_value_is_of(name: str) -> None:
             for direction in (1.0, 1j):
                 step = 1e-6 * direction
                 if (direction == 1j and z.imag == 0) or (direction == 1.0 and z.real == 0):
-                    continue  # across a cut, or away from it: the side changes, or the step decides it
-                slope = (f(along(z, step)) - f(along(z, -step))) / 2e-6
+                    continue  # a step across the cut, or away from it, can change the side
+                slope = (f(add_step(z, step)) - f(add_step(z, -step))) / 2e-6
                 if not np.isfinite(slope) or abs(slope) > 1e3:
                     continue
                 found = func.jvp(lambda t: f(t), (dnp.array(z),), (dnp.array(complex(direction)),))[1].item()

@@ -19,7 +19,7 @@ def slopes(dtype):
 
 
 def test_gradients_of_points_close_together():
-    """Each is a sum of directions, of length 1 however close the points are."""
+    """Each gradient is a sum of directions, of length 1 however close the points are."""
     for got, want in zip(slopes(ndgrad.float32), slopes(ndgrad.float64), strict=True):
         np.testing.assert_allclose(got, want, atol=2e-5)
 

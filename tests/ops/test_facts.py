@@ -1,4 +1,6 @@
-"""What is known of ops beside their rules: each fact is about an op of the table, and about what that op has."""
+"""Facts about ops in addition to their rules: each fact names an op of the table and refers to things that the op
+has.
+"""
 
 import importlib
 
@@ -8,7 +10,7 @@ from ndgrad._src.ops.table import KINDS, Op, RulesOfOps, elementwise, op, table
 from ndgrad._src.ops.vocabulary import load_all
 from ndgrad.ops import aten
 
-#: The files that keep rules of their own about ops.
+#: The modules that keep their own rules about ops.
 KEEPERS = ("_src.transforms.recurrences", "_src.transforms.sparsity.trace", "_src.ops.flops")
 
 load_all()

@@ -21,23 +21,23 @@ pytest.importorskip("ml_dtypes")
 
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": ndgrad.bfloat16.numpy}
 
-#: Outputs that stay in single precision: the statistics of a batch, which are averaged over many, and what only gradients read:
-#: logarithms of sums, and what a mean is divided by.
+#: Outputs that stay in single precision: the statistics of a batch, which are averaged over many, and values that only
+#: gradients read, such as logarithms of sums and the divisor of a mean.
 IN_SINGLE = {("native_batch_norm", 1), ("native_batch_norm", 2), ("attention_with_logs", 1), ("class_loss", 1)}
-#: Ops whose results on halves cannot be those of double precision, and why.
+#: Ops whose results on halves cannot match double precision, with the reason.
 EXCUSED = {
     "view_as_complex": "there are no complex numbers of two halves",
 }
 
 
 def is_real(op: Op, sample: Sample) -> bool:
-    """Whether a sample has something to differentiate, and all its numbers are of double precision, or whole."""
+    """True if a sample has something to differentiate, and all its numbers are double precision or integers."""
     arrays = [a for a in sample.args if isinstance(a, (np.ndarray, np.generic))]
     return bool(differentiable(op, sample)) and all(a.dtype == np.float64 or a.dtype.kind in "biu" for a in arrays)
 
 
 def rounded_sample(sample: Sample, dtype: np.dtype) -> Sample:
-    """The sample with its real arguments rounded to `dtype` and widened again."""
+    """Return the sample with its real arguments rounded to `dtype` and widened again."""
     return as_type(as_type(sample, dtype), np.dtype(np.float64))
 
 
@@ -47,15 +47,18 @@ def as_type(sample: Sample, dtype: np.dtype) -> Sample:
 
 
 def defined(op: Op, sample: Sample) -> tuple[Any, list[Any]]:
-    """The op as a function of its differentiable arguments; of what has a sign, a phase or an order that nothing decides, what does
-    not depend on it, which alone has a derivative."""
+    """Return the op as a function of its differentiable arguments.
+
+    If a sign, a phase or an order is arbitrary, the function returns only values that do not depend on it, because only
+    these have a derivative.
+    """
     program, inputs = program_of(op, sample)
     invariant = sample.invariant
     return (program if invariant is None else lambda *given: tuple(invariant(*program(*given)))), inputs
 
 
 def assert_rounded(got: Any, want: Any, dtype: np.dtype, what: str) -> None:
-    """`got` is `want` to a few units of the last place of the largest numbers."""
+    """Check that `got` is `want` to a few units in the last place of the largest numbers."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     limits = finfo(dtype)
     with np.errstate(all="ignore"):
@@ -90,7 +93,7 @@ def test_halves_are_computed_in_single_precision_and_rounded_once(op, sample, ha
         cotangents = [random.uniform(0.5, 1.5, tuple(o.shape)).astype(dtype).astype(o.numpy().dtype) for o in want]
         tangents = [random.uniform(0.5, 1.5, tuple(t.shape)).astype(dtype) for t in narrow]
         if not got:
-            return  # a sample of what has no derivative
+            return  # a sample without a derivative
         for number, (g, w) in enumerate(zip(got, want, strict=True)):
             assert g.dtype == dtypes[number] or (op.name, number) in IN_SINGLE, f"{op.name} of {half} is {g.dtype}"
             if not w.dtype.is_complex:

@@ -1,4 +1,6 @@
-"""The short lane that is generated for an op and the general lane record the same: values, nodes, what is saved, views, gradients."""
+"""The generated fast path of an op and the general path record the same: values, nodes, saved values, views,
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ from tests.op_programs import SAMPLES
 REPEATABLE = [name for name in sorted(table) if table[name].batch is not RANDOM]
 
 
-def inputs(sample, face):
-    """The sample's arguments as tensors of a face, results rather than leaves; floating-point ones require grad."""
+def inputs(sample, tensor_type):
+    """Return the sample's arguments as tensors of a class, as results, not leaves. Floating-point ones require grad."""
     made = []
     for a in sample.args:
         if isinstance(a, (np.ndarray, np.generic)):
-            t = face(np.array(a))
+            t = tensor_type(np.array(a))
             a = t.requires_grad_() * 1.0 if a.dtype.kind in "fc" else t
         made.append(a)
     return made if sample.prepare is None else list(as_tuple(sample.prepare(*made)))
@@ -39,7 +41,7 @@ def array(values):
 
 
 def saved(node):
-    """What a node has saved, by name, as raw arrays; whether its version is known."""
+    """Return the saved values of a node, by name, as raw arrays, and whether each version is known."""
     plan = node.plan
     arrays, outs = plan.needed(node.next)
     found = {name: unpack_raw(node, name) for name in (*arrays, *outs)}
@@ -52,7 +54,7 @@ def describe_version(version):
 
 
 def record_of(result):
-    """All there is to know of a result."""
+    """Return everything that is recorded about a result."""
     known = [type(result), np.asarray(result._array), result.requires_grad, result.output_nr, result._version, result._is_view()]
     if result._is_view():
         known.append((result._meta.view.creation, result._meta.view.path[1:]))
@@ -64,7 +66,7 @@ def record_of(result):
 
 
 def gradients(results):
-    """What the node of the results gives for ones, or says if there is no derivative."""
+    """Return the gradients of the results' node for ones, or its error if there is no derivative."""
     nodes = [r._node for r in results if r._node is not None]
     if not nodes:
         return ()
@@ -97,20 +99,20 @@ def assert_same(one, other):
 @pytest.mark.parametrize("name", [name for name in REPEATABLE if SAMPLES.get(name)])
 def test_both_lanes_record_the_same(name):
     for number, sample in enumerate(SAMPLES[name][:3]):
-        for face in (tensor, array):
+        for tensor_type in (tensor, array):
             try:
-                check_lanes(table[name], sample, face)
+                check_lanes(table[name], sample, tensor_type)
             except BaseException as error:
-                error.add_note(f"sample {number} of {name}, {face.__name__}")
+                error.add_note(f"sample {number} of {name}, {tensor_type.__name__}")
                 raise
 
 
-def check_lanes(op, sample, face):
+def check_lanes(op, sample, tensor_type):
     settings = {**op.settings, **sample.settings}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        short = as_tuple(op.eager(*inputs(sample, face), **sample.settings))
-        general = as_tuple(record_any(op, tuple(inputs(sample, face)), settings))
+        short = as_tuple(op.eager(*inputs(sample, tensor_type), **sample.settings))
+        general = as_tuple(record_any(op, tuple(inputs(sample, tensor_type)), settings))
         assert_same([record_of(r) for r in short], [record_of(r) for r in general])
         assert_same(gradients(short), gradients(general))
     assert any(map(requires_grad, short)) == any(map(requires_grad, general))

@@ -1,4 +1,6 @@
-"""Elementwise ops at special values, on few elements and on many: native kernels take over where arrays are large, and mean the same."""
+"""Elementwise ops at special values, on few and on many elements: native kernels for large arrays give the same
+results.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from tests.op_programs import SAMPLES
 
 pytest.importorskip("llvmlite")
 
-#: Parts of other rules, masks and orders: not functions of any two numbers.
+#: Parts of other rules, masks and orders: not functions of two arbitrary numbers.
 APART = frozenset(["resolved_quotient", "native_dropout", "masked_fill", "copy"])
-#: Their derivatives are differences of digamma, which one unit in the last place from a pole has no digits left.
+#: Ops whose derivatives are differences of digamma, which has no digits left one unit in the last place from a pole.
 AT_POLES = frozenset(["betaln", "poch", "binom"])
 
 
@@ -33,7 +35,7 @@ def functions() -> list[str]:
 
 
 def cases() -> list[tuple[str, Any]]:
-    """Each function in both dtypes; in a short run in one of them, half of all in either."""
+    """Return each function in both dtypes. A short run takes one dtype for each, alternating."""
     return [
         (name, dtype)
         for number, name in enumerate(functions())
@@ -42,7 +44,7 @@ def cases() -> list[tuple[str, Any]]:
     ]
 
 
-#: How much ops enlarge a rounding of the logarithms that they contain: by the factor of a difference of two, by an exponent.
+#: The factor by which ops magnify a rounding of the logarithms that they contain.
 ENLARGES = {
     "binary_cross_entropy": lambda x, y: np.abs(y),
     "gamma_shape_ratio": lambda a, x: np.abs(a * np.log(np.abs(x))),
@@ -57,7 +59,7 @@ def special(dtype: Any) -> Any:
 
 
 def run(name: str, arrays: list[Any]) -> list[Any]:
-    """The value and the gradients."""
+    """Return the value and the gradients."""
     op = table[name]
     tensors = [ndgrad.tensor(a, requires_grad=True) for a in arrays]
     made = op(*tensors, **op.settings)
@@ -75,7 +77,7 @@ def test_many_elements_are_what_few_are(name: str, dtype: Any) -> None:
     with np.errstate(all="ignore"):
         try:
             few = run(name, arrays)
-        except (TypeError, RuntimeError):  # of floats of this kind there is no such function
+        except (TypeError, RuntimeError):  # the function does not exist for such floats
             return
         many = run(name, [np.tile(a, times) for a in arrays])
         for one, other in zip(few, many, strict=True):

@@ -1,4 +1,4 @@
-"""Where formulas lose their digits: each case beside a closed form."""
+"""Points at which formulas lose their digits, each compared with a closed form."""
 
 from __future__ import annotations
 
@@ -192,7 +192,10 @@ def test_lgamma_of_subnormal_numbers():
 
 @pytest.mark.parametrize("name", ["abs", "angle", "sgn", "logit"])
 def test_where_a_rule_keeps_nothing_of_a_quotient_higher_derivatives_are_numbers(name):
-    """0 times the derivative of a quotient by 0 is NaN: in whichever order the derivatives are taken, none of it may be seen."""
+    """Higher derivatives of a masked quotient must be numbers: 0 times the derivative of a quotient by 0 is NaN.
+
+    This holds for every order of differentiation.
+    """
 
     def f(x):
         z = ndgrad.complex(x, 2 * x)

@@ -1,6 +1,7 @@
-"""Derivatives of products where factors are zero, infinite or NaN, or the product leaves the range: the same in every mode.
+"""Derivatives of products with factors that are zero, infinite or NaN, or whose product leaves the range: equal in
+every mode.
 
-The oracle leaves each factor out in turn and multiplies the rest, which is the derivative by definition.
+The oracle omits each factor in turn and multiplies the rest, which is the derivative by definition.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FACTORS = {
     "ordinary numbers": [2.0, -3.0, 0.5],
 }
 
-LANES: dict[str, Callable[[Any, np.ndarray], Any]] = {
+MODES: dict[str, Callable[[Any, np.ndarray], Any]] = {
     "backward": lambda f, x: _backward(f, x, False),
     "create_graph": lambda f, x: _backward(f, x, True),
     "func.grad": lambda f, x: ndgrad.func.grad(f)(ndgrad.tensor(x)),
@@ -50,7 +51,9 @@ def _others(x: np.ndarray) -> np.ndarray:
 
 
 def _running_others(x: np.ndarray) -> np.ndarray:
-    """The gradient of the sum of the running products: those before, times the sum of the running products behind."""
+    """Return the gradient of the sum of the running products: the factors before, times the sum of the running products
+    behind.
+    """
     return np.array([np.prod(x[:k]) * (1.0 + np.cumprod(x[k + 1 :]).sum()) for k in range(len(x))])
 
 
@@ -68,14 +71,14 @@ PRODUCTS = {
 }
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("factors", FACTORS)
-def test_the_gradient_is_the_product_of_the_others_in_every_mode(factors: str, product: str, lane: str) -> None:
+def test_the_gradient_is_the_product_of_the_others_in_every_mode(factors: str, product: str, mode: str) -> None:
     f, oracle = PRODUCTS[product]
     x = np.array(FACTORS[factors])
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(LANES[lane](f, x).numpy(), oracle(x), rtol=1e-12)
+        np.testing.assert_allclose(MODES[mode](f, x).numpy(), oracle(x), rtol=1e-12)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -83,31 +86,31 @@ def test_single_precision_and_complex_numbers_take_the_same_ways(product: str) -
     f, oracle = PRODUCTS[product]
     with np.errstate(all="ignore"):
         single = np.array([1e30, 2.0, 1e30], np.float32)
-        for lane in LANES:
-            found = LANES[lane](f, single).numpy()
+        for mode in MODES:
+            found = MODES[mode](f, single).numpy()
             assert found.dtype == np.float32
             np.testing.assert_allclose(found, oracle(single), rtol=1e-6)
         for z in (np.array([1 + 2j, 3 - 1j, 0.5j]), np.array([1 + 2j, 0j, 2 - 1j]), np.array([1e200j, 2 + 1j, 1e-300 + 0j])):
-            for lane in ("backward", "create_graph"):
-                np.testing.assert_allclose(LANES[lane](lambda z: f(z).real, z).numpy(), oracle(z).conj(), rtol=1e-12)
+            for mode in ("backward", "create_graph"):
+                np.testing.assert_allclose(MODES[mode](lambda z: f(z).real, z).numpy(), oracle(z).conj(), rtol=1e-12)
 
 
 def test_a_gradient_that_would_overflow_on_the_way() -> None:
     x = np.array([1e150, 1e-100, 1e100])
     with np.errstate(all="ignore"):
-        for lane in LANES:
-            np.testing.assert_allclose(LANES[lane](lambda x: x.prod() * 1e200, x).numpy()[:2], [1e200, inf], rtol=1e-12)
+        for mode in MODES:
+            np.testing.assert_allclose(MODES[mode](lambda x: x.prod() * 1e200, x).numpy()[:2], [1e200, inf], rtol=1e-12)
 
 
 def test_one_row_with_a_nan_leaves_the_other_rows_as_they_are() -> None:
     x = np.array([[2.0, 3.0, 4.0], [2.0, nan, 4.0]])
-    for lane in LANES:
-        np.testing.assert_array_equal(LANES[lane](lambda x: x.prod(1).sum(), x).numpy(), [[12.0, 8.0, 6.0], [nan, 8.0, nan]])
+    for mode in MODES:
+        np.testing.assert_array_equal(MODES[mode](lambda x: x.prod(1).sum(), x).numpy(), [[12.0, 8.0, 6.0], [nan, 8.0, nan]])
 
 
 def test_running_products_that_overflow_behind_the_ones_that_count() -> None:
-    """The recurrence is h[k] = a[k] h[k-1]: what comes later is never multiplied by what it does not meet."""
+    """The recurrence is h[k] = a[k] h[k-1], so it never multiplies later factors by values that they do not meet."""
     x = np.array([2.0, 3.0, 1e200, 1e200, 1e200, 1e200])
     with np.errstate(all="ignore"):
-        for lane in LANES:
-            np.testing.assert_allclose(LANES[lane](lambda x: x.cumprod(0)[1], x).numpy()[:2], [3.0, 2.0])
+        for mode in MODES:
+            np.testing.assert_allclose(MODES[mode](lambda x: x.cumprod(0)[1], x).numpy()[:2], [3.0, 2.0])

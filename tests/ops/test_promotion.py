@@ -1,6 +1,7 @@
-"""The dtype of a result is NumPy's promotion of the arguments, in which Python's numbers weigh nothing: every elementwise op of the table.
+"""The dtype of a result is NumPy's promotion of the arguments, with weak Python numbers: every elementwise op of the
+table.
 
-SciPy's special functions do not always keep to it, nor do ufuncs of a number alone, which answer in float64.
+Some of SciPy's special functions violate this, and so do ufuncs of a number alone, which return float64.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ import ndgrad
 from ndgrad._src.ops.table import table
 from tests.op_programs import SAMPLES
 
-#: Ops whose arguments are never Python's numbers, by what they are for.
+#: Ops whose arguments are never Python numbers, by purpose.
 ARRAYS_ONLY = {
-    "copy": "the first argument is what is written",
+    "copy": "the first argument is the target of a write",
     "resolved_quotient": "a part of other rules, which have arrays",
 }
 PRECISIONS = (np.float32, np.float16)
 
 
 def real_samples(name: str) -> list[Any]:
-    """The samples of an op whose arrays are all floating, and that leave the dtype of the result to the op."""
+    """Return the samples of an op whose arrays are all floating, and that leave the dtype of the result to the op."""
     found = []
     for sample in SAMPLES[name]:
         arrays = [a for a in sample.args if hasattr(a, "dtype")]
@@ -67,7 +68,9 @@ SEVERAL = [name for name in NAMES if name not in ARRAYS_ONLY and any(len(s.args)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_python_number_beside_tensors_does_not_widen_the_result(name: str, precision: Any) -> None:
-    """In each place, and in several at once; a float and an int; beside arrays and beside single elements."""
+    """Try a number in each position and in several at once, a float and an int, with arrays and with single
+    elements.
+    """
     for sample in real_samples(name):
         places = [k for k, a in enumerate(sample.args) if hasattr(a, "dtype") and a.size]
         for count in range(1, len(places)):
@@ -90,7 +93,7 @@ def test_the_special_functions_are_among_them() -> None:
 
 
 def test_whole_orders_beside_single_precision() -> None:
-    """An int is a number, and an array of integers is not: beside float32, NumPy answers that in float64."""
+    """An int is a weak number, but an array of integers is not: combined with float32, NumPy gives float64."""
     pytest.importorskip("scipy")
     x = ndgrad.tensor(np.array([0.5, 1.5], np.float32))
     orders = ndgrad.tensor(np.array([1, 2]))
@@ -113,7 +116,7 @@ def test_gradients_have_the_dtype_of_what_they_belong_to() -> None:
 
 
 def test_functions_of_whole_numbers_have_the_default_dtype_of_torchs_face() -> None:
-    """Results without dimensions are NumPy's scalars inside, results with some are arrays."""
+    """Results without dimensions are NumPy scalars inside, results with dimensions are arrays."""
     ndgrad.set_default_dtype(ndgrad.float32)
     scalar = ndgrad.tensor(1) + 1
     for x in (ndgrad.tensor(2), scalar, ndgrad.tensor([2, 3]), scalar > 1):

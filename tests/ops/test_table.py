@@ -1,7 +1,7 @@
 """The table's promises, for every op: a hole in the table fails here.
 
-Each differentiable op is checked in all modes, on real numbers and, where it is defined there, on complex ones; the combinations are
-counted, and the count in the docs is compared.
+Each differentiable op is checked in all modes, on real numbers and, if it is defined there, on complex ones. The
+combinations are counted and compared with the count in the docs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tests.op_programs import SAMPLES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-an-op.md"
 
-#: Differentiable ops without complex samples, though their formulas would give some number: what they mean is on the real line.
+#: Differentiable ops without complex samples. Their formulas would give some number, but they are meant for the real
+#: line.
 REAL_ONLY = {
     "native_batch_norm": "its public functions refuse complex numbers: a variance is real",
     "native_layer_norm": "likewise",
@@ -31,18 +32,18 @@ REAL_ONLY = {
     **dict.fromkeys(("complex", "polar", "view_as_complex"), "they make complex numbers of real ones"),
     "heaviside": "a step of complex numbers",
     "ldexp": "of complex numbers for real exponents only, which its real samples have",
-    "binary_cross_entropy": "its public function refuses what is not a probability",
+    "binary_cross_entropy": "its public function refuses other numbers than probabilities",
 }
 SECOND = {"jvp of vjp", "vjp of vjp", "vjp of jvp"}
 THIRD = {*THIRD_ORDER}
-#: Modes inside modes over rules which every sample has tried by themselves, and whose ops have samples of their own.
+#: Nested modes over rules that every sample tests separately, and whose ops have their own samples.
 FOLLOWING = {"vjp of vjp", "vjp of jvp", "vmap of jvp", "vmap of vjp", *THIRD}
-#: Modes that an op has not, by its nature.
+#: Modes that an op lacks by its nature.
 WITHOUT = {
     DATA_DEPENDENT: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"},
     RANDOM: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"},
 }
-#: Modes in which an op cannot be compared with anything, by what its samples say.
+#: Modes in which an op has no reference, as its samples declare.
 EXCUSED = {
     **{name: {"jvp", *SECOND} for name in ("normal_tensor", "normal_mean", "normal_std", "standard_gamma", "sample_dirichlet")},
     **{name: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"} for name in ("masked_select", "masked_select_backward")},
@@ -58,8 +59,8 @@ def dtype_of(sample: Sample) -> str:
     return "complex128" if any(a.dtype.kind == "c" for a in arrays) else "float64"
 
 
-def made_complex(op, sample: Sample) -> Sample | None:
-    """A real sample moved off the real line, if the op goes there."""
+def make_complex(op, sample: Sample) -> Sample | None:
+    """Return a real sample moved off the real line, or None if the op does not take complex numbers."""
     positions = [i for i in op.differentiable_positions(len(sample.args)) if isinstance(sample.args[i], (np.ndarray, np.generic))]
     args = list(sample.args)
     random = np.random.default_rng(1)
@@ -72,30 +73,32 @@ def made_complex(op, sample: Sample) -> Sample | None:
     moved = dataclasses.replace(sample, args=tuple(args), reference=None)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("error")  # NumPy's, of lost imaginary parts
+            warnings.simplefilter("error")  # turns NumPy's warnings about lost imaginary parts into errors
             prepared = [wrap_array(a) for a in args]
             op(*(prepared if sample.prepare is None else as_tuple(sample.prepare(*prepared))), **sample.settings)
     except Exception:
-        return None  # it refuses complex numbers
+        return None  # the op refuses complex numbers
     return moved
 
 
 @functools.cache
 def complex_samples() -> dict[str, Sample]:
-    """For differentiable ops that take complex numbers and have only real samples, one of these made complex."""
+    """Return one sample made complex for each differentiable op that takes complex numbers but has only real
+    samples.
+    """
     found = {}
     for op in table.values():
         given = SAMPLES.get(op.name, [])
         if not op.differentiable or op.name in REAL_ONLY or op.batch is RANDOM or any(dtype_of(s) == "complex128" for s in given):
             continue
-        made = next((m for s in given if (m := made_complex(op, s)) is not None), None)
+        made = next((m for s in given if (m := make_complex(op, s)) is not None), None)
         if made is not None:
             found[op.name] = made
     return found
 
 
 def most_checked(name: str) -> set[int]:
-    """Which samples of an op stand for the others where one is enough: of each dtype the first of those that have the most checks."""
+    """Return the samples of an op that represent the others: for each dtype the first one with the most checks."""
     best: dict[str, tuple[int, int]] = {}
     for number, sample in enumerate(SAMPLES[name]):
         entry = sum(1 for _ in checks(table[name], sample)), -number
@@ -114,8 +117,8 @@ CASES = [
 
 def test_every_op_has_samples_and_every_sample_an_op():
     pytest.importorskip("scipy", reason="some ops have samples only with SciPy")
-    from_outside = {entry.op.name for entry in ndgrad.library.registered().values()}  # these bring their own
-    # what ranks do together is checked by tests/distributed, on ranks
+    from_outside = {entry.op.name for entry in ndgrad.library.registered().values()}  # registered ops bring their own samples
+    # Ops of several ranks are checked by tests/distributed, on ranks.
     of_ranks = {op.name for op in table.values() if getattr(op.forward, "__module__", "").startswith("ndgrad.distributed")}
     assert set(table) - set(SAMPLES) - from_outside - of_ranks == set()
     assert set(SAMPLES) - set(table) == set()
@@ -128,12 +131,12 @@ def test_every_op_says_how_it_batches_and_differentiates():
             assert op.jvp is NOT_DIFFERENTIABLE, op
 
 
-#: Ops that hand on memory of an argument, and what keeps that from being seen.
-HANDED_ON = {"copy": "its result is written, and is nobody's", "to_device": "to the device of its argument, nobody asks for it"}
+#: Ops that return memory of an argument, with the reason why this is safe.
+HANDED_ON = {"copy": "its result is written and not shared", "to_device": "not called for the device of its argument"}
 
 
 def test_no_result_lies_in_the_memory_of_an_argument_unless_its_op_says_so():
-    """Another tensor over the same memory would not know of writes to it, and neither would who saved it."""
+    """A second tensor over the same memory would not notice writes to it, and neither would nodes that saved it."""
     found = set()
     for name, given in SAMPLES.items():
         op = table.get(name)
@@ -151,7 +154,7 @@ def test_no_result_lies_in_the_memory_of_an_argument_unless_its_op_says_so():
 
 @pytest.mark.parametrize(("op", "sample", "whole"), CASES)
 def test_op(op, sample, whole):
-    """Every check of one sample for each dtype, and of the others what does not follow from these and from the checks of other ops."""
+    """Run every check of one sample for each dtype. For other samples, run the checks that do not follow from these."""
     with np.errstate(all="ignore"):
         for check, run in checks(op, sample):
             if whole or check not in FOLLOWING:
@@ -178,7 +181,7 @@ def test_op_in_other_memory_and_precision_and_without_elements(name):
 
 @pytest.mark.parametrize("name", [op.name for op in table.values() if op.differentiable and op.name in SAMPLES])
 def test_op_on_complex_numbers(name):
-    """Ops that take complex numbers and have real samples only: every mode, if not the value, is checked there too."""
+    """Check ops that take complex numbers but have only real samples: every mode, although not the value."""
     sample = complex_samples().get(name)
     with np.errstate(all="ignore"):
         for check, run in checks(table[name], sample) if sample is not None else ():
@@ -187,7 +190,7 @@ def test_op_on_complex_numbers(name):
 
 
 def test_the_table_has_no_holes(capsys):
-    """Every differentiable op x every mode x {float64, complex128 where defined}, counted."""
+    """Count every differentiable op x every mode x {float64, complex128 if defined}."""
     pytest.importorskip("scipy", reason="some ops have samples only with SciPy")
     ran: set[tuple[str, str, str]] = set()
     for op, sample, whole in (case.values for case in CASES):
@@ -202,7 +205,7 @@ def test_the_table_has_no_holes(capsys):
         expected = {*CHECKS} - WITHOUT.get(op.batch, set()) - EXCUSED.get(op.name, set())
         expected -= set() if op.elementwise and smooth and op.batch is not RANDOM else THIRD
         if all("no loop" in s.skip for s in SAMPLES[op.name]):
-            expected -= {"no loop"}  # of ops by a solver of SciPy's that takes one matrix at a time, as their samples say
+            expected -= {"no loop"}  # some SciPy solvers take one matrix at a time, as their samples declare
         dtypes = {dtype for name, _, dtype in ran if name == op.name}
         holes += [(op.name, mode, dtype) for dtype in dtypes for mode in expected if (op.name, mode, dtype) not in ran]
     assert holes == []
@@ -213,5 +216,5 @@ def test_the_table_has_no_holes(capsys):
     numbers = re.search(r"([\d,]+) combinations of ([\d,]+) differentiable ops", PAGE.read_text())
     assert numbers is not None, f"{PAGE.name} does not give the count"
     for written, now in zip(numbers.groups(), (len(counted), ops), strict=True):
-        # the page is not touched for every new op, but must not promise more than there is, nor much less
+        # The page need not change for every new op, but must not promise more than exists, nor much less.
         assert 0.95 * now <= int(written.replace(",", "")) <= now

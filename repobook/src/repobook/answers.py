@@ -1,4 +1,4 @@
-"""Answers in plain text for assistants: each within a budget of tokens, each naming what is uncertain or left off."""
+"""Answers in plain text for assistants: each within a budget of tokens, each naming its uncertain and omitted parts."""
 
 import sqlite3
 from pathlib import Path
@@ -85,7 +85,7 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, budget: in
 
 
 def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> str:
-    """What a change of a symbol can touch: its users, theirs, and the tests among them."""
+    """Impact of a change of a symbol: its users, their users, and the tests among them."""
     found = ask.find(db, name, 50)
     if not found:
         return _unknown(db, name)
@@ -122,7 +122,7 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
 
 
 def diff(db: sqlite3.Connection, root: Path, revision: str, budget: int = DEFAULT_BUDGET) -> str:
-    """What the changes since a revision touch; a comparison that git cannot make is an answer too."""
+    """Impact of the changes since a revision. A comparison that git cannot make is an answer too."""
     try:
         return fit(impact.of_revision(db, root, revision).text(), budget)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Questions to the model: where a name is defined, who uses it, who calls it."""
+"""Questions to the model: definitions, users and callers of a name."""
 
 import re
 import sqlite3

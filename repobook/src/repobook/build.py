@@ -5,6 +5,7 @@ one and replaces it when it is whole. So an interrupted build leaves a whole boo
 """
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from repobook.languages import C_FAMILY, language_of
 from repobook.model import store
 from repobook.model.schema import VERSION
 from repobook.naming import group_of
-from repobook.reading.macros import DEFINERS, Macros, attribute_macros
+from repobook.reading.macros import DEFINERS, Macros, attribute_macros, derive_definers, find_named_arguments
 from repobook.reading.worker import Setting, Task, content_digest, macros_task, read_task, start
 from repobook.resolving.update import UNFINISHED, Before, resolve_all, resolve_changes
 
@@ -29,7 +30,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What a build did."""
+    """Result of a build."""
 
     files: int = 0
     read: int = 0
@@ -247,7 +248,7 @@ def forget_model(output: Path) -> None:
 
 
 def _publish(db: sqlite3.Connection, output: Path) -> sqlite3.Connection:
-    """Put a new model in the place of the old one, in one step for those who read it."""
+    """Put a new model in the place of the old one, in one step for its readers."""
     db.commit()
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
@@ -318,15 +319,11 @@ def _read(
 
 
 def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int) -> list[Task]:
-    """Find the attribute macros of the tree; where the set changed, the files that use them are read again too."""
+    """Find the macros of the tree that matter to the parse. If they changed, the files that use them are read again."""
     sources = [task for task in tasks if language_of(task.path) in C_FAMILY]
     before = store.get_meta(db, "macros")
-    definers = DEFINERS | dict(row.split("=", 1) for row in setting.config.definers)
-    if not sources and before:
-        setting.macros = Macros(frozenset(before.split()), definers)
-        return tasks
     differs = not before
-    for file, found in workers.run(macros_task, sources, jobs, start, (setting,), 64):
+    for file, found in workers.run(macros_task, sources, jobs, start, (setting,), 64) if sources else ():
         rows = [(file, *row) for row in found]
         if before and db.execute("SELECT * FROM macros WHERE file=? ORDER BY rowid", (file,)).fetchall() == rows:
             continue
@@ -334,18 +331,15 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
         db.execute("DELETE FROM macros WHERE file=?", (file,))
         db.executemany("INSERT INTO macros VALUES(?,?,?,?)", rows)
     if not differs:
-        setting.macros = Macros(frozenset(before.split()), definers)
+        setting.macros = Macros.from_text(before)
         return tasks
-    defined = db.execute("SELECT name, parameters, body FROM macros")
-    chosen = attribute_macros(
-        ((name.encode(), None if parameters is None else b"()", body.encode()) for name, parameters, body in defined),
-        setting.config.blank_macros,
-    )
-    setting.macros = Macros(chosen, definers)
-    store.set_meta(db, "macros", " ".join(sorted(chosen)))
+    setting.macros = _find_macros(db, setting)
+    after = setting.macros.to_text()
+    store.set_meta(db, "macros", after)
     if before:
         known = {task.file for task in tasks}
-        for name in set(before.split()) ^ chosen:
+        changed = {re.split("[=#]", row)[0] for row in set(before.split("\n")) ^ set(after.split("\n"))}
+        for name in sorted(changed):
             for row in db.execute(
                 "SELECT DISTINCT f.id, f.path, f.size, f.mtime FROM refs r JOIN files f ON f.id=r.file WHERE r.name=?",
                 (name,),
@@ -354,3 +348,14 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
                     known.add(row[0])
                     tasks.append(Task(*row))
     return tasks
+
+
+def _find_macros(db: sqlite3.Connection, setting: Setting) -> Macros:
+    """The macros of the whole tree, as the parse needs them."""
+    defined = db.execute("SELECT name, parameters, body FROM macros ORDER BY name, parameters, body").fetchall()
+    blanked = attribute_macros(
+        ((name.encode(), None if parameters is None else b"()", body.encode()) for name, parameters, body in defined),
+        setting.config.blank_macros,
+    )
+    definers = DEFINERS | dict(row.split("=", 1) for row in setting.config.definers)
+    return Macros(blanked, derive_definers(defined, definers), find_named_arguments(defined))

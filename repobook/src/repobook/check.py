@@ -115,7 +115,7 @@ def stale(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> I
 
 
 def undocumented(db: sqlite3.Connection, prefix: str = "") -> Iterator[str]:
-    """Public names without a doc comment: what `__all__` lists, or what does not start with an underscore."""
+    """Public names without a doc comment: those of `__all__`, or those without a leading underscore."""
     rows = db.execute(
         "SELECT f.path, s.line, s.kind, s.qualified, s.name, f.exports FROM symbols s JOIN files f ON f.id=s.id>>20 "
         "WHERE s.kind IN ('class', 'function', 'method', 'struct', 'interface', 'trait') AND s.doc='' AND f.test=0 "

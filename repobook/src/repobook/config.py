@@ -1,4 +1,4 @@
-"""What a repository may set: `repobook.toml` at its root, or `[tool.repobook]` of its pyproject.toml."""
+"""Settings of a repository: `repobook.toml` at its root, or `[tool.repobook]` of its pyproject.toml."""
 
 import tomllib
 from dataclasses import dataclass, fields

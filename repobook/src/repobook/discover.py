@@ -1,4 +1,4 @@
-"""Which files belong to the book: the tree less ignored files, version-control folders and the book itself."""
+"""Files of the book: the tree without ignored files, version-control folders and the book itself."""
 
 import os
 import re
@@ -40,7 +40,7 @@ class Listing:
 
 
 def discover(root: Path, config: Config, output: Path | None) -> Listing:
-    """All files of the tree in order of path. Symlinks are not followed: what they point to has its own page."""
+    """All files of the tree in order of path. Symlinks are not followed: their targets have pages of their own."""
     listing = Listing()
     exclude = [compile_pattern(p) for p in config.exclude]
     include = [compile_pattern(p) for p in config.include]
@@ -56,7 +56,7 @@ def discover(root: Path, config: Config, output: Path | None) -> Listing:
 
 
 def _own_ignores(root: Path) -> list[Ignore]:
-    """What one checkout ignores for itself, as git does."""
+    """Patterns that one checkout ignores for itself, as git does."""
     try:
         return [Ignore((root / ".git" / "info" / "exclude").read_text(encoding="utf-8", errors="replace"))]
     except OSError:

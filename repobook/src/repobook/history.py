@@ -1,4 +1,4 @@
-"""What git knows about each file: when it last changed, how often, by whom, and with which other files."""
+"""History of each file from git: dates and number of changes, authors, files that changed together."""
 
 import json
 import os

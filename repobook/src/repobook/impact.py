@@ -1,4 +1,4 @@
-"""What a change touches: the symbols on changed lines, who uses them, the tests among those, the pages of all."""
+"""Impact of a change: the symbols on changed lines, their users, the tests among those, and all their pages."""
 
 import re
 import sqlite3

@@ -1,4 +1,4 @@
-"""Which language a file is written in, and the grammar that parses it."""
+"""The language of a file, and the grammar that parses it."""
 
 import importlib
 from functools import cache

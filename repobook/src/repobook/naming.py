@@ -14,7 +14,7 @@ def parts_of(name: str) -> str:
 
 
 def word_starts(name: str) -> list[int]:
-    """Where the words of a name begin, beside its own beginning: `run_backward` -> [4]"""
+    """Positions of the inner words of a name: `run_backward` -> [4]"""
     return [match.start() for match in _PART.finditer(name) if match.start()]
 
 

@@ -1,4 +1,4 @@
-"""Which tests reach a file: backwards along the edges, level by level, until tests are met.
+"""Tests that reach a file: the search goes backwards along the edges, level by level, up to the first tests.
 
 A test of Python code reaches the C++ behind it through the bindings. Only certain and likely edges count.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _LEVELS = 6
-# Beyond this many symbols on the way, a path says little about what is tested.
+# A path over more symbols than this says little about a test.
 _VISITS = 600
 
 
@@ -22,12 +22,12 @@ class Reach:
 
 
 class Callers:
-    """Who uses a symbol; what was asked once is remembered."""
+    """Users of a symbol; answers are kept."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self._known: dict[int, list[int]] = {}
-        # All users at once, in order of what they use: numbers in arrays, which forked workers share without a copy.
+        # All users at once, in order of the used symbols: numbers in arrays, which forked workers share without a copy.
         self._used: array[int] | None = None
         self._users: array[int] = array("q")
 

@@ -64,7 +64,7 @@ class Handler(SimpleHTTPRequestHandler):
             super().do_HEAD()
 
     def _from_here(self) -> bool:
-        """Whether the request names this machine, and comes from no page of another."""
+        """True if the request names this machine and comes from no page of another."""
         host = (self.headers.get("Host") or "").rpartition(":")
         if (host[0] or host[2]) not in _NAMES:
             return False

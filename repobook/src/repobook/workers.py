@@ -35,7 +35,7 @@ def fork_available() -> bool:
 
 def _begin(start: Callable[..., None], arguments: tuple[Any, ...], parent: int) -> None:
     # Nodes, rows and pages form no cycles, but there are millions of them, and a worker shares the memory of the
-    # process that it was forked from: collections would only walk over them, and copy what they touch.
+    # process that it was forked from: collections would only walk over them, and copy the memory that they touch.
     gc.disable()
     # Ctrl-C reaches every process of the terminal. The first process ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

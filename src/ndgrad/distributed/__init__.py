@@ -1,9 +1,9 @@
-"""torch's `distributed`, over MPI: process groups, collectives, tensors that are spread over processes.
+"""torch's `distributed` over MPI: process groups, collectives, and tensors spread over processes.
 
     mpiexec -n 4 python train.py        or        python -m ndgrad.launch -n 4 train.py
 
-docs/distributed.md is the tour. mpi4py (the extra `ndgrad[distributed]`) does the talking; nothing below it is ours. A
-program that is started alone runs as a world of one, without it.
+docs/distributed.md is the tour. mpi4py (the extra `ndgrad[distributed]`) carries the messages. A program that is
+started alone runs as a world of one, without mpi4py.
 """
 
 from __future__ import annotations

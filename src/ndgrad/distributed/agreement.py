@@ -1,13 +1,13 @@
-"""That all ranks call the same thing, and that nobody waits for ever.
+"""Check that all ranks call the same collective, and end waits that would never finish.
 
-With MPI alone, ranks that call different collectives, or the same on other shapes, hang or compute nonsense. So every
-collective is accompanied by one small reduction: a number made of its name, shape, dtype and settings, as the pair (n,
--n), of which the ranks take the maximum. If that is (n, -n) on each of them, all have called the same. If not, every
-rank finds out, and they exchange in words what each has called, which is the error that every rank raises.
+With MPI alone, ranks that call different collectives, or the same one on other shapes, hang or compute nonsense. So
+every collective is accompanied by one small reduction: a number n made of its name, shape, dtype and settings, sent as
+the pair (n, -n). The ranks take the maximum. If the result is (n, -n) on each rank, all have called the same. If not,
+every rank notices, the ranks exchange descriptions of their calls, and every rank raises these as its error.
 
-Waiting is asking again and again, first without a pause, later with short ones. After two milliseconds it also looks
-for notices (`notices`): a rank that failed or left tells the others, and a wait for it ends with an error that says so.
-After the group's timeout it ends too, and names the ranks that did not come.
+A wait polls the request, first without a pause, later with short ones. After two milliseconds it also checks for
+notices (`notices`): a rank that failed or left tells the others, and a wait for it ends with an error that says so. The
+group's timeout ends a wait too; its error names the missing ranks.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from ndgrad.distributed.notices import notices
 if TYPE_CHECKING:
     from ndgrad.distributed.groups import ProcessGroup
 
-#: Questions without a look at the clock. One takes some 0.2 us.
+#: Polls without reading the clock. One takes about 0.2 us.
 _SPINS = 200
 _MOST_SPINS = 20000
-#: How long it is asked without a pause, in seconds, and how much longer for each byte of the message: MPI goes on with
-#: it when it is asked, so a pause costs more than most messages take.
+#: Seconds of polling without a pause, and additional seconds per byte of the message. MPI makes progress only when it
+#: is polled, so a pause costs more than most messages take.
 _EAGER = 0.002
 _EAGER_PER_BYTE = 2e-9
-#: How many calls are remembered with their numbers.
+#: The number of calls remembered with their numbers.
 _MOST_PAIRS = 4096
-#: Bytes of a call in words, in the exchange after a disagreement.
+#: The number of bytes that describe a call in the exchange after a disagreement.
 _WORDS = 240
 
 
 class Call(NamedTuple):
-    """What a rank has called: what the others must have called too."""
+    """The call of a rank, which must be the same on all ranks."""
 
     name: str
     shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class Call(NamedTuple):
     other: Any = None
 
     def described(self) -> str:
-        """The dtype and shape in words: float32[2, 3]."""
+        """Return the dtype and shape as text: float32[2, 3]."""
         if not self.dtype:
             return ""
         return f"{'bfloat16' if self.dtype == 'E' else np.dtype(self.dtype).name}{list(self.shape)}"
@@ -59,14 +59,14 @@ class Call(NamedTuple):
         return f"{self.name}({', '.join(s for s in settings if s)})"
 
 
-#: A call's pair (n, -n), and its bytes, by which it is compared.
+#: A call's pair (n, -n), and the bytes of the pair for comparison.
 _pairs: dict[Call, tuple[Any, bytes]] = {}
 
 
 def _pair_of(call: Call) -> tuple[Any, bytes]:
     found = _pairs.get(call)
     if found is None:
-        if len(_pairs) > _MOST_PAIRS:  # calls that differ every time
+        if len(_pairs) > _MOST_PAIRS:  # calls differ every time
             _pairs.clear()
         number = zlib.crc32(repr(tuple(call)).encode()) + 1
         pair = np.array((number, -number))
@@ -75,8 +75,7 @@ def _pair_of(call: Call) -> tuple[Any, bytes]:
 
 
 class Kind:
-    """What is known of calls that are alike, so that the next one need not find it out: the call, its pair, and what
-    MPI is given for it."""
+    """The cached facts of a kind of call: the call, its pair, and the arguments for MPI."""
 
     __slots__ = ("call", "expected", "operation", "pair")
 
@@ -86,8 +85,10 @@ class Kind:
 
 
 def settle(group: ProcessGroup, kind: Kind, request: Any, buffer: Any) -> None:
-    """Wait for a collective that has been started, together with the agreement on it. What `Pending` does, of which one
-    is made only if the ranks are not all there at once, or somebody counts."""
+    """Wait for a collective that has been started, together with the agreement on it.
+
+    Same as `Pending`, which is created only if not all ranks are ready at once or traffic is counted.
+    """
     if traffic.is_watched():
         Pending(group, kind.call, (request,), None, (buffer,)).wait()
         return
@@ -108,7 +109,7 @@ def settle(group: ProcessGroup, kind: Kind, request: Any, buffer: Any) -> None:
 
 
 class Pending:
-    """A collective, or a message between two ranks, that was started: what torch calls a Work."""
+    """A started collective or point-to-point message: torch's Work."""
 
     __slots__ = (
         "_alone", "_buffers", "_check", "_finish", "_late", "_expected", "_pair", "_requests", "begun", "call", "done",
@@ -126,10 +127,10 @@ class Pending:
         check: Callable[[], None] | None = None,
     ) -> None:
         self.group, self.call, self._requests, self._finish = group, call, requests, finish
-        self._buffers = buffers  # alive until MPI has done with them
+        self._buffers = buffers  # must stay alive until MPI has finished
         self._check, self._alone = check, alone
         self.done, self.source = False, -1
-        #: when it began, if somebody watches
+        #: Start time, if traffic is watched.
         self.begun = traffic.begun(self, buffers) if traffic.is_watched() else 0
         self.error: BaseException | None = None
         self._late: Callable[[], Pending | None] | None = None
@@ -141,12 +142,12 @@ class Pending:
             self._requests = (group.control.Iallreduce(group.in_place, pair, op=group.maximum), *requests)
 
     def resume(self, sequence: int, pair: Any, expected: bytes) -> None:
-        """Go on with what `settle` has begun: the first request is the agreement."""
+        """Continue the wait that `settle` has begun: the first request is the agreement."""
         self._alone, self.sequence, self._pair, self._expected = False, sequence, pair, expected
 
     @classmethod
     def finished(cls, group: ProcessGroup, call: Call) -> Pending:
-        """What a group of one rank waits for: nothing."""
+        """Return a completed `Pending`, for a group of one rank."""
         made = cls(group, call, (), None, (), alone=True)
         made.done = True
         return made
@@ -155,11 +156,11 @@ class Pending:
     def of_any_source(
         cls, group: ProcessGroup, call: Call, header: Any, start: Callable[..., Pending], tag: int
     ) -> Pending:
-        """A message from whoever sends one first: it is received when it is known who that is."""
+        """Return a receive from any source. The message is received when its sender is known."""
         made = cls(group, call, (), None, (), alone=True)
 
         def look() -> Pending | None:
-            from mpi4py import MPI  # as in ndgrad.distributed.transport
+            from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
             status = MPI.Status()
             if not group.comm.Iprobe(source=MPI.ANY_SOURCE, tag=2 * tag, status=status):
@@ -172,7 +173,7 @@ class Pending:
     # ----- waiting -----
 
     def is_completed(self) -> bool:
-        """Whether it is done; asking also lets MPI go on with it."""
+        """True if it is done; asking also lets MPI make progress."""
         if self.done:
             return True
         if self._late is not None:
@@ -192,7 +193,7 @@ class Pending:
         self._buffers, self.source = started._buffers, started.source
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is done; at most `timeout` seconds, or what the group allows."""
+        """Wait until it is done, for at most `timeout` seconds or the group's timeout."""
         if self.error is not None:
             raise self.error
         if not self.done:
@@ -208,7 +209,7 @@ class Pending:
             self._poll(lambda: self._late is None or bool(self._found()), timeout)
         first = 0
         if not self._alone:
-            # the agreement first: what follows may never be done if there is none
+            # Wait for the agreement first: without it the collective may never complete.
             self._poll(self._requests[0].Test, timeout)
             first = 1
             if self._pair.tobytes() != self._expected:
@@ -246,7 +247,7 @@ class Pending:
             notices.look(self.group, self.call, self.sequence)
             if waited > timeout:
                 raise notices.too_late(self.group, self.call, self.sequence, waited)
-            time.sleep(min(waited / 20, 0.001))  # a twentieth more than needed, at most; others may have the core
+            time.sleep(min(waited / 20, 0.001))  # at most 5% longer than needed; frees the core for others
 
     def _complete(self) -> None:
         if not self._alone and self._pair.tobytes() != self._expected:
@@ -263,7 +264,7 @@ class Pending:
     # ----- what went wrong -----
 
     def _disagree(self) -> None:
-        """Exchange in words what every rank has called, and raise that."""
+        """Exchange descriptions of all ranks' calls, and raise them as an error."""
         group = self.group
         words = np.zeros((group.size(), _WORDS), np.uint8)
         mine = str(self.call).encode()[:_WORDS]

@@ -14,8 +14,8 @@ __all__ = ["backward", "context", "get_gradients"]
 
 
 class context:
-    """A block in which calls to other ranks are recorded. Its id is for `backward` and `get_gradients`, and can be
-    sent to other ranks; at its end all of them forget it.
+    """A block in which calls to other ranks are recorded. Its id is the argument of `backward` and `get_gradients`, and
+    can be sent to other ranks. At the end of the block all ranks forget the context.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import autograd, rpc

@@ -1,9 +1,8 @@
 """torch's collectives: functions that write into tensors.
 
 On tensors that require no gradient, or under no_grad, MPI reads and writes the memory of the tensors themselves, and
-`async_op=True` returns at once with a `Work` to wait for. Where a gradient is at stake, the written tensor gets the
-history of the differentiable op (`ndgrad.distributed.ops`); torch leaves the graph as it was, and its gradients are
-those of another program.
+`async_op=True` immediately returns a `Work` to wait for. If gradients are needed, the written tensor gets the history
+of the differentiable op (`ndgrad.distributed.ops`). torch leaves the graph unchanged, so its gradients ignore it.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Whether it is done."""
+        """True if it is done."""
         if not self._pending.is_completed():
             return False
         self._finish()
@@ -68,19 +67,19 @@ class Work:
             after()
 
     def is_success(self) -> bool:
-        """Whether it is done and did not fail."""
+        """True if it is done and did not fail."""
         return self._pending.done
 
     def exception(self) -> BaseException | None:
-        """What it failed with, None if it did not."""
+        """Return the exception it failed with, or None."""
         return self._pending.error
 
     def result(self) -> list[Tensor]:
-        """The tensors that it writes."""
+        """Return the tensors that it writes."""
         return list(self._results)
 
     def source_rank(self) -> int:
-        """Of a receive that is done: the rank that sent."""
+        """Return the sender's rank, for a completed receive."""
         group = self._pending.group
         return group.global_rank(self._pending.source)
 
@@ -89,8 +88,8 @@ class Work:
         self.wait()
 
     def get_future(self) -> Any:
-        """A future of the results, which is done when the work is: this waits for it."""
-        from ndgrad.futures import Future  # few ask for one
+        """Wait for the work, and return a future of its results."""
+        from ndgrad.futures import Future  # rarely needed
 
         self.wait()
         future: Any = Future()
@@ -121,7 +120,7 @@ def _tensors(name: str, values: Any, what: str) -> list[Any]:
 
 
 def _array(name: str, t: Any) -> Any:
-    """The memory of a tensor, which NumPy holds."""
+    """Return the memory of a tensor, as a NumPy array."""
     if process.open or modes().levels:
         raise RuntimeError(
             f"{name}: inside a transform (grad, vmap, ...) a collective that writes into a tensor has no meaning. Use "
@@ -140,15 +139,15 @@ def _array(name: str, t: Any) -> Any:
     return array
 
 
-#: What NCCL has no function for.
+#: Collectives that NCCL does not have.
 _HOST_ONLY = frozenset(("gather", "scatter"))
 
 
 def _target(name: str, t: Any) -> Any:
-    """The memory of a tensor that is about to be written."""
+    """Return the memory of a tensor that is about to be written."""
     array = t._array
     if array.__class__ is np.ndarray and t._meta is None and not process.busy and array.flags.carray:
-        storage = t._storage  # the usual case: no mode, no view, nobody who keeps what was there
+        storage = t._storage  # common case: no mode, no view, no saved old values
         if storage.__class__ is Storage and not storage.keeps:
             return array
     array = _array(name, t)
@@ -178,7 +177,7 @@ def _group(name: str, group: Any) -> ProcessGroup | None:
 
 
 def rank_in(name: str, group: ProcessGroup, rank: int | None, group_rank: int | None, what: str) -> int:
-    """A root or partner as a number of the group, given by its number in the world or in the group."""
+    """Return a root or partner as a rank of the group, given by its rank in the world or in the group."""
     if (rank is None) == (group_rank is None):
         raise ValueError(
             f"{name}: Must specify global_rank or group_rank [nd-exclusive]" if rank is None else
@@ -200,7 +199,7 @@ def rank_in(name: str, group: ProcessGroup, rank: int | None, group_rank: int | 
 def _ended(
     pending: Pending, name: str, targets: Sequence[Any], async_op: bool, after: Callable[[], None] | None = None
 ) -> Work | None:
-    """A started collective, waited for or handed out. What it writes counts as written from now on."""
+    """Wait for a started collective, or return its `Work`. Its targets count as written from now on."""
     for t in targets:
         storage_of(t).bump(name)
     if async_op:
@@ -232,7 +231,7 @@ def _count(name: str, tensors: Sequence[Any], group: ProcessGroup, what: str) ->
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """`tensor` becomes the reduction of all ranks' tensors.
+    """Reduce the tensors of all ranks and write the result to `tensor`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -269,7 +268,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
 def broadcast(
     tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
-    """`tensor` becomes that of the rank `src`.
+    """Copy `tensor` from the rank `src` to all ranks.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -293,7 +292,7 @@ def reduce(
     tensor: Tensor, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """On the rank `dst`, `tensor` becomes the reduction of all ranks' tensors; the others keep theirs.
+    """Reduce the tensors of all ranks and write the result to `tensor` on the rank `dst`; other ranks keep theirs.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -318,7 +317,7 @@ def reduce(
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """`tensor_list[i]` becomes the tensor of rank i.
+    """Copy the tensor of each rank i to `tensor_list[i]`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -355,7 +354,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`output_tensor` becomes the tensors of all ranks, one after the other along the first dimension, or stacked.
+    """Gather the tensors of all ranks into `output_tensor`, concatenated along the first dimension or stacked.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -384,7 +383,7 @@ all_gather_single = all_gather_into_tensor
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`output` becomes, on rank i, the reduction of all ranks' `input_list[i]`.
+    """Reduce `input_list[i]` over all ranks and write the result to `output` on rank i.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -410,7 +409,7 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`output` becomes this rank's piece, along the first dimension, of the reduction of all ranks' `input`.
+    """Reduce `input` over all ranks and write this rank's piece along the first dimension to `output`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -444,7 +443,7 @@ reduce_scatter_single = reduce_scatter_tensor
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`output_tensor_list[i]` becomes what rank i has for this rank in its `input_tensor_list`.
+    """Write the tensor that rank i has for this rank in its `input_tensor_list` to `output_tensor_list[i]`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -489,7 +488,8 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: Any = None, async_op: bool = False,
 ) -> Work | None:  # fmt: skip
-    """Pieces of `input` along its first dimension go to the ranks in order, and `output` becomes what came from them.
+    """Send pieces of `input` along its first dimension to the ranks in order, and write the received pieces to
+    `output`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -526,7 +526,7 @@ def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None, group: Any = None,
     async_op: bool = False, group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """`tensor` becomes, on rank i, `scatter_list[i]` of the rank `src`.
+    """Write `scatter_list[i]` of the rank `src` to `tensor` on rank i.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -562,7 +562,7 @@ def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """On the rank `dst`, `gather_list[i]` becomes the tensor of rank i.
+    """Write the tensor of each rank i to `gather_list[i]` on the rank `dst`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -610,7 +610,7 @@ def _refuse_recording(name: str) -> None:
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
 ) -> Work | None:
-    """Wait until all ranks have come here.
+    """Wait until all ranks have called `barrier`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -628,7 +628,7 @@ def barrier(
 
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-    """`barrier`, whose error after `timeout` names the ranks that did not come; every collective's does.
+    """Same as `barrier`. Its error after `timeout` names the missing ranks, as for every collective.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -650,7 +650,7 @@ def _check_whole(name: str, whole: Any, piece: Any, group: ProcessGroup, whole_n
 
 
 def _block(name: str, t: Any) -> tuple[Any, Callable[[], None] | None]:
-    """Memory for a result: the tensor's own if that is one block."""
+    """Return memory for a result: the tensor's own if that is contiguous."""
     array = _target(name, t)
     if array.flags.c_contiguous:
         return array, None
@@ -699,7 +699,7 @@ def _peer(name: str, group: ProcessGroup, rank: int | None, group_rank: int | No
 def isend(
     tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
 ) -> Work | None:
-    """Begin to send a tensor to a rank, which must not be changed until the work is done."""
+    """Begin to send a tensor to a rank. The tensor must not be changed until the work is done."""
     found = _group("isend", group)
     t = _tensor("isend", tensor)
     if found is None:
@@ -713,7 +713,7 @@ def isend(
 def irecv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
 ) -> Work | None:
-    """Begin to receive a tensor from a rank, from any if `src` is not given."""
+    """Begin to receive a tensor from the rank `src`, or from any rank if `src` is not given."""
     found = _group("irecv", group)
     t = _tensor("irecv", tensor)
     if found is None:
@@ -742,7 +742,7 @@ def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receive a tensor from a rank, from any if `src` is not given; returns the rank that sent."""
+    """Receive a tensor from the rank `src`, or from any rank if it is not given; return the sender's rank."""
     work = irecv(tensor, src, group, tag, group_src)
     if work is None:
         return -1
@@ -751,7 +751,7 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
 
 
 class P2POp:
-    """One of the messages of `batch_isend_irecv`: `P2POp(isend, tensor, peer)` or `P2POp(irecv, tensor, peer)`."""
+    """A message for `batch_isend_irecv`: `P2POp(isend, tensor, peer)` or `P2POp(irecv, tensor, peer)`."""
 
     def __init__(
         self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
@@ -780,7 +780,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begin several messages, in any order: none waits for another."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list) or not p2p_op_list:
         raise ValueError("batch_isend_irecv takes a list of P2POp that is not empty. [nd-too-few]")
-    # receiving first: what is sent has a place to go to
+    # Start receives first, so that sent messages have a destination.
     works: dict[int, Any] = {}
     for kind in (irecv, isend):
         for i, p in enumerate(p2p_op_list):
@@ -795,7 +795,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
 def all_reduce_coalesced(
     tensors: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`all_reduce` of several tensors of one dtype as one message."""
+    """Same as `all_reduce` for several tensors of one dtype, as one message."""
     found = _group("all_reduce_coalesced", group)
     given = _tensors("all_reduce_coalesced", tensors, "tensors")
     if found is None or not given:
@@ -821,7 +821,7 @@ def all_reduce_coalesced(
 
 
 def supports_complex(reduceOp: ReduceOp) -> bool:
-    """Whether complex tensors can be reduced by it.
+    """True if the operation can reduce complex tensors.
 
     >>> import ndgrad
     >>> ndgrad.distributed.supports_complex(ndgrad.distributed.ReduceOp.SUM)

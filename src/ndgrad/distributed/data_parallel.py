@@ -1,9 +1,9 @@
 """`DistributedDataParallel`: every rank has the whole module and a part of the batch, and the gradients are averaged.
 
-The parameters lie in buckets, those that backward reaches first in the first. A hook on each, which runs the moment
-its gradient is complete, copies the gradient into its bucket; when a bucket is full its all_reduce begins, while
-backward goes on, and every further hook lets MPI go on with what has begun. When the pass has ended, the averages are
-copied back. Buckets are sent in their order on every rank, whichever is full first.
+The parameters are divided into buckets, in the order in which backward reaches them. A hook on each parameter runs as
+soon as its gradient is complete and copies the gradient into its bucket. A full bucket starts its all_reduce while
+backward continues, and every further hook lets MPI make progress. At the end of the pass the averages are copied back.
+Every rank sends the buckets in the same order, regardless of which is full first.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from ndgrad.nn.modules.module import Module
 if TYPE_CHECKING:
     from ndgrad.distributed.agreement import Pending
 
-#: The first bucket is small, so that the first message leaves early; in MiB.
+#: Size of the first bucket in MiB. It is small, so that the first message leaves early.
 _FIRST = 1.0
 
 
 class _Bucket:
-    """Gradients that travel together: their places in one array."""
+    """Gradients that are sent together, as slices of one array."""
 
     def __init__(self, number: int, names: list[str], params: list[Tensor]) -> None:
         self.number, self.names, self.params = number, names, params
@@ -56,12 +56,13 @@ class _Bucket:
 
 
 class DistributedDataParallel(Module):
-    """A module whose gradients are averaged over the ranks in backward. The names in its state begin with `module.`.
+    """Wrap a module so that backward averages its gradients over the ranks. The names in its state begin with
+    `module.`.
 
-    Every rank starts from the parameters of the first. The loss of a rank is that of its part of the batch, and with
-    parts of one size and a loss that is a mean, training is that of one process with the whole batch. With
-    `gradient_as_bucket_view=True` the gradients are the memory in which they travelled: a copy less, and what was taken
-    of an earlier `.grad` may be overwritten.
+    Every rank starts from the parameters of the first. Each rank computes the loss of its part of the batch. With parts
+    of equal size and a mean loss, training equals that of one process with the whole batch. With
+    `gradient_as_bucket_view=True` the gradients are views of the buckets. This saves a copy, but a reference to an
+    earlier `.grad` may be overwritten.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -100,7 +101,7 @@ class DistributedDataParallel(Module):
         self.find_unused_parameters = find_unused_parameters
         self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
         self.require_backward_grad_sync = True
-        #: whether gradients are the memory of the buckets itself
+        #: True if gradients are views of the buckets.
         self._as_views = gradient_as_bucket_view
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         if not named:
@@ -122,7 +123,7 @@ class DistributedDataParallel(Module):
     # ----- forward -----
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives; a backward from it averages the gradients."""
+        """Call the module; a backward pass through its result averages the gradients."""
         recording = is_grad_enabled() and self.require_backward_grad_sync
         if self._active and recording and self._next and self._next < len(self._buckets):
             raise RuntimeError(
@@ -165,7 +166,8 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A block in which gradients are accumulated on each rank alone; the first backward after it sends their sums.
+        """Return a context in which each rank accumulates its own gradients. The first backward after it sends their
+        sums.
 
         >>> import ndgrad
         >>> ndgrad.distributed.init_process_group()
@@ -183,7 +185,7 @@ class DistributedDataParallel(Module):
     # ----- backward -----
 
     def _on_gradient(self, p: Tensor) -> None:
-        """The gradient of a parameter is complete."""
+        """Handle the complete gradient of a parameter."""
         if not self._active or not self.require_backward_grad_sync:
             return
         bucket, i = self._places[id(p)]
@@ -193,13 +195,13 @@ class DistributedDataParallel(Module):
         self._fill(bucket, i, p)
         for started in self._buckets[: self._next]:
             if started.pending is not None:
-                started.pending.is_completed()  # MPI goes on when it is asked
+                started.pending.is_completed()  # polling lets MPI make progress
         self._send_full()
 
     def _fill(self, bucket: _Bucket, i: int, p: Tensor) -> None:
         if p.grad is None:
             bucket.pieces[i][...] = 0
-        else:  # divided on its way, so that the sum is the average
+        else:  # divided before sending, so that the sum is the average
             np.divide(p.grad._array, self.process_group.size(), out=bucket.pieces[i])
         bucket.ready.add(i)
 
@@ -215,7 +217,7 @@ class DistributedDataParallel(Module):
         return [name for b in self._buckets for i, name in enumerate(b.names) if i not in b.ready]
 
     def _end(self) -> None:
-        """The pass has ended: the averages become the gradients."""
+        """End the pass: the averages become the gradients."""
         self._active = False
         self._send_full()
         if self._next < len(self._buckets):
@@ -239,7 +241,7 @@ class DistributedDataParallel(Module):
 
     def _give(self, p: Tensor, piece: Any) -> None:
         if p.grad is None:
-            from ndgrad._src.tensor.functions.data import tensor  # a parameter that only other ranks have used
+            from ndgrad._src.tensor.functions.data import tensor  # a parameter used only by other ranks
 
             p.grad = tensor(piece.copy(), dtype=p.dtype)
             return
@@ -258,7 +260,7 @@ class DistributedDataParallel(Module):
     # ----- state -----
 
     def _send_state(self, tensors: list[Any]) -> None:
-        """Every rank gets the first one's values."""
+        """Copy the first rank's values to all ranks."""
         if self.process_group.size() == 1:
             return
         by_dtype: dict[Any, list[Any]] = {}
@@ -278,7 +280,7 @@ class DistributedDataParallel(Module):
 
 
 def _in_buckets(named: list[tuple[str, Any]], cap: float) -> list[_Bucket]:
-    """Parameters in the order in which backward reaches them, as many together as a bucket holds."""
+    """Divide parameters into buckets of size `cap`, in the order in which backward reaches them."""
     buckets: list[_Bucket] = []
     names: list[str] = []
     params: list[Any] = []

@@ -1,8 +1,8 @@
-"""Device meshes: the ranks as an array with named dimensions, and a process group along each of its lines.
+"""Device meshes: the ranks as an array with named dimensions, and a process group along each line of the array.
 
-`init_device_mesh("cpu", (2, 3), mesh_dim_names=("data", "model"))` arranges six ranks as two rows of three. A tensor
-is then spread over some dimensions of the mesh and repeated along the others (`ndgrad.distributed.tensor`), and
-communicates along one dimension at a time, within the group of the line that a rank lies on.
+`init_device_mesh("cpu", (2, 3), mesh_dim_names=("data", "model"))` arranges six ranks as two rows of three. A tensor is
+spread over some dimensions of the mesh and repeated along the others (`ndgrad.distributed.tensor`). It communicates
+along one dimension at a time, within the group of the rank's line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class DeviceMesh:
-    """The ranks of `mesh`, an array of their numbers. All ranks of the world make it, in the same order.
+    """A mesh of the ranks in the array `mesh`. All ranks of the world create it, in the same order.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -50,13 +50,14 @@ class DeviceMesh:
                 f"DeviceMesh: {self._ranks.tolist()} must be different ranks from 0 to {size - 1}. [nd-dtensor]"
             )
         here = np.argwhere(self._ranks == get_rank())
-        #: where this rank stands, None if it is not in the mesh
+        #: Position of this rank; None if it is not in the mesh.
         self._coordinate = tuple(int(i) for i in here[0]) if len(here) else None
         self._groups: tuple[ProcessGroup | None, ...] = self._make_groups() if _groups is None else _groups
 
     def _make_groups(self) -> tuple[ProcessGroup | None, ...]:
-        """Along each dimension, the group of the line on which this rank lies. Every rank makes those of all lines, in
-        one order."""
+        """Create the group of this rank's line along each dimension. Every rank creates the groups of all lines, in the
+        same order.
+        """
         found: list[ProcessGroup | None] = []
         for dim in range(self._ranks.ndim):
             own = None
@@ -73,7 +74,7 @@ class DeviceMesh:
     @property
     def mesh(self) -> Any:
         """The ranks, as a tensor."""
-        from ndgrad._src.tensor.functions.data import tensor  # loaded anyway where tensors are
+        from ndgrad._src.tensor.functions.data import tensor  # already loaded if tensors are used
 
         return tensor(self._ranks.copy())
 
@@ -92,22 +93,22 @@ class DeviceMesh:
         return self._ranks.size if mesh_dim is None else self._ranks.shape[mesh_dim]
 
     def get_coordinate(self) -> list[int] | None:
-        """Where this rank stands; None if it is not in the mesh."""
+        """Return the position of this rank, or None if it is not in the mesh."""
         return None if self._coordinate is None else list(self._coordinate)
 
     def get_rank(self) -> int:
-        """The number of this rank in the world."""
+        """Return this rank's number in the world."""
         return get_rank()
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """Where this rank stands along one dimension."""
+        """Return this rank's position along one dimension."""
         dim = self.dim_number(mesh_dim)
         if self._coordinate is None:
             raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
         return self._coordinate[dim]
 
     def dim_number(self, mesh_dim: int | str | None) -> int:
-        """The number of a dimension, given by number or by name."""
+        """Return the number of a dimension given by number or by name."""
         if mesh_dim is None:
             if self.ndim != 1:
                 raise RuntimeError(
@@ -124,18 +125,18 @@ class DeviceMesh:
         return range(self.ndim)[mesh_dim]
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
-        """The group of the ranks on this rank's line along a dimension."""
+        """Return the group of the ranks on this rank's line along a dimension."""
         group = self._groups[self.dim_number(mesh_dim)]
         if group is None:
             raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
         return group
 
     def get_all_groups(self) -> list[ProcessGroup]:
-        """The groups along all dimensions."""
+        """Return the groups along all dimensions."""
         return [self.get_group(i) for i in range(self.ndim)]
 
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
-        """The mesh of the ranks that differ from this one in these dimensions alone."""
+        """Return the mesh of the ranks that differ from this one only in these dimensions."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
         dims = [self.dim_number(n) for n in names]
         if self._coordinate is None:
@@ -173,7 +174,7 @@ _current: list[DeviceMesh] = []
 
 
 def current_mesh() -> DeviceMesh:
-    """The mesh of the innermost `with mesh:`, or all ranks in a row."""
+    """Return the mesh of the innermost `with mesh:`, or all ranks as one dimension."""
     if _current:
         return _current[-1]
     world = world_group()
@@ -191,7 +192,7 @@ def init_device_mesh(
     mesh_dim_names: Sequence[str] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """The ranks of the world in order as a mesh of this shape.
+    """Arrange the ranks of the world, in order, as a mesh of this shape.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()

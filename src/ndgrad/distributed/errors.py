@@ -1,19 +1,19 @@
-"""The errors of several processes, under torch's names."""
+"""Errors of programs with several processes, under torch's names."""
 
 from __future__ import annotations
 
 
 class DistError(RuntimeError):
-    """What goes wrong between processes."""
+    """Base class of errors between processes."""
 
 
 class DistBackendError(DistError):
-    """A collective that failed: the ranks disagreed, or one of them failed, left, or did not come in time."""
+    """A collective failed: the ranks disagreed, or a rank failed, left, or timed out."""
 
 
 class DistNetworkError(DistError):
-    """torch's name for failures of the network; MPI's come as `DistBackendError`."""
+    """torch's name for failures of the network; MPI's failures raise `DistBackendError`."""
 
 
 class DistStoreError(DistError):
-    """torch's name for failures of a store; there is none here, since MPI knows its processes."""
+    """torch's name for failures of a store; never raised, since MPI needs no store."""

@@ -1,9 +1,8 @@
-"""Process groups: which processes there are, and which of them talk to each other.
+"""Process groups: the processes of a job, and subsets that communicate.
 
-The world is MPI's, so nobody is told addresses or ports: `init_process_group()` finds out how many processes were
-started and which one this is. A process that was started alone is a world of one, with or without MPI installed. A
-group has four communicators of its own, so that what its ranks compute with, what they agree by, and what they say
-when they do not, never meet.
+The world is MPI's, so no addresses or ports are needed: `init_process_group()` asks MPI for the number of processes and
+the rank of this one. A process that was started alone is a world of one, with or without MPI installed. A group has
+four communicators, so that messages for computing, for agreement and for errors never mix.
 """
 
 from __future__ import annotations
@@ -21,37 +20,37 @@ from ndgrad.distributed.notices import notices
 
 default_pg_timeout = timedelta(minutes=30)
 
-#: Who starts several processes says so in the environment of each.
+#: Launchers set these in the environment of each process.
 _SIZES = ("WORLD_SIZE",)
 
 
 class ProcessGroup:
-    """Some of the processes, in order. Made by `init_process_group` and `new_group`."""
+    """An ordered set of processes. Created by `init_process_group` and `new_group`."""
 
     def __init__(
         self, name: str, ranks: Sequence[int], rank: int, comm: Any, timeout: float, described: str = ""
     ) -> None:
         self.name, self.group_desc = name, described
-        #: the numbers that its members have in the world
+        #: The members' ranks in the world.
         self.ranks = tuple(ranks)
         self._rank, self._size = rank, len(self.ranks)
         self.timeout = timeout
-        #: how many collectives have been called
+        #: The number of collectives called so far.
         self.calls = 0
         self.comm = comm
         if comm is not None:
-            from mpi4py import MPI  # an optional library: a world of one does without
+            from mpi4py import MPI  # optional library: not needed for a world of one
 
             self.in_place, self.maximum = MPI.IN_PLACE, MPI.MAX
             self.control, self.report = comm.Dup(), comm.Dup()
             notices.know(self)
 
     def rank(self) -> int:
-        """The number of this process in the group."""
+        """Return the rank of this process in the group."""
         return self._rank
 
     def size(self) -> int:
-        """How many processes the group has."""
+        """Return the number of processes in the group."""
         return self._size
 
     @property
@@ -60,11 +59,11 @@ class ProcessGroup:
         return self.name
 
     def global_rank(self, rank: int) -> int:
-        """The number in the world of a member."""
+        """Return the rank in the world of a member."""
         return self.ranks[rank]
 
     def free(self) -> None:
-        """Give its communicators back."""
+        """Free the communicators."""
         used = sys.modules.get("ndgrad.distributed.nccl")
         if used is not None:
             used.forget(self)
@@ -84,7 +83,7 @@ class ProcessGroup:
 
 
 class GroupMember:
-    """torch's names for the group of all, and for a group that one is not in."""
+    """torch's names for the group of all processes, and for a group without this process."""
 
     WORLD: ProcessGroup | None = None
     NON_GROUP_MEMBER = -100
@@ -113,7 +112,7 @@ _groups: dict[str, ProcessGroup] = {}
 
 
 def is_available() -> bool:
-    """Whether several processes can be used: whether mpi4py is installed (`pip install "ndgrad[distributed]"`).
+    """True if mpi4py is installed (`pip install "ndgrad[distributed]"`), so that several processes can be used.
 
     >>> import ndgrad
     >>> ndgrad.distributed.is_available() in (True, False)
@@ -123,13 +122,13 @@ def is_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed."""
+    """True if mpi4py is installed."""
     return is_available()
 
 
 def is_nccl_available() -> bool:
-    """Whether tensors on GPUs can go through NCCL: whether CuPy is installed, with it."""
-    from ndgrad.distributed.nccl import available  # which needs groups
+    """True if CuPy is installed with NCCL, which then carries messages between GPUs."""
+    from ndgrad.distributed.nccl import available  # avoids an import cycle
 
     return available()
 
@@ -150,8 +149,7 @@ def is_xccl_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether messages can go through it: through "mpi", if mpi4py is installed, those of GPUs through "nccl", if CuPy
-    is.
+    """True if a backend can carry messages: "mpi" if mpi4py is installed, "nccl" (for GPUs) if CuPy is.
 
     >>> import ndgrad
     >>> ndgrad.distributed.is_backend_available("gloo")
@@ -166,7 +164,7 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether there is a group of all processes.
+    """True if there is a group of all processes.
 
     >>> import ndgrad
     >>> ndgrad.distributed.is_initialized()
@@ -209,11 +207,11 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Join the other processes of this job, which `mpiexec` or `python -m ndgrad.launch` has started.
+    """Join the processes that `mpiexec` or `python -m ndgrad.launch` has started.
 
-    MPI knows how many there are and which one this is: `rank`, `world_size` and `init_method` need not be given, and
-    must agree with it if they are. A process that was started alone is a world of one. After `timeout` a collective
-    that not all ranks have joined raises on those that have.
+    MPI knows the rank and the number of processes. `rank`, `world_size` and `init_method` are optional and must agree
+    with MPI. A process that was started alone is a world of one. A collective that not all ranks join raises on the
+    waiting ranks after `timeout`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -258,7 +256,7 @@ def _world() -> tuple[int, int, Any]:
         return 1, 0, None
     try:
         from mpi4py import MPI  # starts MPI
-    except (ImportError, RuntimeError) as error:  # installed, without an MPI library that it can load
+    except (ImportError, RuntimeError) as error:  # mpi4py is installed, but finds no MPI library
         warnings.warn(
             f"mpi4py cannot be used, so this process is alone: {error}. `pip install mpich` brings an MPI library.",
             stacklevel=3,
@@ -269,7 +267,7 @@ def _world() -> tuple[int, int, Any]:
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave a group; without an argument, all of them. All members call it.
+    """Leave a group, or without an argument all groups. All members call it.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -290,7 +288,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 
 def world_group() -> ProcessGroup:
-    """The group of all processes; an error if there is none yet."""
+    """Return the group of all processes; raise if there is none yet."""
     if GroupMember.WORLD is None:
         raise ValueError(
             "Default process group has not been initialized, please make sure to call init_process_group. "
@@ -300,7 +298,7 @@ def world_group() -> ProcessGroup:
 
 
 def group_of(group: Any) -> ProcessGroup | None:
-    """The group that an argument means; None where this process is not in it."""
+    """Return the group that an argument means, or None if this process is not in it."""
     if group is None:
         return world_group()
     return group if isinstance(group, ProcessGroup) else None
@@ -319,8 +317,8 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """A group of some ranks of the world; `GroupMember.NON_GROUP_MEMBER` on the others. All ranks of the world call
-    it, in the same order.
+    """Create a group of some ranks of the world. Other ranks get `GroupMember.NON_GROUP_MEMBER`. All ranks of the world
+    call it, in the same order.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -362,7 +360,7 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """The world in groups of `group_size` neighbours: the one of this process, and all.
+    """Divide the world into groups of `group_size` neighbours. Return this process's group, and all groups.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -388,15 +386,16 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """A group for each list of ranks: the one of this process (None if it is in none), and all."""
+    """Create a group for each list of ranks. Return this process's group (or None), and all groups."""
     every = [new_group(ranks, timeout, backend) for ranks in ranks_per_subgroup_list]
     own = next((g for g in every if isinstance(g, ProcessGroup)), None)
     return own, every
 
 
 def twin_group(group: ProcessGroup, purpose: str) -> ProcessGroup:
-    """A group of the same ranks with communicators of its own, one for each purpose: its collectives and those of
-    `group` need not come in one order. The members call it together."""
+    """Return a group of the same ranks with its own communicators, one for each purpose. Its collectives may come in
+    another order than those of `group`. All members call it together.
+    """
     if group.comm is None:
         return group
     name = f"{group.name} for {purpose}"
@@ -410,50 +409,50 @@ def twin_group(group: ProcessGroup, purpose: str) -> ProcessGroup:
 
 
 def get_rank(group: Any = None) -> int:
-    """The number of this process in a group, -1 if it is not in it."""
+    """Return the rank of this process in a group, or -1 if it is not in it."""
     found = group_of(group)
     return -1 if found is None else found.rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many processes a group has, -1 if this one is not in it."""
+    """Return the number of processes in a group, or -1 if this process is not in it."""
     found = group_of(group)
     return -1 if found is None else found.size()
 
 
 def get_backend(group: Any = None) -> str:
-    """The string "mpi"."""
+    """Return the string "mpi"."""
     if group_of(group) is None:
         raise ValueError("Invalid process group specified: this process is not in it. [nd-rank]")
     return "mpi"
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The number in a group of a rank of the world."""
+    """Return the rank in a group of a rank of the world."""
     if global_rank not in group.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group} [nd-rank]")
     return group.ranks.index(global_rank)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The number in the world of a member of a group."""
+    """Return the rank in the world of a member of a group."""
     if not 0 <= group_rank < group.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {group} [nd-rank]")
     return group.ranks[group_rank]
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """The numbers in the world of the members of a group, in its order."""
+    """Return the world ranks of a group's members, in the group's order."""
     return list((world_group() if group is None else group).ranks)
 
 
 def get_pg_count() -> int:
-    """How many groups this process is in."""
+    """Return the number of groups that this process is in."""
     return len(_groups)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The number of this process among those on its machine, from what its starter has put into the environment."""
+    """Return the rank of this process on its machine, from the launcher's environment variables."""
     for name in ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
         if os.environ.get(name, "").isdigit():
             return int(os.environ[name])

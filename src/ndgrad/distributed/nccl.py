@@ -1,9 +1,9 @@
-"""NCCL, through CuPy: collectives on arrays that lie in the memory of GPUs.
+"""NCCL, through CuPy: collectives on arrays in GPU memory.
 
-The ranks find each other and agree by MPI, as for arrays of the host: a call goes to the GPU only when every rank is
-known to have made the same, since kernels that wait for partners that never come cannot be stopped. It is queued on the
-current stream of the array's device, so whatever is queued after it comes after it, and nobody waits on the host. One
-GPU belongs to one rank.
+The ranks find each other and agree through MPI, as for host arrays. A call goes to the GPU only when every rank is
+known to have made the same call, since kernels that wait for missing partners cannot be stopped. The call is queued on
+the current stream of the array's device, so later work on the stream follows it, and the host does not wait. Each rank
+uses one GPU.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from ndgrad.distributed.groups import ProcessGroup
 
 _OPERATIONS = {"SUM": "NCCL_SUM", "AVG": "NCCL_SUM", "PRODUCT": "NCCL_PROD", "MIN": "NCCL_MIN", "MAX": "NCCL_MAX"}
-#: Of bools, as bytes: a sum that is not 0 is True.
+#: Reductions of bools, as bytes: a nonzero sum is True.
 _OF_BOOLS = {"SUM": "NCCL_MAX", "PRODUCT": "NCCL_MIN", "MIN": "NCCL_MIN", "MAX": "NCCL_MAX", "BAND": "NCCL_MIN",
              "BOR": "NCCL_MAX"}  # fmt: skip
-#: Numbers that NCCL reduces: its name of each, and how many it counts for one.
+#: Dtypes that NCCL reduces: NCCL's name of each, and the number of NCCL elements per array element.
 _TYPES = {
     "bool": ("NCCL_UINT8", 1), "int8": ("NCCL_INT8", 1), "uint8": ("NCCL_UINT8", 1), "int32": ("NCCL_INT32", 1),
     "uint32": ("NCCL_UINT32", 1), "int64": ("NCCL_INT64", 1), "uint64": ("NCCL_UINT64", 1),
@@ -39,7 +39,7 @@ _TYPES = {
 
 
 def available() -> bool:
-    """Whether CuPy is installed and was built with NCCL."""
+    """True if CuPy is installed and was built with NCCL."""
     if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
         return False
     try:
@@ -49,13 +49,13 @@ def available() -> bool:
 
 
 def _library() -> Any:
-    from cupy.cuda import nccl  # an optional library
+    from cupy.cuda import nccl  # optional library
 
     return nccl
 
 
 def carries(array: Any) -> bool:
-    """Whether an array's messages go through NCCL: it lies on a GPU."""
+    """True if messages of this array go through NCCL: it lies on a GPU."""
     return array.__class__ is not np.ndarray and is_on_device(array) and available()
 
 
@@ -65,13 +65,15 @@ _communicators: dict[ProcessGroup, Any] = {}
 
 
 def _communicator(group: ProcessGroup) -> Any:
-    """The group's communicator, made when it is first used. The first rank's id is told to the others by MPI."""
+    """Return the group's NCCL communicator, created on first use. The first rank sends its id to the others through
+    MPI.
+    """
     found = _communicators.get(group)
     if found is None:
-        from ndgrad.distributed import transport  # which hands arrays of GPUs to this file
+        from ndgrad.distributed import transport  # avoids an import cycle
 
         library = _library()
-        own = library.get_unique_id()  # bytes, or in older CuPy a tuple of numbers
+        own = library.get_unique_id()  # bytes, or a tuple of numbers in older CuPy
         given = np.array(list(own), np.int64)
         transport.broadcast(group, given, 0).wait()
         try:
@@ -86,14 +88,14 @@ def _communicator(group: ProcessGroup) -> Any:
 
 
 def forget(group: ProcessGroup) -> None:
-    """The end of a group."""
+    """Forget a group that has ended."""
     found = _communicators.pop(group, None)
     if found is not None:
         found.destroy()
 
 
 def _agreed(group: ProcessGroup, call: Call) -> Any:
-    """The communicator, once all ranks are known to have made this call."""
+    """Return the communicator after all ranks are known to have made this call."""
     if group.comm is not None:
         Pending(group, call, (), None, ()).wait()
     return _communicator(group)
@@ -104,7 +106,7 @@ def _call(name: str, array: Payload, *settings: Any) -> Call:
 
 
 def _stream() -> int:
-    import cupy  # where the array is from
+    import cupy  # optional library
 
     return int(cupy.cuda.get_current_stream().ptr)
 
@@ -119,7 +121,7 @@ def _pointer(array: Payload, elements: int = 0) -> int:
 
 
 def _reducible(name: str, array: Payload, op: ReduceOp) -> tuple[int, int, int]:
-    """NCCL's count, type and operation for an array."""
+    """Return NCCL's count, type and operation for an array."""
     check_reducible(name, array, op)
     kind = _TYPES.get(array.dtype.name)
     operation = (_OF_BOOLS if array.dtype.kind == "b" else _OPERATIONS).get(op.name)
@@ -132,10 +134,10 @@ def _reducible(name: str, array: Payload, op: ReduceOp) -> tuple[int, int, int]:
 
 
 def _contiguous(array: Payload) -> tuple[Payload, bool]:
-    """An array as one block, and whether that is a copy."""
+    """Return an array as one block, and True if that is a copy."""
     if array.flags.c_contiguous:
         return array, False
-    import cupy  # where the array is from
+    import cupy  # optional library
 
     return cupy.ascontiguousarray(array), True
 
@@ -152,7 +154,7 @@ def _finished(group: ProcessGroup, call: Call, array: Payload, block: Payload, c
 
 
 def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Pending:
-    """`array` becomes its reduction over the ranks."""
+    """Reduce `array` over the ranks, in place."""
     count, kind, operation = _reducible("all_reduce", array, op)
     call = _call("all_reduce", array, op.name, "NCCL")
     comm = _agreed(group, call)
@@ -162,7 +164,7 @@ def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Pending:
 
 
 def broadcast(group: ProcessGroup, array: Payload, root: int) -> Pending:
-    """`array` becomes that of the rank `root`."""
+    """Copy `array` from the rank `root` to all ranks."""
     call = _call("broadcast", array, root, "NCCL")
     comm = _agreed(group, call)
     block, copied = _contiguous(array)
@@ -171,19 +173,19 @@ def broadcast(group: ProcessGroup, array: Payload, root: int) -> Pending:
 
 
 def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Pending:
-    """On the rank `root`, `array` becomes its reduction over the ranks."""
+    """Reduce `array` over the ranks, in place on the rank `root`."""
     count, kind, operation = _reducible("reduce", array, op)
     call = _call("reduce", array, root, f"{op.name} NCCL")
     comm = _agreed(group, call)
     here = group.rank() == root
     block, copied = _contiguous(array)
-    target = block if here else block.copy()  # NCCL writes nothing there, and asks for memory
+    target = block if here else block.copy()  # not written, but NCCL requires memory
     comm.reduce(_pointer(block), _pointer(target), count, kind, operation, root, _stream())
     return _finished(group, call, array, block, copied and here, op if here else None)
 
 
 def all_gather(group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int] | None = None) -> Pending:
-    """`out`, which is contiguous, gets the arrays of all ranks; pieces of `counts` elements, or all alike."""
+    """Gather the arrays of all ranks into the contiguous `out`, in pieces of `counts` elements or of equal size."""
     call = Call("all_gather", array.shape if counts is None else tuple(counts), array.dtype.char, "NCCL")
     comm = _agreed(group, call)
     block, _ = _contiguous(array)
@@ -204,7 +206,7 @@ def all_gather(group: ProcessGroup, out: Payload, array: Payload, counts: Sequen
 def reduce_scatter(
     group: ProcessGroup, out: Payload, array: Payload, op: ReduceOp, counts: Sequence[int] | None = None
 ) -> Pending:
-    """`out`, which is contiguous, gets this rank's piece of the reduction."""
+    """Write this rank's piece of the reduction to the contiguous `out`."""
     _, kind, operation = _reducible("reduce_scatter", array, op)
     each = _TYPES[array.dtype.name][1]
     call = Call(
@@ -227,7 +229,7 @@ def reduce_scatter(
 def all_to_all(
     group: ProcessGroup, out: Payload, array: Payload, out_counts: Sequence[int] | None, counts: Sequence[int] | None
 ) -> Pending:
-    """Each rank sends its k-th piece of `array` to rank k; `out` gets what came."""
+    """Send the k-th piece of `array` to rank k, and write the received pieces to `out`."""
     even = counts is None or out_counts is None
     call = Call("all_to_all", array.shape if even else (), array.dtype.char, "NCCL")
     comm = _agreed(group, call)
@@ -246,7 +248,7 @@ def all_to_all(
 
 
 def send(group: ProcessGroup, array: Payload, peer: int) -> Pending:
-    """Send an array to a rank. Only the two of them talk, so nobody agrees: shapes must be the same on both."""
+    """Send an array to a rank. Only the two ranks communicate, without agreement: shapes must be the same on both."""
     block, _ = _contiguous(array)
     _communicator(group).send(_pointer(block), block.nbytes, _number_of("NCCL_INT8"), peer, _stream())
     return Pending.finished(group, _call("send", array, peer))
@@ -260,7 +262,7 @@ def receive(group: ProcessGroup, array: Payload, peer: int) -> Pending:
 
 
 class _together:
-    """Messages that NCCL takes as one."""
+    """Combine messages into one NCCL group."""
 
     def __enter__(self) -> None:
         _library().groupStart()

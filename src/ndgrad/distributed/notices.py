@@ -1,11 +1,10 @@
-"""What ranks tell each other when something has gone wrong: that they failed, that they left, that they wait.
+"""Notices between ranks after a failure: a rank failed, left, or timed out.
 
-A notice is a small message to every other rank, on a communicator of its own, that nobody waits for: it is looked for
-by whoever has waited for something else for more than a moment. So the error of one rank ends the waits of all, on any
-machine that MPI reaches, and a timeout can name those who did not come.
+A notice is a small message to every other rank, on its own communicator, for which no rank waits. A rank checks for
+notices after it has waited for something else for more than a moment. So the error of one rank ends the waits of all,
+on any machine that MPI reaches, and a timeout can name the missing ranks.
 
-A rank that ends with an exception sends a notice, gives the others a moment to say what they have to say, and ends the
-job.
+A rank that ends with an exception sends a notice, gives the others a moment to send theirs, and ends the job.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
     from ndgrad.distributed.groups import ProcessGroup
 
 _SIZE = 1024
-#: How long the others may take to say what they were doing, in seconds.
+#: Time for the other ranks to report their calls, in seconds.
 _GRACE = 2.0
 
 
 class Notices:
-    """Those of this process."""
+    """The notices of this process."""
 
     def __init__(self) -> None:
         self._comm: Any = None
@@ -44,16 +43,16 @@ class Notices:
         self._groups: list[Any] = []
         self._previous: Any = None
         self._failed: dict[int, str] = {}
-        #: of ranks that left: how many collectives they had called, by group
+        #: Ranks that left: their number of collectives, by group.
         self._left: dict[int, dict[str, int]] = {}
-        #: of ranks whose waits took too long: the group, the number of the call, the call
+        #: Ranks whose waits took too long: the group, the number of the call, the call.
         self._waiting: dict[int, tuple[str, int, str]] = {}
         self._ending = False
         self._looked = 0.0
         self._lock = make_lock()
 
     def open(self, comm: Any) -> None:
-        """Begin to listen, on a communicator that nobody else uses."""
+        """Begin to listen, on a communicator without other users."""
         self.__init__()  # type: ignore[misc]  # a new world knows nothing of the one before
         self._comm = comm
         self._listen()
@@ -75,13 +74,13 @@ class Notices:
         self._comm = None
 
     def know(self, group: ProcessGroup) -> None:
-        """A group whose calls are counted in a notice of leaving."""
+        """Register a group, whose calls are counted in a notice of leaving."""
         self._groups.append(group)
 
     # ----- sending -----
 
     def send(self, kind: str, told: Any) -> None:
-        """Tell all other ranks."""
+        """Send a notice to all other ranks."""
         if self._comm is None:
             return
         message = np.zeros(_SIZE, np.uint8)
@@ -94,16 +93,16 @@ class Notices:
     # ----- receiving -----
 
     def _listen(self) -> None:
-        from mpi4py import MPI  # as in ndgrad.distributed.transport
+        from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
         self._request = self._comm.Irecv(self._buffer, source=MPI.ANY_SOURCE)
 
     def _receive(self) -> None:
-        from mpi4py import MPI  # as in ndgrad.distributed.transport
+        from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
         status = MPI.Status()
         if not self._lock.acquire(blocking=False):
-            return  # another thread is at it
+            return  # another thread is receiving
         try:
             while self._comm is not None and self._request.Test(status):
                 kind, told = pickle.loads(self._buffer.tobytes())
@@ -120,13 +119,13 @@ class Notices:
 
     def _look_for_dead(self) -> None:
         now = time.monotonic()
-        if now > self._looked + 0.1:  # a file: not all the time
+        if now > self._looked + 0.1:  # reading a file takes time
             self._looked = now
             for rank in dead_ranks():
                 self._failed.setdefault(rank, "the death of its process (it was killed, or crashed)")
 
     def gone(self, rank: int) -> str | None:
-        """What is known of a rank that no longer answers: that it failed, or left; else None."""
+        """Return a description of a rank that failed or left; None for other ranks."""
         self._receive()
         self._look_for_dead()
         if rank in self._failed:
@@ -153,7 +152,7 @@ class Notices:
                 )
 
     def too_late(self, group: ProcessGroup, call: Call, sequence: int, waited: float) -> DistBackendError:
-        """The error of a wait that took too long. Whoever waits says so, which leaves those who did not come."""
+        """Return the error of a wait that took too long. Waiting ranks say so; the remaining ones are missing."""
         self.send("waiting", (group.name, sequence, str(call)))
         end = time.monotonic() + 1.0
         while time.monotonic() < end:
@@ -162,7 +161,7 @@ class Notices:
         here = group.global_rank(group.rank())
         come = {r for r, (name, number, _) in self._waiting.items() if name == group.name and number >= sequence}
         missing = [r for r in group.ranks if r != here and r not in come]
-        if not sequence:  # a message between two
+        if not sequence:  # a point-to-point message
             partner = call.setting
             missing = [group.global_rank(partner)] if isinstance(partner, int) and partner >= 0 else []
         told = (
@@ -186,7 +185,7 @@ class Notices:
         self.fail(f"{kind.__name__}: {str(error)[:400]}", because_of_others=isinstance(error, DistBackendError))
 
     def fail(self, told: str, because_of_others: bool = False) -> None:
-        """Tell the others that this rank has failed, and end the job when they have had time to say so."""
+        """Tell the other ranks that this rank has failed, and end the job after they have had time to report."""
         if self._comm is None or self._ending:
             return
         self._ending = True
@@ -194,10 +193,10 @@ class Notices:
             self.send("failed", told)
         end = time.monotonic() + _GRACE
         while time.monotonic() < end:
-            self._receive()  # lets MPI deliver what was sent
+            self._receive()  # lets MPI deliver the notices
             time.sleep(0.01)
         sys.stdout.flush()
-        from mpi4py import MPI  # as in ndgrad.distributed.transport
+        from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
         MPI.COMM_WORLD.Abort(1)
 

@@ -1,5 +1,7 @@
-"""Collectives of Python's objects, which travel as pickles. A pickle runs code when it is read: the ranks of a job
-trust each other."""
+"""Collectives of Python objects, sent as pickles.
+
+Unpickling runs code: the ranks of a job trust each other.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def _packed(value: Any) -> Any:
 
 
 def _all(group: ProcessGroup, value: Any) -> list[Any]:
-    """The objects of all ranks."""
+    """Return the objects of all ranks."""
     mine = _packed(value)
     sizes = np.zeros(group.size(), np.int64)
     transport.all_gather(group, sizes, np.array([mine.size])).wait()
@@ -30,7 +32,7 @@ def _all(group: ProcessGroup, value: Any) -> list[Any]:
 
 
 def _from(group: ProcessGroup, value: Any, root: int) -> Any:
-    """The object of the rank `root`."""
+    """Return the object of the rank `root`."""
     mine = _packed(value if group.rank() == root else None)
     size = np.array([mine.size])
     transport.broadcast(group, size, root).wait()
@@ -40,7 +42,7 @@ def _from(group: ProcessGroup, value: Any, root: int) -> Any:
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """`object_list[i]` becomes the object of rank i.
+    """Write the object of each rank i to `object_list[i]`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -65,7 +67,7 @@ def gather_object(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """On the rank `dst`, `object_gather_list[i]` becomes the object of rank i."""
+    """Write the object of each rank i to `object_gather_list[i]` on the rank `dst`."""
     found = group_of(group)
     if found is None:
         return
@@ -93,7 +95,7 @@ def gather_object(
 def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
 ) -> None:
-    """`object_list` becomes that of the rank `src`."""
+    """Copy `object_list` from the rank `src` to all ranks, in place."""
     found = group_of(group)
     if found is None:
         return
@@ -113,7 +115,7 @@ def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None, src: int | None = None,
     group: Any = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
-    """`scatter_object_output_list[0]` becomes, on rank i, the i-th object of the rank `src`."""
+    """Write the i-th object of the rank `src` to `scatter_object_output_list[0]` on rank i."""
     found = group_of(group)
     if found is None:
         return
@@ -145,7 +147,7 @@ def recv_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
     use_batch: bool = False,
 ) -> int:  # fmt: skip
-    """Receive objects from a rank, from any if `src` is not given; returns the rank that sent."""
+    """Receive objects from the rank `src`, or from any rank if it is not given; return the sender's rank."""
     found = group_of(group)
     if found is None:
         return -1

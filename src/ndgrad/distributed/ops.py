@@ -1,13 +1,13 @@
 """Collectives as ops of the table: linear maps between the ranks, each with its transpose.
 
-What a program of several ranks differentiates is the sum of what all of them compute. A collective is then one linear
-map of all ranks' arguments together, and its transpose is another collective:
+A program of several ranks differentiates the sum of all ranks' results. A collective is one linear map of all ranks'
+arguments together, and its transpose is another collective:
 
-    all_reduce          all_reduce              every rank gets the sum, so every rank's argument gets the sum of
-    gradients all_gather          reduce_scatter          and the other way round
+    all_reduce          all_reduce              every rank gets the sum; its argument gets the sum of gradients
+    all_gather          reduce_scatter          and vice versa
     all_to_all          all_to_all              with the two dimensions, or the two lists of sizes, exchanged
-    broadcast           reduce_to               and the other way round
-    gather_to           scatter_from            and the other way round
+    broadcast           reduce_to               and vice versa
+    gather_to           scatter_from            and vice versa
     exchange            exchange                with the two partners exchanged
 
 Being ops, they have forward mode, batching and derivatives of any order like all others. A backward pass calls the
@@ -45,7 +45,7 @@ def _host(name: str, np_: Library, x: Payload) -> Payload:
 
 
 def _moved(x: Payload, dim: int) -> Payload:
-    """An array with `dim` in front, contiguous: one rank's piece after the other."""
+    """Return a contiguous array with `dim` moved to the front, so that ranks' pieces are adjacent."""
     library = library_of(x)
     return library.ascontiguousarray(library.moveaxis(x, dim, 0) if dim else x)
 
@@ -67,7 +67,7 @@ def _all_reduce_here(np: Library, target: Payload, *, group: Any, reduction: Any
     transport.all_reduce_now(group, _host("all_reduce", np, target), reduction)
 
 
-#: SUM and AVG, which are linear.
+#: SUM and AVG: linear.
 all_reduce = op(
     "all_reduce", "x",
     _all_reduce,
@@ -82,7 +82,7 @@ all_reduce = op(
 
 
 def _share(x: Payload, out: Payload, group: Any, ops: Vocabulary) -> Payload:
-    """1 where a rank has the extreme value, divided among those that have it."""
+    """Return 1 on ranks that have the extreme value, divided by the number of these ranks."""
     has = ops.where(x == out, 1.0 + 0.0 * x, 0.0)
     return has / ops.all_reduce(has, group=group)
 
@@ -129,7 +129,7 @@ broadcast = op(
     needs_values=True,
 )  # fmt: skip
 
-#: The sum on one rank, and zeros on the others.
+#: The sum on one rank; zeros on the others.
 reduce_to = op(
     "reduce_to", "x",
     _reduce_to,
@@ -183,7 +183,7 @@ def _reduce_scatter(
     return _back(out, dim)
 
 
-#: The ranks' tensors one after the other along a dimension.
+#: The ranks' tensors, concatenated along a dimension.
 all_gather = op(
     "all_gather", "x",
     _all_gather,
@@ -223,7 +223,7 @@ def _all_to_all(
     x = _host("all_to_all", np, x)
     count = group.size()
     sent = [x.shape[split] // count] * count if sent is None else list(sent)
-    # what comes from a rank has that rank's size of the dimension of joining, and this rank's piece of the other
+    # A piece from a rank has that rank's size along `join`, and this rank's piece along `split`.
     kept = sent[group.rank()]
     if split == join:
         received = [kept] * count if received is None else list(received)
@@ -247,7 +247,7 @@ def _all_to_all(
     return np.concatenate([out[ends[i] : ends[i + 1]].reshape(shapes[i]) for i in range(count)], axis=join)
 
 
-#: Pieces along the dimension `split` go to the ranks in order, and what comes is joined along `join`.
+#: Send pieces along the dimension `split` to the ranks in order, and concatenate the received ones along `join`.
 all_to_all = op(
     "all_to_all", "x",
     _all_to_all,
@@ -289,7 +289,7 @@ gather_to = op(
     needs_values=True,
 )  # fmt: skip
 
-#: What stands at this rank's place in the first dimension of the tensor of one rank.
+#: This rank's entry in the first dimension of one rank's tensor.
 scatter_from = op(
     "scatter_from", "x",
     _scatter_from,
@@ -319,11 +319,9 @@ def _exchange(
     return out
 
 
-#: Send to one rank and receive from another, a tensor of `shape` (None: that of the argument). Without `to` nothing is
-#: sent, and the
-#: argument, which is empty, only says which graph the result belongs to; without `source` nothing is received, and the
-#: result, which
-#: is empty, only stands for the sending in the graph.
+#: Send to one rank and receive from another a tensor of `shape` (None: the argument's shape). Without `to` nothing is
+#: sent, and the empty argument only attaches the result to a graph. Without `source` nothing is received, and the empty
+#: result only represents the message in the graph.
 exchange = op(
     "exchange", "x",
     _exchange,

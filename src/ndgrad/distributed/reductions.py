@@ -1,7 +1,7 @@
-"""By what the values of several ranks become one: torch's `ReduceOp`, and MPI's operation for each dtype.
+"""Reductions over ranks: torch's `ReduceOp`, and MPI's operation for each dtype.
 
-MPI knows numbers of C. Bools are reduced as bytes, and half precision, where the MPI library has none, by functions of
-our own over NumPy, which MPI calls. An average is a sum that is divided when it has arrived.
+MPI knows the numeric types of C. Bools are reduced as bytes. If the MPI library has no half precision, it calls NumPy
+functions defined here. An average is a sum that is divided after it has arrived.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReduceOp(enum.Enum):
-    """How values of several ranks become one.
+    """Operation that reduces values of several ranks to one.
 
     >>> import ndgrad
     >>> ndgrad.distributed.ReduceOp.SUM
@@ -36,7 +36,7 @@ class ReduceOp(enum.Enum):
 
 _MPI_NAMES = {"SUM": "SUM", "AVG": "SUM", "PRODUCT": "PROD", "MIN": "MIN", "MAX": "MAX", "BAND": "BAND", "BOR": "BOR",
               "BXOR": "BXOR"}  # fmt: skip
-#: Of bools: True is 1, and a sum that is not 0 is True.
+#: Reductions of bools: True is 1, and a nonzero sum is True.
 _OF_BOOLS = {"SUM": "BOR", "PRODUCT": "BAND", "MIN": "BAND", "MAX": "BOR", "BAND": "BAND", "BOR": "BOR", "BXOR": "BXOR"}
 _OF_HALVES = {"SUM": np.add, "AVG": np.add, "PRODUCT": np.multiply, "MIN": np.minimum, "MAX": np.maximum}
 
@@ -45,7 +45,7 @@ _OF_FLOATS = frozenset((ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT, ReduceOp.M
 
 
 def check_reducible(name: str, array: Payload, op: ReduceOp) -> None:
-    """Refuse what has no meaning: orders of complex numbers, averages of integers, bits of floats."""
+    """Refuse meaningless reductions: orders of complex numbers, averages of integers, bits of floats."""
     kind = array.dtype.kind
     if kind == "f" and op in _OF_FLOATS:
         return
@@ -66,7 +66,7 @@ def check_reducible(name: str, array: Payload, op: ReduceOp) -> None:
 
 
 def mpi_operation(mpi: Any, array: Payload, op: ReduceOp) -> tuple[Any, Any]:
-    """A contiguous array as a message, and MPI's operation for it."""
+    """Return a contiguous array as a message, and MPI's operation for it."""
     kind = array.dtype.kind
     if kind == "b":
         return (array.view(np.uint8), mpi.UINT8_T), getattr(mpi, _OF_BOOLS[op.name])
@@ -79,13 +79,13 @@ def mpi_operation(mpi: Any, array: Payload, op: ReduceOp) -> tuple[Any, Any]:
 
 @functools.cache
 def _of_halves(dtype: np.dtype[Any], op: ReduceOp) -> Any:
-    from mpi4py import MPI  # as in ndgrad.distributed.transport
+    from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
     ufunc = _OF_HALVES[op.name]
 
     def combine(received: Any, target: Any, datatype: Any) -> None:
         mine = np.frombuffer(target, dtype)
-        # two halves, added in single precision and rounded once
+        # Two halves are added in single precision and rounded once.
         mine[...] = ufunc(np.frombuffer(received, dtype).astype(np.float32), mine.astype(np.float32)).astype(dtype)
 
     return MPI.Op.Create(combine, commute=True)

@@ -11,11 +11,11 @@ from ndgrad.random import manual_seed
 
 
 def manual_seed_per_rank(seed: int, group: Any = None) -> int:
-    """Seed this process's random numbers by `seed` and its place in a group, and return what it was seeded with. Ranks
-    draw independently, and every run with the same seed and the same rank draws the same.
+    """Seed this process's random numbers from `seed` and its rank in a group, and return the derived seed. Ranks draw
+    independently, and runs with the same seed and rank draw the same numbers.
 
-    On a mesh, give the group along which draws are to differ: with `mesh.get_group("data")`, ranks that share their
-    part of the batch, and divide a model, draw the same masks.
+    On a mesh, give the group along which draws should differ. With `mesh.get_group("data")`, ranks that divide a model
+    and share their part of the batch draw the same masks.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -28,7 +28,7 @@ def manual_seed_per_rank(seed: int, group: Any = None) -> int:
     """
     found = group_of(group)
     place = get_rank() if found is None else found.rank()
-    # two numbers that are close make seeds that are not: rank 1 of seed 7 is not rank 0 of seed 8
+    # SeedSequence separates close numbers: rank 1 of seed 7 differs from rank 0 of seed 8.
     derived = int(np.random.SeedSequence([seed, place]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     manual_seed(derived)
     return derived

@@ -1,11 +1,11 @@
-"""What goes over the wire: collectives counted by name and bytes, and shown in profiles.
+"""Network traffic: collectives counted by name and bytes, and shown in profiles.
 
-MPI does not say what its algorithms send. What is counted is what the algorithms with the fewest bytes send (rings),
-given what a rank puts into a call: `wire_bytes`, averaged over the ranks of the group. It is what formulas of
-strategies are made of. The small reduction by which ranks agree (`agreement`) is not counted.
+MPI does not report the bytes that its algorithms send. The count assumes the algorithms with the fewest bytes (rings)
+for the bytes that a rank puts into a call: `wire_bytes`, averaged over the ranks of the group. Formulas for parallel
+strategies use the same count. The small reduction by which ranks agree (`agreement`) is not counted.
 
-In a profile, a collective is an interval on a line of its own, from its start to the moment in which its end was seen;
-so those that run while a backward pass computes can be seen beside it.
+In a profile, a collective is an interval on its own line, from its start to the moment its end was noticed. So
+collectives that overlap with a backward pass are visible next to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def wire_bytes(name: str, nbytes: int, count: int) -> Fraction:
-    """The bytes that a rank sends, on average over `count` ranks, in a collective into which it puts `nbytes`.
+    """Return the bytes that a rank sends, on average over `count` ranks, in a collective with `nbytes` of input.
 
     >>> from ndgrad.distributed.traffic import wire_bytes
     >>> wire_bytes("all_reduce", 1000, 4)
@@ -34,24 +34,24 @@ def wire_bytes(name: str, nbytes: int, count: int) -> Fraction:
     if count < 2 or name in ("barrier", "recv"):
         return Fraction(0)
     others = Fraction(count - 1, count)
-    if name == "all_reduce":  # a reduce_scatter, and an all_gather of its pieces
+    if name == "all_reduce":  # a reduce_scatter and an all_gather of its pieces
         return 2 * others * nbytes
     if name == "all_gather":
         return Fraction((count - 1) * nbytes)
     if name == "send":
         return Fraction(nbytes)
-    return others * nbytes  # each element crosses once, except what stays where it is
+    return others * nbytes  # each element crosses once, except those that stay
 
 
 class Traffic:
-    """The collectives of this rank while it is among `counters`."""
+    """The collectives of this rank while the object is in `counters`."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.sent: dict[str, Fraction] = {}
 
     def count(self, pending: Pending, nbytes: int) -> None:
-        """One more."""
+        """Count a collective."""
         name = pending.call.name
         self.calls[name] += 1
         self.sent[name] = self.sent.get(name, Fraction(0)) + wire_bytes(name, nbytes, pending.group.size())
@@ -62,21 +62,21 @@ class Traffic:
         return int(found) if found.denominator == 1 else float(found)
 
 
-#: Those who count now.
+#: Active counters.
 counters: list[Traffic] = []
 
 
 def is_watched() -> bool:
-    """Whether anybody wants to know of collectives."""
+    """True if collectives are counted or profiled."""
     return bool(counters or ThreadState.watchers)
 
 
 def begun(pending: Pending, buffers: tuple[Any, ...]) -> int:
-    """A collective has begun; the time, in nanoseconds."""
+    """Note the start of a collective; return the time in nanoseconds."""
     call = pending.call
     if call.name != "scatter" and buffers:
         nbytes = buffers[0].nbytes
-    else:  # not every rank of a scatter puts something in: what counts is a piece
+    else:  # in a scatter not every rank has input: a piece counts
         itemsize = 2 if call.dtype == "E" else np.dtype(call.dtype).itemsize if call.dtype else 0
         nbytes = math.prod(call.shape) * itemsize
     for counter in counters:
@@ -85,7 +85,7 @@ def begun(pending: Pending, buffers: tuple[Any, ...]) -> int:
 
 
 def ended(pending: Pending) -> None:
-    """A collective has ended: those who measure are told of its whole time."""
+    """Note the end of a collective: profilers get its whole time."""
     for watcher in ThreadState.watchers:
         tell = getattr(watcher, "interval", None)
         if tell is not None:

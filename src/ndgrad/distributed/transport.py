@@ -1,9 +1,9 @@
-"""The messages: MPI's collectives on NumPy arrays, as requests that somebody waits for.
+"""Messages: MPI's collectives on NumPy arrays, as requests to wait for.
 
-Every collective takes the same road, whether its caller waits at once or later: it is started without blocking,
-together with a small reduction by which the ranks find out whether they all called the same thing (`agreement`), and
-the wait looks at both with a bound in time. A contiguous array is its own message; MPI reads and writes its memory. A
-group of one rank needs no MPI at all.
+Every collective takes the same path, whether its caller waits now or later. It is started without blocking, together
+with a small reduction that checks whether all ranks called the same collective (`agreement`). The wait polls both, with
+a time limit. A contiguous array is its own message; MPI reads and writes its memory. A group of one rank needs no MPI
+at all.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from ndgrad._typing import Payload
     from ndgrad.distributed.groups import ProcessGroup
 
-#: What waits for a collective, and its result when that is not the array that was given.
+#: A pending collective, and its result if that is not the given array.
 Started = Pending
 
 
 @functools.cache
 def mpi() -> Any:
-    """mpi4py's module, whose import starts MPI."""
-    from mpi4py import MPI  # an optional library, and the start of MPI: not before somebody asks for a group
+    """Return mpi4py's module, whose import starts MPI."""
+    from mpi4py import MPI  # optional library that starts MPI: imported only when a group is created
 
     return MPI
 
 
 def message(array: Payload) -> Any:
-    """A contiguous array as mpi4py takes it. What NumPy cannot describe to others (bfloat16) travels as integers."""
+    """Return a contiguous array as mpi4py takes it. Dtypes that NumPy cannot export (bfloat16) are sent as integers."""
     dtype = array.dtype
     if dtype.kind in "fciub" and dtype.char != "e":
         return array
@@ -43,7 +43,7 @@ def message(array: Payload) -> Any:
 
 
 def reducible(array: Payload, op: ReduceOp) -> tuple[Any, Any]:
-    """A contiguous array as a message that is reduced, and MPI's operation for it."""
+    """Return a contiguous array as a message that is reduced, and MPI's operation for it."""
     return mpi_operation(mpi(), array, op)
 
 
@@ -51,7 +51,7 @@ def reducible(array: Payload, op: ReduceOp) -> tuple[Any, Any]:
 
 
 def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Started:
-    """`array` becomes its reduction over the ranks."""
+    """Reduce `array` over the ranks, in place."""
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.all_reduce(group, array, op)
     check_reducible("all_reduce", array, op)
@@ -64,12 +64,12 @@ def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Started:
     return Pending(group, call, (request,), _then(back, _averaged(buffer, op, group)), (buffer,))
 
 
-#: Reductions of contiguous arrays that MPI takes as they are, by shape, code of the dtype and operation.
+#: Reductions of contiguous arrays that MPI accepts directly, by shape, dtype code and operation.
 _kinds: dict[tuple[tuple[int, ...], str, int], Kind | None] = {}
 
 
 def all_reduce_now(group: ProcessGroup, array: Payload, op: ReduceOp) -> None:
-    """The same, waited for."""
+    """Reduce `array` over the ranks in place, and wait."""
     if array.__class__ is not np.ndarray:
         all_reduce(group, array, op).wait()
         return
@@ -85,7 +85,7 @@ def all_reduce_now(group: ProcessGroup, array: Payload, op: ReduceOp) -> None:
 
 def _kind_of_all_reduce(array: Payload, op: ReduceOp) -> Kind | None:
     if op is ReduceOp.AVG or array.dtype.char not in "fdFDlLqQiI":
-        return None  # something is done before or after
+        return None  # needs work before or after the call
     if len(_kinds) > 4096:
         _kinds.clear()
     check_reducible("all_reduce", array, op)
@@ -94,7 +94,7 @@ def _kind_of_all_reduce(array: Payload, op: ReduceOp) -> Kind | None:
 
 
 def broadcast(group: ProcessGroup, array: Payload, root: int) -> Started:
-    """`array` becomes that of the rank `root`."""
+    """Copy `array` from the rank `root` to all ranks, in place."""
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.broadcast(group, array, root)
     call = Call("broadcast", array.shape, array.dtype.char, root)
@@ -106,7 +106,7 @@ def broadcast(group: ProcessGroup, array: Payload, root: int) -> Started:
 
 
 def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Started:
-    """On the rank `root`, `array` becomes its reduction over the ranks; the others keep theirs."""
+    """Reduce `array` over the ranks, in place on the rank `root`; the others keep theirs."""
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.reduce(group, array, root, op)
     check_reducible("reduce", array, op)
@@ -126,7 +126,7 @@ def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Star
 
 
 def all_gather(group: ProcessGroup, out: Payload, array: Payload) -> Started:
-    """`out`, which is contiguous, gets the arrays of all ranks one after the other."""
+    """Gather the arrays of all ranks into the contiguous `out`, one after the other."""
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.all_gather(group, out, array)
     call = Call("all_gather", array.shape, array.dtype.char)
@@ -138,7 +138,7 @@ def all_gather(group: ProcessGroup, out: Payload, array: Payload) -> Started:
 
 
 def all_gather_uneven(group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int]) -> Started:
-    """The same with pieces of different numbers of elements, `counts`."""
+    """Same as `all_gather`, with pieces of different numbers of elements, `counts`."""
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.all_gather(group, out, array, counts)
     call = Call("all_gather", tuple(counts), array.dtype.char, "uneven")
@@ -150,7 +150,7 @@ def all_gather_uneven(group: ProcessGroup, out: Payload, array: Payload, counts:
 
 
 def reduce_scatter(group: ProcessGroup, out: Payload, array: Payload, op: ReduceOp) -> Started:
-    """`out`, which is contiguous, gets this rank's piece of the reduction of `array` over the ranks."""
+    """Write this rank's piece of the reduction of `array` over the ranks to the contiguous `out`."""
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.reduce_scatter(group, out, array, op)
     check_reducible("reduce_scatter", array, op)
@@ -167,7 +167,7 @@ def reduce_scatter(group: ProcessGroup, out: Payload, array: Payload, op: Reduce
 def reduce_scatter_uneven(
     group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int], op: ReduceOp
 ) -> Started:
-    """The same with pieces of different numbers of elements, `counts`."""
+    """Same as `reduce_scatter`, with pieces of different numbers of elements, `counts`."""
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.reduce_scatter(group, out, array, op, counts)
     check_reducible("reduce_scatter", array, op)
@@ -184,8 +184,9 @@ def reduce_scatter_uneven(
 def all_to_all(
     group: ProcessGroup, out: Payload, array: Payload, out_counts: Sequence[int] | None, counts: Sequence[int] | None
 ) -> Started:
-    """Each rank sends its k-th piece of `array` to rank k, and `out`, which is contiguous, gets what came, in the
-    order of the ranks. Without counts all pieces are of one size."""
+    """Send the k-th piece of `array` to rank k, and write the received pieces to the contiguous `out`, in the order of
+    the ranks. Without counts all pieces have the same size.
+    """
     if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
         return nccl.all_to_all(group, out, array, out_counts, counts)
     even = counts is None or out_counts is None
@@ -201,7 +202,7 @@ def all_to_all(
 
 
 def gather(group: ProcessGroup, out: Payload | None, array: Payload, root: int) -> Started:
-    """On the rank `root`, `out` gets the arrays of all ranks one after the other."""
+    """Gather the arrays of all ranks into `out` on the rank `root`, one after the other."""
     call = Call("gather", array.shape, array.dtype.char, root)
     if group.size() == 1:
         return _copied(group, call, out, array)
@@ -211,7 +212,7 @@ def gather(group: ProcessGroup, out: Payload | None, array: Payload, root: int) 
 
 
 def scatter(group: ProcessGroup, out: Payload, array: Payload | None, root: int) -> Started:
-    """`out` gets this rank's piece of the array of the rank `root`."""
+    """Write this rank's piece of the array of the rank `root` to `out`."""
     call = Call("scatter", out.shape, out.dtype.char, root)
     if group.size() == 1:
         return _copied(group, call, out, array)
@@ -222,18 +223,17 @@ def scatter(group: ProcessGroup, out: Payload, array: Payload | None, root: int)
 
 
 def barrier(group: ProcessGroup) -> Started:
-    """Nothing but the agreement, which no rank passes before all have come."""
+    """Run only the agreement, which completes when all ranks have joined."""
     call = Call("barrier", (), "")
     return Pending.finished(group, call) if group.size() == 1 else Pending(group, call, (), None, ())
 
 
 # ----- from one to one ------------------------------------------------------------------------------------------------
 
-#: A message between two ranks has a header before it: its size in bytes, dtype and shape, by which the receiver knows
-#: whether it is
-#: the one it waits for.
+#: Size of the header of a point-to-point message. It holds the size in bytes, dtype and shape, so that the receiver can
+#: check them.
 _HEADER = 16
-#: Of tags, the last bit tells headers from what follows them.
+#: The last bit of a tag tells headers from the messages that follow them.
 
 
 def _header(array: Payload) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -259,7 +259,7 @@ def send(group: ProcessGroup, array: Payload, peer: int, tag: int) -> Started:
 
 
 def receive(group: ProcessGroup, array: Payload, peer: int | None, tag: int) -> Started:
-    """Receive an array from a rank of the group, from any if `peer` is None."""
+    """Receive an array from a rank of the group, or from any rank if `peer` is None."""
     if array.__class__ is not np.ndarray and nccl.carries(array):
         if peer is None:
             raise NotImplementedError(
@@ -304,7 +304,7 @@ def _receive_from(
 
 
 def _contiguous(array: Payload) -> tuple[Payload, Callable[[], None] | None]:
-    """An array's own memory where it is one block, else a copy and what brings the copy back."""
+    """Return an array's own memory if it is one block, else a copy and a function that copies it back."""
     if array.flags.c_contiguous and array.flags.writeable:
         return array, None
     copy = np.ascontiguousarray(array).copy() if array.flags.c_contiguous else np.ascontiguousarray(array)
@@ -348,7 +348,7 @@ def _typed(array: Payload) -> Any:
 
 
 def mpi_type(array: Payload) -> Any:
-    """MPI's datatype of an array's elements."""
+    """Return MPI's datatype for an array's elements."""
     found = message(array)
     return found[1] if isinstance(found, tuple) else mpi().Datatype.fromcode(array.dtype.char)
 

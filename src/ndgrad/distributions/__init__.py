@@ -1,8 +1,9 @@
 """Probability distributions, under torch's names: samples, densities, entropies, divergences, all differentiable.
 
 One file per distribution, named as torch's, over `distribution.Distribution`. Samples that are differentiable in the
-parameters (`rsample`) are functions of random numbers of a fixed distribution, or, for gamma, Dirichlet and what is
-made of them, ops with a derivative at fixed probability (Note [Implicit reparametrisation] in ndgrad._src.ops.random).
+parameters (`rsample`) are functions of random numbers of a fixed distribution. For gamma, Dirichlet and related
+distributions they are ops with a derivative at fixed probability (Note [Implicit reparametrisation] in
+ndgrad._src.ops.random).
 """
 
 from __future__ import annotations

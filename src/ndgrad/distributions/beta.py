@@ -46,12 +46,12 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self) -> Tensor:
-        """The shape at 1's side."""
+        """The shape parameter at 1."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
-        """The shape at 0's side."""
+        """The shape parameter at 0."""
         return self._dirichlet.concentration[..., 1]
 
     @property

@@ -1,4 +1,4 @@
-"""The binomial distribution: how many of some trials succeed."""
+"""The binomial distribution: the number of successful trials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Binomial"]
 
 
 class Binomial(ByProbability):
-    """How many of `total_count` trials succeed, each with probability `probs` or with log odds `logits`.
+    """The number of successes among `total_count` trials, each with probability `probs` or log odds `logits`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Binomial(2, ndgrad.tensor(0.5)).log_prob(ndgrad.tensor([0.0, 1.0, 2.0])).exp()
@@ -77,7 +77,7 @@ class Binomial(ByProbability):
             self._validate_sample(value)
         n = self.total_count
         ways = ndgrad.lgamma(n + 1) - ndgrad.lgamma(value + 1) - ndgrad.lgamma(n - value + 1)
-        # k log p + (n - k) log(1 - p), by logits
+        # This is k log p + (n - k) log(1 - p), by logits.
         return ways + value * self.logits - n * F.softplus(self.logits)
 
     def _largest_count(self, wanted_by: str) -> int:

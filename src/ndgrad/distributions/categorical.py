@@ -1,4 +1,4 @@
-"""The categorical distribution: the number of a class."""
+"""The categorical distribution: class numbers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Categorical(ByProbability):
 
     @property
     def mean(self) -> Tensor:
-        """None: classes are no quantities."""
+        """NaN: classes are not quantities."""
         return ndgrad.full(self._batch_shape, float("nan"), dtype=self.probs.dtype, device=self.probs.device)
 
     @property

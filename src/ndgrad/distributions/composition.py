@@ -1,8 +1,8 @@
-"""Transforms as such, and those made of others: inverses, compositions, several beside each other, other shapes.
+"""Base class of transforms, and transforms built from others: inverses, compositions, concatenations, reshapes.
 
 A transform maps values of its `domain` to values of its `codomain`, two constraints; a value may be a scalar, a vector
-or a matrix, and `log_abs_det_jacobian` has one number for each. Those that are not `bijective` have an inverse that
-leads to one of the points, and no determinant.
+or a matrix, and `log_abs_det_jacobian` has one number for each. The inverse of a transform that is not `bijective`
+returns one of the points, and there is no determinant.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Transform:
             )
         self._cache_size = cache_size
         self._cached_x_y: tuple[Any, Any] = None, None
-        # weak, since the inverse holds this one
+        # A weak reference, since the inverse holds this one.
         self._inv_ref: weakref.ref[Transform] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many dimensions one value has, before and after."""
+        """The number of dimensions of one value, before and after."""
         if self.domain.event_dim != self.codomain.event_dim:
             raise ValueError(
                 "Please use either .domain.event_dim or .codomain.event_dim: values have "
@@ -81,11 +81,11 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """+1 or -1, as a map of numbers rises or falls."""
+        """+1 if a map of numbers increases, -1 if it decreases."""
         raise NotImplementedError(f"{type(self).__name__} has no sign: it is no monotonic map of numbers. [nd-define]")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same, with or without a cache."""
+        """Return the same transform, with or without a cache."""
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -128,23 +128,23 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no inverse: define _inverse(y). [nd-define]")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |det dy/dx| for each value, given it and what it is mapped to."""
+        """Return log |det dy/dx| for each value, given it and its image."""
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian. [nd-define]")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """The shape of the result for an argument of some shape."""
+        """Return the shape of the result for an argument of some shape."""
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """The shape of the inverse's result."""
+        """Return the shape of the inverse's result."""
         return shape
 
 
 class _InverseTransform(Transform):
-    """The inverse of a transform, which it asks for everything."""
+    """The inverse of a transform, to which it delegates everything."""
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
@@ -198,7 +198,7 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other.
+    """A chain of transforms.
 
     >>> from ndgrad.distributions import AffineTransform, ComposeTransform, ExpTransform
     >>> ComposeTransform([ExpTransform(), AffineTransform(1.0, 2.0)])(ndgrad.tensor(0.0))
@@ -213,12 +213,13 @@ class ComposeTransform(Transform):
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
     def _event_dims(self, forward: bool) -> tuple[Constraint, int]:
-        """The constraint at one end, and how many dimensions a value must have there for all parts to be maps of
-        whole values."""
+        """Return the constraint at one end, and the number of dimensions that a value must have there, so that all
+        parts map whole values.
+        """
         steps = [(p.domain, p.codomain) if forward else (p.codomain, p.domain) for p in self.parts]
         if not forward:
             steps.reverse()
-        # back from the far end: each step may change the number of dimensions, and needs its own
+        # Go back from the far end: each step may change the number of dimensions, and needs its own.
         event_dim = int(steps[-1][1].event_dim)
         for near, far in reversed(steps):
             event_dim = max(event_dim + near.event_dim - far.event_dim, near.event_dim)
@@ -292,7 +293,7 @@ class ComposeTransform(Transform):
 
 
 class _InverseComposition(ComposeTransform):
-    """The inverses from the last to the first. It remembers whose inverse it is."""
+    """The inverses from the last to the first. It remembers the original."""
 
     def __init__(self, composition: ComposeTransform) -> None:
         super().__init__([p.inv for p in reversed(composition.parts)])
@@ -440,7 +441,7 @@ def _check_parts(tseq: Sequence[Transform]) -> None:
 
 
 class CatTransform(Transform):
-    """Transforms of the parts of a tensor along a dimension: the i-th of `lengths[i]` places.
+    """Transforms of parts of a tensor along a dimension; the i-th part has `lengths[i]` elements.
 
     >>> from ndgrad.distributions import CatTransform, ExpTransform, identity_transform
     >>> CatTransform([ExpTransform(), identity_transform], lengths=[1, 2])(ndgrad.zeros(3))
@@ -468,7 +469,7 @@ class CatTransform(Transform):
 
     @property
     def length(self) -> int:
-        """How many places there are along the dimension."""
+        """The number of elements along the dimension."""
         return sum(self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -517,7 +518,7 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """Transforms of the places along a dimension, one each.
+    """Transforms of slices along a dimension, one each.
 
     >>> from ndgrad.distributions import ExpTransform, StackTransform, identity_transform
     >>> StackTransform([ExpTransform(), identity_transform])(ndgrad.zeros(2))

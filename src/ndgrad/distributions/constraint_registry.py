@@ -1,7 +1,7 @@
-"""From constraints to transforms whose values satisfy them: what unconstrained optimisers and samplers need.
+"""Registry from constraints to transforms whose values satisfy them, for unconstrained optimisers and samplers.
 
-`biject_to` gives bijections, with a determinant; `transform_to` gives maps that may have more parameters than needed,
-and are cheap and smooth.
+`biject_to` returns bijections, with a determinant; `transform_to` returns maps that may have more parameters than
+needed, and are cheap and smooth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Factory = TypeVar("Factory", bound=Callable[[Any], Transform])
 
 
 class ConstraintRegistry:
-    """Transforms by the class of a constraint. To call it is to ask it.
+    """Transforms by the class of a constraint. A call looks one up.
 
     >>> import ndgrad
     >>> t = ndgrad.distributions.transform_to(ndgrad.distributions.constraints.positive)
@@ -31,8 +31,9 @@ class ConstraintRegistry:
         self._registry: dict[type[Constraint], Callable[[Any], Transform]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Give a class of constraints, or that of an example, a function that makes the transform of a constraint.
-        Without `factory`, a decorator."""
+        """Register a function that creates the transform of a constraint, for a class of constraints or that of an
+        example. Without `factory`, return a decorator.
+        """
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         cls = type(constraint) if isinstance(constraint, Constraint) else constraint
@@ -110,7 +111,7 @@ for _kind in (constraints.positive_definite, constraints.positive_semidefinite):
 
 
 def _register_compound(registry: ConstraintRegistry) -> None:
-    """Those made of other constraints: transforms made of the transforms of these."""
+    """Register transforms of constraints built from other constraints."""
 
     def independent(constraint: Any) -> Transform:
         inner = registry(constraint.base_constraint)

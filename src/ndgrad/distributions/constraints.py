@@ -1,8 +1,8 @@
-"""Constraints: which values a parameter may have, and which a sample does.
+"""Constraints: the valid values of a parameter or a sample.
 
-A constraint says of each value of a tensor whether it may be (`check`). A value may be a scalar, a vector or a matrix:
-`event_dim` counts the dimensions that one value has, and `check` returns one bool for each value. Where the constraint
-depends on parameters of a distribution, it is a property (`dependent_property`) that is known once there are some.
+`check` tells whether each value of a tensor is valid. A value may be a scalar, a vector or a matrix: `event_dim` is its
+number of dimensions, and `check` returns one bool for each value. A constraint that depends on parameters of a
+distribution is a property (`dependent_property`), known once the parameters are.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Constraint:
 
     is_discrete: Any = False
     event_dim: Any = 0
-    #: The attributes that its text shows.
+    #: Attributes shown in its text.
     _shown: ClassVar[tuple[str, ...]] = ()
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each value is inside."""
+        """Return True for each value inside."""
         raise NotImplementedError(
             f"{type(self).__name__} does not say what satisfies it: define check(value). [nd-define]"
         )
@@ -74,7 +74,7 @@ class _Dependent(Constraint):
         return int(self._event_dim)
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
-        """The same, of which more is known."""
+        """Return the same constraint, with more information."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -88,8 +88,9 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property whose value is a constraint. On the class it is a dependent constraint; what is known of that is
-    given as keywords: `@dependent_property(is_discrete=False, event_dim=0)`."""
+    """A property whose value is a constraint. On the class it is a dependent constraint, whose known attributes are
+    keywords: `@dependent_property(is_discrete=False, event_dim=0)`.
+    """
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class _DependentProperty(property, _Dependent):
 
 
 def is_dependent(constraint: object) -> bool:
-    """Whether a constraint is one that depends on parameters.
+    """True if a constraint depends on parameters.
 
     >>> from ndgrad.distributions import constraints
     >>> constraints.is_dependent(constraints.dependent), constraints.is_dependent(constraints.real)
@@ -150,7 +151,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The constraint of a mixture: that of its components, of whose batch the last dimension is not the mixture's."""
+    """The constraint of a mixture: that of its components, whose batch has one more dimension at the end."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
@@ -164,14 +165,14 @@ class MixtureSameFamilyConstraint(Constraint):
         return int(self.base_constraint.event_dim)
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether all components allow a value."""
+        """True if all components allow a value."""
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if value.ndim < self.event_dim:
             raise ValueError(
                 f"Expected value.dim() >= {self.event_dim} but got {value.ndim}: the shape is {tuple(value.shape)}. "
                 f"One value has {self.event_dim} dimensions. [nd-ndim]"
             )
-        # what the check has reduced is the event, so the components come last
+        # The check has reduced the event dimensions, so the components come last.
         return result.all(-1)
 
     def __repr__(self) -> str:
@@ -308,7 +309,7 @@ class _MatrixConstraint(Constraint):
 
 
 def _all_elements(passed: Tensor) -> Tensor:
-    """Over the last two dimensions."""
+    """Reduce over the last two dimensions."""
     return passed.flatten(-2).all(-1)
 
 
@@ -394,7 +395,7 @@ class _Several(Constraint):
 
 
 class _Cat(_Several):
-    """The i-th holds of `lengths[i]` places along a dimension; by default, of one."""
+    """The i-th constraint applies to `lengths[i]` elements along a dimension; by default, to one."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
@@ -415,7 +416,7 @@ class _Cat(_Several):
 
 
 class _Stack(_Several):
-    """The i-th holds of the i-th place along a dimension."""
+    """The i-th constraint applies to the i-th slice along a dimension."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         super().__init__(cseq, dim)

@@ -64,18 +64,18 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
 
     @lazy_property
     def probs(self) -> Tensor:
-        """The parameter p, clamped to be neither 0 nor 1."""
+        """The parameter p, clamped away from 0 and 1."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _outside_unstable_region(self) -> Tensor:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _cut_probs(self) -> Tensor:
-        """p, or another one where the formulas do not hold."""
+        """Return p, or another value if the formulas do not hold."""
         return ndgrad.where(self._outside_unstable_region(), self.probs, self._lims[0])
 
     def _cont_bern_log_norm(self) -> Tensor:
-        """log(2 artanh(1 - 2p) / (1 - 2p)), the logarithm of the factor that makes it a density."""
+        """Return log(2 artanh(1 - 2p) / (1 - 2p)), the logarithm of the normalisation factor."""
         cut = self._cut_probs()
         formula = ndgrad.log(((ndgrad.log1p(-cut) - ndgrad.log(cut)) / (1 - 2 * cut)).abs())
         x = (self.probs - 0.5).pow(2)
@@ -125,7 +125,7 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         return ndgrad.where(self._outside_unstable_region(), formula, value)
 
     def entropy(self) -> Tensor:
-        """-E[log p(x)], where log p is linear in x."""
+        """Return -E[log p(x)], where log p is linear in x."""
         log_odds = ndgrad.log(self.probs) - ndgrad.log1p(-self.probs)
         return -self.mean * log_odds - ndgrad.log1p(-self.probs) - self._cont_bern_log_norm()
 
@@ -134,7 +134,7 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         return (self.logits,)
 
     def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]  # of as many parameters as there are
-        """log((e^x - 1) / x), by its series near 0."""
+        """Return log((e^x - 1) / x), by its series near 0."""
         far = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
         cut = ndgrad.where(far, x, self._lims[0] - 0.5)
         formula = ndgrad.log(((ndgrad.exp(cut) - 1) / cut).abs())

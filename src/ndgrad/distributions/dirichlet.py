@@ -18,8 +18,8 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Vectors of probabilities. Their mean is proportional to `concentration`, and the larger that is, the less they
-    vary.
+    """Vectors of probabilities. Their mean is proportional to `concentration`; larger concentrations give less
+    variation.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Dirichlet(ndgrad.tensor([1.0, 3.0])).mean
@@ -49,7 +49,9 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        """Where all concentrations are below 1, the density is largest at a corner; where the others are 1, nowhere."""
+        """The mode. If all concentrations are below 1, the density is largest at a corner; if the others are 1,
+        nowhere.
+        """
         above = (self.concentration - 1).clamp(min=0.0)
         total = above.sum(-1, True)
         mode = above / ndgrad.where(total > 0, total, math.nan)

@@ -1,8 +1,8 @@
-"""`Distribution`: what all distributions have in common.
+"""`Distribution`: the base class of all distributions.
 
 A distribution is a batch of independent ones, of shape `batch_shape`; a sample of each has the shape `event_shape`. Its
-parameters are tensors whose constraints stand in `arg_constraints`: by these they are checked when it is made, shown in
-its text, and expanded.
+parameters are tensors, whose constraints are in `arg_constraints`. These determine the checks at creation, the text,
+and the expansion.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def require(valid: Tensor, message: Callable[[], str]) -> None:
 
 
 class Distribution:
-    """A batch of probability distributions. Subclasses say how to sample and what the density is.
+    """A batch of probability distributions. Subclasses define sampling and the density.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.Normal(ndgrad.tensor([0.0, 1.0]), 1.0)
@@ -38,14 +38,14 @@ class Distribution:
     (ndgrad.Size([2]), ndgrad.Size([]))
     """
 
-    #: Whether samples are differentiable in the parameters (`rsample`).
+    #: True if samples are differentiable in the parameters (`rsample`).
     has_rsample: Any = False
     has_enumerate_support: ClassVar[bool] = False
     _validate_args: bool = __debug__
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions that are made from now on check their parameters and values.
+        """Set whether new distributions check their parameters and values.
 
         >>> import ndgrad
         >>> ndgrad.distributions.Distribution.set_default_validate_args(True)
@@ -104,16 +104,17 @@ class Distribution:
         return self._event_shape
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
-        """The shape of that many samples."""
+        """Return the shape of that many samples."""
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        """The same distribution with its batch expanded, as `Tensor.expand` does."""
+        """Return the same distribution with its batch expanded, like `Tensor.expand`."""
         raise self._missing("expand")
 
     def _expand_parameters(self, cls: type, batch_shape: Sequence[int], _instance: Any) -> Self:
-        """What `expand` of `cls` does where the parameters are all there is: those of `arg_constraints` that are
-        there, each with the dimensions of its own values kept."""
+        """Implement `expand` of `cls` if the parameters are the only state: expand those of `arg_constraints` that
+        exist, keeping the dimensions of their own values.
+        """
         new = self._get_checked_instance(cls, _instance)
         batch_shape = Size(batch_shape)
         for name, constraint in self.arg_constraints.items():
@@ -123,7 +124,7 @@ class Distribution:
         return self._finish_expanded(cls, new, batch_shape)
 
     def _finish_expanded(self, cls: type, new: Self, batch_shape: Sequence[int], event_shape: Any = None) -> Self:
-        # the constructor between the class and here, if any, takes other arguments
+        # A constructor in between, if any, takes other arguments.
         Distribution.__init__(
             new, batch_shape, self._event_shape if event_shape is None else event_shape, validate_args=False
         )
@@ -131,7 +132,7 @@ class Distribution:
         return new
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Self:
-        """An instance to be filled by `cls.expand`, which must know all that the constructor sets."""
+        """Return an instance to be filled by `cls.expand`, which must set all attributes of the constructor."""
         if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]  # they are compared
             raise NotImplementedError(
                 f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
@@ -162,7 +163,7 @@ class Distribution:
 
     @property
     def mode(self) -> Tensor:
-        """The likeliest value."""
+        """The most likely value."""
         raise self._missing("mode")
 
     @property
@@ -176,41 +177,41 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Samples, of shape `sample_shape + batch_shape + event_shape`; constants for autograd."""
+        """Return samples of shape `sample_shape + batch_shape + event_shape`; constants for autograd."""
         with ndgrad.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Samples that are differentiable in the parameters."""
+        """Return samples that are differentiable in the parameters."""
         raise self._missing("rsample")
 
     def sample_n(self, n: int) -> Tensor:
-        """`n` samples."""
+        """Return `n` samples."""
         warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density, or of the probability, of a value."""
+        """Return the logarithm of the density, or of the probability, of a value."""
         raise self._missing("log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of values up to `value`."""
+        """Return the probability of values up to `value`."""
         raise self._missing("cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value up to which the probability is `value`."""
+        """Return the value up to which the probability is `value`."""
         raise self._missing("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values that a sample can have, along a new first dimension."""
+        """Return all values that a sample can have, along a new first dimension."""
         raise self._missing("enumerate_support")
 
     def entropy(self) -> Tensor:
-        """The entropy, in nats."""
+        """Return the entropy, in nats."""
         raise self._missing("entropy")
 
     def perplexity(self) -> Tensor:
-        """The exponential of the entropy."""
+        """Return the exponential of the entropy."""
         return ndgrad.exp(self.entropy())
 
     # ----- checks, text

@@ -32,7 +32,7 @@ class ExponentialFamily(Distribution):
         raise self._missing("_mean_carrier_measure")
 
     def _mean_statistics(self, params: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The means of the statistics: the gradient of the log normalizer, differentiable in its turn."""
+        """Return the means of the statistics: the gradient of the log normalizer, which is differentiable itself."""
 
         def total(params: Any) -> Tensor:
             return self._log_normalizer(*params).sum()
@@ -40,10 +40,10 @@ class ExponentialFamily(Distribution):
         return ndgrad.func.grad(total)(params)
 
     def entropy(self) -> Tensor:
-        """Of log p = log h + <params, statistics> - A, minus its mean."""
+        """Return minus the mean of log p = log h + <params, statistics> - A."""
         params = self._natural_params
         result = self._log_normalizer(*params) - self._mean_carrier_measure
         for param, mean in zip(params, self._mean_statistics(params), strict=True):
-            # a parameter of a multivariate distribution has more dimensions than the batch
+            # A parameter of a multivariate distribution has more dimensions than the batch.
             result = result - (param * mean).reshape((*self._batch_shape, -1)).sum(-1)
         return result

@@ -60,7 +60,7 @@ class Gamma(ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         value = _standard_gamma(self.concentration.expand(shape)) / self.rate
-        return value.clamp(min=ndgrad.finfo(value.dtype).tiny)  # whose logarithm is wanted
+        return value.clamp(min=ndgrad.finfo(value.dtype).tiny)  # keeps its logarithm finite
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = ndgrad.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)

@@ -1,4 +1,4 @@
-"""The generalised Pareto distribution: what exceeds a threshold."""
+"""The generalised Pareto distribution: excesses over a threshold."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Excesses over `loc`, with a tail of the weight that `concentration` says: bounded if it is negative, exponential
-    at 0, a power if it is positive.
+    """Excesses over `loc`, with a tail determined by `concentration`: bounded if it is negative, exponential at 0, a
+    power law if it is positive.
 
     >>> import ndgrad
     >>> ndgrad.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean
@@ -79,7 +79,7 @@ class GeneralizedPareto(Distribution):
         return self.icdf(ndgrad.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
     def log_survival_function(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability of values above `value`: -log(1 + c z) / c, or -z for c = 0."""
+        """Return the logarithm of the probability of values above `value`: -log(1 + c z) / c, or -z for c = 0."""
         if self._validate_args:
             self._validate_sample(value)
         z, exponential = self._z(value), self._is_exponential()
@@ -95,7 +95,7 @@ class GeneralizedPareto(Distribution):
         return ndgrad.where(exponential, -z, power) - ndgrad.log(self.scale)
 
     def log_cdf(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability of values up to `value`."""
+        """Return the logarithm of the probability of values up to `value`."""
         return ndgrad.log1p(-ndgrad.exp(self.log_survival_function(value)))
 
     def cdf(self, value: Tensor) -> Tensor:

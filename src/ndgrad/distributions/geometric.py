@@ -1,4 +1,4 @@
-"""The geometric distribution: how many trials fail before one succeeds."""
+"""The geometric distribution: the number of failures before the first success."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Geometric(ByProbability):
         setattr(self, self._given_name, value)
         super().__init__(value.shape, validate_args=validate_args)
         if self._validate_args and probs is not None:
-            # the constraint has 0 inside, with which no trial ever succeeds
+            # The constraint includes 0, with which no trial ever succeeds.
             require(
                 value > 0,
                 lambda: (
@@ -64,7 +64,7 @@ class Geometric(ByProbability):
         return (1.0 / self.probs - 1.0) / self.probs
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """The integer part of an exponential number of rate -log(1 - p)."""
+        """Return the integer part of an exponential number of rate -log(1 - p)."""
         with ndgrad.no_grad():
             probs = self.probs.expand(self._extended_shape(sample_shape))
             tiny = ndgrad.finfo(probs.dtype).tiny

@@ -1,4 +1,4 @@
-"""The Gumbel distribution: the largest of many."""
+"""The Gumbel distribution: the maximum of many samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gumbel(TransformedDistribution):
     def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         info = ndgrad.finfo(self.loc.dtype)
-        # y = loc - scale log(-log u), with u off 0 and 1
+        # The formula is y = loc - scale log(-log u), with u away from 0 and 1.
         base = Uniform(
             ndgrad.full_like(self.loc, info.tiny), ndgrad.full_like(self.loc, 1 - info.eps), validate_args=validate_args
         )

@@ -1,4 +1,4 @@
-"""Dimensions of a batch as dimensions of the event."""
+"""Reinterpretation of batch dimensions as event dimensions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """A distribution of which the last `reinterpreted_batch_ndims` dimensions of the batch are part of a sample, whose
-    log_prob is then the sum of theirs.
+    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions become part of a sample; log_prob sums
+    over them.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.Independent(ndgrad.distributions.Normal(ndgrad.zeros(3), 1.0), 1)

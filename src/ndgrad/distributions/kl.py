@@ -1,7 +1,7 @@
 """Kullback-Leibler divergences, by the classes of both distributions.
 
-Within one family there are formulas. Between two, KL(p, q) = -H(p) - E_p[log q], and log q is made of few functions of
-x (x, x^2, log x, exp(-t x)), so what is needed of p is their means: see `_CROSS` below. Where p has samples outside of
+Within one family there are formulas. Between two, KL(p, q) = -H(p) - E_p[log q], and log q consists of few functions of
+x (x, x^2, log x, exp(-t x)), so only their means under p are needed: see `_CROSS` below. If p has samples outside of
 q's support, the divergence is infinite.
 """
 
@@ -53,7 +53,7 @@ Formula = Callable[[Any, Any], "Tensor"]
 F_ = TypeVar("F_", bound=Formula)
 
 _KL_REGISTRY: dict[tuple[type, type], Formula] = {}
-#: What was found for two classes, until something else is registered.
+#: Cache of the formula for two classes, cleared by new registrations.
 _KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 
 
@@ -61,8 +61,8 @@ _KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 
 
 def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Callable[[F_], F_]:
-    """A decorator: the function computes the divergence of a `type_p` from a `type_q`, and of their subclasses for
-    which nothing more specific is registered.
+    """Return a decorator that registers the divergence of a `type_p` from a `type_q`, and of their subclasses without a
+    more specific function.
 
     >>> from ndgrad.distributions import Normal, kl_divergence, register_kl
     >>> class Mine(Normal): pass
@@ -88,11 +88,11 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Calla
 
 
 def _find(type_p: type, type_q: type) -> Formula | None:
-    """The formula of the most specific pair of classes that both are subclasses of."""
+    """Return the formula of the most specific pair of base classes."""
     matches = [pair for pair in _KL_REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not matches:
         return None
-    # how far a pair is: the fewer classes lie between, the more specific
+    # Distance of a pair: the fewer classes lie between, the more specific.
     far_p, far_q = type_p.__mro__.index, type_q.__mro__.index
     by_p = min(matches, key=lambda pair: (far_p(pair[0]), far_q(pair[1])))
     by_q = min(matches, key=lambda pair: (far_q(pair[1]), far_p(pair[0])))
@@ -107,7 +107,7 @@ def _find(type_p: type, type_q: type) -> Formula | None:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The divergence of p from q, the mean over samples x of p of log p(x) - log q(x), for each of the batch.
+    """Return the divergence of p from q, the mean over samples x of p of log p(x) - log q(x), for each batch element.
 
     >>> from ndgrad.distributions import Normal, kl_divergence
     >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))
@@ -131,7 +131,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
-    """The Bregman divergence of the log normalizer A: A(q) - A(p) - <A'(p), q - p>."""
+    """Return the Bregman divergence of the log normalizer A: A(q) - A(p) - <A'(p), q - p>."""
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed using Bregman "
@@ -148,14 +148,14 @@ def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
 
 @register_kl(Bernoulli, Bernoulli)
 def _kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
-    # -log P(1) is softplus(-logits), -log P(0) is softplus(logits)
+    # -log P(1) is softplus(-logits), -log P(0) is softplus(logits).
     ones = p.probs * (F.softplus(-q.logits) - F.softplus(-p.logits))
     zeros = (1 - p.probs) * (F.softplus(q.logits) - F.softplus(p.logits))
     return _term(ones, p.probs == 0, q.probs == 0) + _term(zeros, p.probs == 1, q.probs == 1)
 
 
 def _term(value: Tensor, never: Tensor, impossible: Tensor) -> Tensor:
-    """A summand of a divergence: nothing where p never has the outcome, infinite where only q never has it."""
+    """Return a summand of a divergence: zero if p never has the outcome, infinite if only q never has it."""
     return ndgrad.where(never, 0.0, ndgrad.where(impossible, math.inf, value))
 
 
@@ -223,7 +223,7 @@ def _kl_gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
 @register_kl(Gumbel, Gumbel)
 def _kl_gumbel_gumbel(p: Gumbel, q: Gumbel) -> Tensor:
     ratio, shift = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    # E[exp(-(x - loc_q) / scale_q)] is a moment of exp(-x), which is exponential
+    # E[exp(-(x - loc_q) / scale_q)] is a moment of exp(-x), which is exponential.
     moment = (ndgrad.lgamma(1 + ratio) - shift).exp()
     return -ratio.log() + shift + ratio * euler_constant + moment - (1 + euler_constant)
 
@@ -282,22 +282,22 @@ def _check_events(p: Distribution, q: Distribution, name: str) -> None:
 
 
 def _normal_kl(n: int, log_dets: Tensor, trace: Tensor, distance: Tensor) -> Tensor:
-    """(log det S_q - log det S_p + tr(S_q^-1 S_p) + the Mahalanobis distance of the means - n) / 2."""
+    """Return (log det S_q - log det S_p + tr(S_q^-1 S_p) + the Mahalanobis distance of the means - n) / 2."""
     return 0.5 * (log_dets + trace + distance - n)
 
 
 def _squared_norm(matrix: Tensor) -> Tensor:
-    """tr(X X^T)."""
+    """Return tr(X X^T)."""
     return matrix.pow(2).flatten(-2).sum(-1)
 
 
 def _solved_norm(factor: Tensor, matrix: Tensor) -> Tensor:
-    """tr(X^T (L L^T)^-1 X)."""
+    """Return tr(X^T (L L^T)^-1 X)."""
     return _squared_norm(ndgrad.linalg.solve_triangular(factor, matrix, upper=False))
 
 
 def _lowrank_trace(q: LowRankMultivariateNormal, matrix: Tensor) -> Tensor:
-    """tr(X^T (W W^T + D)^-1 X), by Woodbury's formula."""
+    """Return tr(X^T (W W^T + D)^-1 X), by Woodbury's formula."""
     W, D = q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag
     projected = (W.mT / D.unsqueeze(-2)) @ matrix
     return _squared_norm(matrix / D.sqrt().unsqueeze(-1)) - _solved_norm(q._capacitance_tril, projected)
@@ -360,7 +360,7 @@ def _kl_lowrankmultivariatenormal_multivariatenormal(p: LowRankMultivariateNorma
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
-    """A bijection that both share changes nothing."""
+    """Return the divergence of the base distributions: a shared bijection changes nothing."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError(
             f"the KL-divergence of two transformed distributions is implemented for equal transforms, and these have "
@@ -388,7 +388,7 @@ def _x_log_x(x: Tensor) -> Tensor:
 
 
 def _mean_log(p: Any) -> Tensor:
-    """E[log x]."""
+    """Return E[log x]."""
     if isinstance(p, Beta):
         return ndgrad.digamma(p.concentration1) - ndgrad.digamma(p.concentration1 + p.concentration0)
     if isinstance(p, Gamma):
@@ -402,7 +402,7 @@ def _mean_log(p: Any) -> Tensor:
 
 
 def _mean_log_rest(p: Any) -> Tensor:
-    """E[log(1 - x)]."""
+    """Return E[log(1 - x)]."""
     if isinstance(p, Beta):
         return ndgrad.digamma(p.concentration0) - ndgrad.digamma(p.concentration1 + p.concentration0)
     assert isinstance(p, Uniform)
@@ -410,7 +410,7 @@ def _mean_log_rest(p: Any) -> Tensor:
 
 
 def _mean_decay(p: Any, loc: Tensor, scale: Tensor) -> Tensor:
-    """E[exp(-(x - loc) / scale)]."""
+    """Return E[exp(-(x - loc) / scale)]."""
     t, shift = 1 / scale, loc / scale
     if isinstance(p, Exponential):
         return shift.exp() * (p.rate / (p.rate + t))
@@ -423,7 +423,7 @@ def _mean_decay(p: Any, loc: Tensor, scale: Tensor) -> Tensor:
 
 
 def _mean_distance(p: Any, loc: Tensor) -> Tensor:
-    """E|x - loc|, of a normal distribution."""
+    """Return E|x - loc|, for a normal distribution."""
     assert isinstance(p, Normal)
     z = (p.loc - loc) / p.scale
     peak = math.sqrt(2 / math.pi) * (-0.5 * z.pow(2)).exp()
@@ -475,7 +475,7 @@ def _pareto_mean_log(p: Any, q: Pareto) -> Tensor:
 
 
 def _poisson_mean_log(p: Any, q: Poisson) -> Tensor:
-    return p.probs * q.rate.log() - q.rate  # of 0 and 1, whose factorials are 1
+    return p.probs * q.rate.log() - q.rate  # for 0 and 1, whose factorials are 1
 
 
 #: E_p[log q], by the class of q.
@@ -485,7 +485,7 @@ _MEAN_LOG: dict[type, Callable[[Any, Any], Tensor]] = {
     Uniform: _uniform_mean_log, Pareto: _pareto_mean_log, Poisson: _poisson_mean_log,
 }  # fmt: skip
 
-#: p -> the q that p has a finite divergence from.
+#: p -> the q from which p has a finite divergence.
 _CROSS: dict[type, tuple[type, ...]] = {
     Bernoulli: (Poisson,),
     Beta: (ContinuousBernoulli, Exponential, Gamma, Normal, Uniform),
@@ -499,7 +499,7 @@ _CROSS: dict[type, tuple[type, ...]] = {
     Uniform: (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Normal, Pareto),
 }
 
-#: p -> the q whose support is always too small for it.
+#: p -> the q whose support is always too small for p.
 _OUTSIDE: dict[type, tuple[type, ...]] = {
     Beta: (Pareto,),
     ContinuousBernoulli: (Pareto,),
@@ -514,7 +514,7 @@ _OUTSIDE: dict[type, tuple[type, ...]] = {
 
 
 def _bounds(d: Any) -> tuple[Any, Any]:
-    """The ends of the support; None where there are none."""
+    """Return the ends of the support; None if there are none."""
     if isinstance(d, (Beta, ContinuousBernoulli)):
         return 0.0, 1.0
     if isinstance(d, Uniform):
@@ -525,7 +525,7 @@ def _bounds(d: Any) -> tuple[Any, Any]:
 
 
 def _cross(p: Any, q: Any) -> Tensor:
-    """-H(p) - E_p[log q], infinite where p's support reaches beyond q's."""
+    """Return -H(p) - E_p[log q], infinite if p's support reaches beyond q's."""
     kl = -p.entropy() - next(_MEAN_LOG[cls] for cls in type(q).__mro__ if cls in _MEAN_LOG)(p, q)
     (low, high), (least, most) = _bounds(p), _bounds(q)
     for beyond in (

@@ -57,7 +57,7 @@ class Kumaraswamy(TransformedDistribution):
         return super().expand(batch_shape, new)
 
     def _moment(self, n: int) -> Tensor:
-        """E[x^n] = b B(1 + n/a, b)."""
+        """Return E[x^n] = b B(1 + n/a, b)."""
         a, b = self.concentration1, self.concentration0
         power = 1 + n / a
         return ndgrad.exp(b.log() + ndgrad.lgamma(power) + ndgrad.lgamma(b) - ndgrad.lgamma(power + b))
@@ -79,7 +79,7 @@ class Kumaraswamy(TransformedDistribution):
         return self._moment(2) - self.mean.pow(2)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log(a b x^(a-1) (1 - x^a)^(b-1)), which the transforms would make NaN at the ends."""
+        """Return log(a b x^(a-1) (1 - x^a)^(b-1)), for which the transforms would give NaN at the ends."""
         if self._validate_args:
             self._validate_sample(value)
         a, b = self.concentration1, self.concentration0

@@ -56,7 +56,7 @@ class Laplace(Distribution):
         return math.sqrt(2) * self.scale
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """An exponential number with a random sign."""
+        """Return an exponential number with a random sign."""
         template = self.loc.new_empty(self._extended_shape(sample_shape))
         size = ndgrad.empty_like(template).exponential_()
         sign = 1 - 2 * ndgrad.empty_like(template).bernoulli_(0.5)

@@ -22,7 +22,7 @@ __all__ = ["LKJCholesky"]
 
 class LKJCholesky(Distribution):
     """Cholesky factors of correlation matrices of `dim` rows whose density is proportional to
-    det(correlation)^(concentration - 1) (Lewandowski, Kurowicka and Joe, 2009); for 1, all are as likely.
+    det(correlation)^(concentration - 1) (Lewandowski, Kurowicka and Joe, 2009); for 1, all are equally likely.
 
     >>> import ndgrad
     >>> factor = ndgrad.distributions.LKJCholesky(3, 0.5).sample()
@@ -47,9 +47,10 @@ class LKJCholesky(Distribution):
         return new
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Row by row (the onion method): the i elements before the diagonal of row i are a vector in the unit ball, of
-        a
-        uniform direction and with a squared length of Beta(i / 2, concentration + (dim - 1 - i) / 2)."""
+        """Return samples, built row by row (the onion method). The i elements before the diagonal of row i are a vector
+        in the unit ball, with a uniform direction and a squared length of Beta(i / 2, concentration + (dim - 1 - i) /
+        2).
+        """
         with ndgrad.no_grad():
             shape, dim = self._extended_shape(sample_shape), self.dim
             concentration = self.concentration.expand(shape[:-2]).unsqueeze(-1)
@@ -62,7 +63,7 @@ class LKJCholesky(Distribution):
             return rows + (1 - (rows**2).sum(-1)).clamp(min=tiny).sqrt().diag_embed()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """From the density of the matrix, by the Jacobian of its factor: powers of the diagonal."""
+        """Return the log density, from that of the matrix and the Jacobian of its factor: powers of the diagonal."""
         if self._validate_args:
             self._validate_sample(value)
         eta, dim = self.concentration, self.dim

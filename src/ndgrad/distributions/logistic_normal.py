@@ -19,7 +19,7 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """n probabilities, which n - 1 normal numbers make by breaking a stick.
+    """n probabilities from n - 1 normal numbers, by stick breaking.
 
     >>> import ndgrad
     >>> ndgrad.distributions.LogisticNormal(ndgrad.zeros(3), ndgrad.ones(3)).event_shape

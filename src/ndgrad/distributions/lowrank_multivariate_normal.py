@@ -1,4 +1,4 @@
-"""The multivariate normal distribution whose covariance is a diagonal plus a product of thin matrices."""
+"""The multivariate normal distribution with a covariance of low rank plus a diagonal."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["LowRankMultivariateNormal"]
 
 
 def _batch_capacitance_tril(W: Tensor, D: Tensor) -> Tensor:
-    """The Cholesky factor of I + W^T D^-1 W, a small matrix by which Woodbury's formulas invert W W^T + D."""
+    """Return the Cholesky factor of I + W^T D^-1 W, a small matrix with which Woodbury's formulas invert W W^T + D."""
     scaled = W.mT / D.unsqueeze(-2)
     identity = ndgrad.eye(W.shape[-1], dtype=W.dtype, device=W.device)
     return ndgrad.linalg.cholesky(identity + scaled @ W)
 
 
 def _batch_lowrank_logdet(W: Tensor, D: Tensor, capacitance_tril: Tensor) -> Tensor:
-    """log det(W W^T + D) = log det C + log det D."""
+    """Return log det(W W^T + D) = log det C + log det D."""
     return 2 * capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + D.log().sum(-1)
 
 
 def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril: Tensor) -> Tensor:
-    """x^T (W W^T + D)^-1 x = x^T D^-1 x - |C^-1/2 W^T D^-1 x|^2."""
+    """Return x^T (W W^T + D)^-1 x = x^T D^-1 x - |C^-1/2 W^T D^-1 x|^2."""
     projected = _batch_mv(W.mT / D.unsqueeze(-2), x)
     return (x.pow(2) / D).sum(-1) - _batch_mahalanobis(capacitance_tril, projected)
 

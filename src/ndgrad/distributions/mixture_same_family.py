@@ -17,7 +17,7 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture: of the last dimension of the component's batch, one is chosen by `mixture_distribution`.
+    """A mixture: `mixture_distribution` chooses a component along the last dimension of the components' batch.
 
     >>> import ndgrad
     >>> from ndgrad.distributions import Categorical, MixtureSameFamily, Normal
@@ -91,11 +91,11 @@ class MixtureSameFamily(Distribution):
         return self._component_distribution
 
     def _pad(self, x: Tensor) -> Tensor:
-        """With a dimension for the components."""
+        """Return x with a dimension for the components."""
         return x.unsqueeze(-1 - self._event_ndims)
 
     def _pad_mixture_dimensions(self, x: Tensor) -> Tensor:
-        """With the dimensions of an event behind that of the components."""
+        """Return x with the dimensions of an event after that of the components."""
         missing = len(self._batch_shape) - len(self._mixture_distribution.batch_shape)
         shape = x.shape
         return x.reshape((*shape[:-1], *[1] * missing, *shape[-1:], *[1] * self._event_ndims))

@@ -1,4 +1,4 @@
-"""The multinomial distribution: how often each class is drawn."""
+"""The multinomial distribution: counts of classes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Multinomial(Distribution):
         return ndgrad.lgamma(value.sum(-1) + 1) - ndgrad.lgamma(value + 1).sum(-1) + terms.sum(-1)
 
     def entropy(self) -> Tensor:
-        """-log n! + n H(class) + the sum over classes of E[log x_i!], where x_i is binomial."""
+        """Return -log n! + n H(class) + the sum over classes of E[log x_i!], where x_i is binomial."""
         n = self.total_count
         counts = Binomial(n, self.probs).enumerate_support(expand=False)[1:]
         weights = ndgrad.exp(Binomial(n, self.probs).log_prob(counts))

@@ -18,7 +18,9 @@ __all__ = ["MultivariateNormal"]
 
 
 def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
-    """x^T (L L^T)^-1 x for vectors x along the last dimension. One matrix for many vectors takes them as columns."""
+    """Return x^T (L L^T)^-1 x for vectors x along the last dimension. One matrix for many vectors takes them as
+    columns.
+    """
     if bL.ndim == 2:
         columns = bx.reshape((-1, bx.shape[-1])).mT
         solved = ndgrad.linalg.solve_triangular(bL, columns, upper=False)
@@ -27,13 +29,14 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
 
 
 def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
-    """Products of matrices and vectors."""
+    """Return products of matrices and vectors."""
     return (bmat @ bvec.unsqueeze(-1)).squeeze(-1)
 
 
 def _precision_to_scale_tril(P: Tensor) -> Tensor:
-    """L of (L L^T)^-1 = P. The Cholesky factor of P with rows and columns in reverse order is, reversed again, an upper
-    triangular U with U U^T = P, so L = U^-T."""
+    """Return L with (L L^T)^-1 = P. The Cholesky factor of P with rows and columns in reverse order is, reversed again,
+    an upper triangular U with U U^T = P, so L = U^-T.
+    """
     factor = ndgrad.linalg.cholesky(P.flip((-2, -1)))
     inverse = factor.flip((-2, -1)).mT
     identity = ndgrad.eye(P.shape[-1], dtype=P.dtype, device=P.device)
@@ -41,7 +44,7 @@ def _precision_to_scale_tril(P: Tensor) -> Tensor:
 
 
 def _cholesky_inverse(factor: Tensor) -> Tensor:
-    """(L L^T)^-1."""
+    """Return (L L^T)^-1."""
     n = factor.shape[-1]
     identity = ndgrad.eye(n, dtype=factor.dtype, device=factor.device).expand(factor.shape)
     inverse = ndgrad.linalg.solve_triangular(factor, identity, upper=False)
@@ -49,9 +52,8 @@ def _cholesky_inverse(factor: Tensor) -> Tensor:
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors of mean `loc`, and of a covariance that is given as such, by its inverse (`precision_matrix`) or
-    by
-    its Cholesky factor (`scale_tril`), with which all is computed.
+    """Normal vectors of mean `loc`, with a covariance given directly, by its inverse (`precision_matrix`) or by its
+    Cholesky factor (`scale_tril`), which all computations use.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.MultivariateNormal(ndgrad.zeros(2), ndgrad.eye(2))
@@ -148,7 +150,7 @@ class MultivariateNormal(Distribution):
 def one_of_three(
     covariance_matrix: Tensor | None, precision_matrix: Tensor | None, scale_tril: Tensor | None
 ) -> tuple[str, Tensor]:
-    """The name and the value of the one that is given."""
+    """Return the name and the value of the given one."""
     given = {
         name: value
         for name, value in (
@@ -166,7 +168,7 @@ def one_of_three(
 
 
 def cholesky_of(name: str, matrix: Tensor) -> Tensor:
-    """The Cholesky factor of the covariance that the matrix of that name gives."""
+    """Return the Cholesky factor of the covariance, from the matrix of that name."""
     if name == "scale_tril":
         return matrix
     return ndgrad.linalg.cholesky(matrix) if name == "covariance_matrix" else _precision_to_scale_tril(matrix)

@@ -1,4 +1,4 @@
-"""The negative binomial distribution: how many trials succeed before some have failed."""
+"""The negative binomial distribution: the number of successes before a number of failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(ByProbability):
-    """The number of successes, of probability `probs`, before `total_count` failures; that need not be whole.
+    """The number of successes, of probability `probs`, before `total_count` failures; which may be fractional.
 
     >>> import ndgrad
     >>> ndgrad.distributions.NegativeBinomial(3.0, ndgrad.tensor(0.5)).mean
@@ -65,7 +65,7 @@ class NegativeBinomial(ByProbability):
 
     @lazy_property
     def _gamma(self) -> Gamma:
-        """That of the rate of a Poisson distribution, of which this is a mixture."""
+        """The gamma distribution of the Poisson rate of which this is a mixture."""
         return Gamma(self.total_count, ndgrad.exp(-self.logits), validate_args=False)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -78,5 +78,5 @@ class NegativeBinomial(ByProbability):
         n = self.total_count
         unnormalised = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
         log_ways = ndgrad.lgamma(n + value) - ndgrad.lgamma(1.0 + value) - ndgrad.lgamma(n)
-        # without failures to wait for, no trial is made
+        # Without failures to wait for, there is no trial.
         return unnormalised + ndgrad.where(n + value == 0.0, 0.0, log_ways)

@@ -1,4 +1,4 @@
-"""Classes as vectors with one 1, and the straight-through estimator of their gradients."""
+"""Classes as one-hot vectors, and the straight-through estimator of their gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(Distribution):
-    """The vector of a class, 1 in its place and 0 elsewhere.
+    """The one-hot vector of a class.
 
     >>> import ndgrad
     >>> ndgrad.distributions.OneHotCategorical(ndgrad.tensor([0.0, 1.0])).sample()
@@ -98,7 +98,7 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """The same, whose samples have the gradient of the probabilities: a biased estimator.
+    """Same as `OneHotCategorical`; samples have the gradient of the probabilities, a biased estimator.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([0.5, 0.5], requires_grad=True)

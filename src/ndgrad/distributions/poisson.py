@@ -1,4 +1,4 @@
-"""The Poisson distribution: how many events happen."""
+"""The Poisson distribution: the number of events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """The number of events of which `rate` are expected.
+    """The number of events with the expectation `rate`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Poisson(2.0).log_prob(ndgrad.tensor(0.0))

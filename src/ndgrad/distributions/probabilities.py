@@ -1,4 +1,4 @@
-"""Distributions that are given by probabilities or by logits: whichever was not given follows from the other."""
+"""Distributions given by probabilities or by logits; each follows from the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ByProbability(Distribution):
 
     #: "probs" or "logits"
     _given_name: str
-    #: Logits are log odds; else logarithms of probabilities, which add up to 1 along the last dimension.
+    #: Logits are log odds if True; else logarithms of probabilities, which add up to 1 along the last dimension.
     _is_binary: ClassVar[bool] = True
 
     @lazy_property
@@ -35,7 +35,7 @@ class ByProbability(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        """The one that was given."""
+        """The parameter that was given."""
         kept: dict[str, Any] = vars(self)
         found: Tensor = kept["probs"] if self._given_name == "probs" else kept["logits"]
         return found

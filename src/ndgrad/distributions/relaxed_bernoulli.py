@@ -1,4 +1,4 @@
-"""Bernoulli samples relaxed to numbers between 0 and 1, which are differentiable."""
+"""Bernoulli samples relaxed to differentiable numbers between 0 and 1."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ class LogitRelaxedBernoulli(ByProbability):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers between 0 and 1 that are the closer to Bernoulli samples the lower `temperature` is; differentiable in
-    the
+    """Numbers between 0 and 1 that approach Bernoulli samples as `temperature` decreases; differentiable in the
     parameters.
 
     >>> import ndgrad

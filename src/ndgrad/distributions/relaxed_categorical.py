@@ -1,4 +1,4 @@
-"""Classes relaxed to vectors of probabilities, which are differentiable."""
+"""Classes relaxed to differentiable vectors of probabilities."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
 class ExpRelaxedCategorical(Distribution):
-    """The logarithms of relaxed classes: of a softmax of logits with Gumbel noise, over a temperature."""
+    """The logarithms of relaxed classes: the log-softmax of logits with Gumbel noise, divided by a temperature."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    # a logarithm of probabilities: of the simplex, in which the sum of exponentials is 1
+    # A logarithm of probabilities: the sum of exponentials is 1.
     support = constraints.real_vector
     has_rsample = True
     _categorical: Categorical
@@ -72,7 +72,7 @@ class ExpRelaxedCategorical(Distribution):
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log((n-1)!) + (n-1) log t + the sum over i of (s_i - logsumexp(s)), with s = logits - t x."""
+        """Return log((n-1)!) + (n-1) log t + the sum over i of (s_i - logsumexp(s)), with s = logits - t x."""
         if self._validate_args:
             self._validate_sample(value)
         n = self._categorical._num_events
@@ -84,7 +84,7 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Vectors of probabilities that are the closer to classes the lower `temperature` is; differentiable in the
+    """Vectors of probabilities that approach one-hot vectors as `temperature` decreases; differentiable in the
     parameters.
 
     >>> import ndgrad

@@ -62,7 +62,7 @@ class StudentT(Distribution):
         return ndgrad.where(self.df > 2, variance, ndgrad.where(self.df > 1, math.inf, math.nan))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """A normal number over the root of an independent mean square, of `df` degrees of freedom."""
+        """Return a normal number divided by the root of an independent mean square with `df` degrees of freedom."""
         shape = self._extended_shape(sample_shape)
         x = _standard_normal(shape, self.df.dtype, self.df.device)
         z = Chi2(self.df, validate_args=False).rsample(sample_shape)

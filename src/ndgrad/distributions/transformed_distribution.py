@@ -59,7 +59,7 @@ class TransformedDistribution(Distribution):
                 f"base_distribution needs to have shape with size at least {needed}, but got {shape}. The transform "
                 f"maps values of {needed} dimensions; expand the distribution. [nd-shape]"
             )
-        # parameters of the transforms may broadcast the batch
+        # Parameters of the transforms may broadcast the batch.
         result_shape = Size(whole.forward_shape(shape))
         base_shape = Size(whole.inverse_shape(result_shape))
         if base_shape != shape:
@@ -120,7 +120,7 @@ class TransformedDistribution(Distribution):
         return result + _sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value: Tensor) -> Tensor:
-        """The probability on the other side, where the transforms fall."""
+        """Return the probability on the other side if the transforms decrease."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign

@@ -1,6 +1,6 @@
-"""The transforms: maps of numbers, of vectors and to matrices, with the logarithm of the determinant of their Jacobian.
+"""Transforms: maps of numbers, of vectors and to matrices, with the logarithm of the determinant of their Jacobian.
 
-What a transform is, and those made of others, stand in `composition`; all of torch's names are here.
+The base class and composed transforms are in `composition`; this module has all of torch's names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ndgrad.distributions.composition import (
     Transform,
     identity_transform,
 )
-from ndgrad.distributions.composition import _InverseTransform as _InverseTransform  # torch's place for it
+from ndgrad.distributions.composition import _InverseTransform as _InverseTransform  # torch's location
 from ndgrad.distributions.utils import are_all, broadcast_all, tril_matrix_to_vec, vec_to_tril_matrix
 from ndgrad.nn import functional as F
 
@@ -108,7 +108,7 @@ class PowerTransform(Transform):
 
 
 def _clipped_sigmoid(x: Tensor) -> Tensor:
-    """The logistic function, kept off 0 and 1, where its inverse is infinite."""
+    """Return the logistic function, kept away from 0 and 1, where its inverse is infinite."""
     info = ndgrad.finfo(x.dtype)
     return ndgrad.sigmoid(x).clamp(min=info.tiny, max=1.0 - info.eps)
 
@@ -166,7 +166,7 @@ class SoftplusTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """y = tanh(x). Use `cache_size=1` if samples come back: far out, the inverse has lost their digits.
+    """y = tanh(x). Use `cache_size=1` to invert samples: far from 0, the inverse loses their digits.
 
     >>> ndgrad.distributions.TanhTransform()(ndgrad.tensor(0.0))
     tensor(0.)
@@ -191,12 +191,12 @@ class TanhTransform(Transform):
 
 
 def _log_sech_squared(x: Tensor) -> Tensor:
-    """log(1 - tanh(x)^2), which does not underflow."""
+    """Return log(1 - tanh(x)^2), without underflow."""
     return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
 
 
 class AbsTransform(Transform):
-    """y = |x|; the inverse is the positive one of both.
+    """y = |x|; the inverse returns the positive solution.
 
     >>> ndgrad.distributions.AbsTransform()(ndgrad.tensor(-1.0))
     tensor(1.)
@@ -330,7 +330,7 @@ class CumulativeDistributionTransform(Transform):
 
 
 class SoftmaxTransform(Transform):
-    """y = exp(x) / sum(exp(x)), along the last dimension; the inverse is log(y). Not bijective: an equal shift of all
+    """y = exp(x) / sum(exp(x)), along the last dimension; the inverse is log(y). Not bijective: the same shift of all
     elements changes nothing.
 
     >>> ndgrad.distributions.SoftmaxTransform()(ndgrad.tensor([0.0, 0.0]))
@@ -365,9 +365,8 @@ def _with_dimensions(shape: Sequence[int], least: int) -> Sequence[int]:
 
 
 class StickBreakingTransform(Transform):
-    """n - 1 real numbers to n probabilities: each says, by its sigmoid, how much is broken off of what is left of a
-    stick.
-    It is offset so that 0 leads to equal parts.
+    """Map n - 1 real numbers to n probabilities: the sigmoid of each is the share broken off the rest of a stick. An
+    offset makes 0 give equal parts.
 
     >>> ndgrad.distributions.StickBreakingTransform()(ndgrad.zeros(2))
     tensor([0.3333, 0.3333, 0.3333])
@@ -381,7 +380,7 @@ class StickBreakingTransform(Transform):
         return isinstance(other, StickBreakingTransform)
 
     def _centred(self, x: Tensor) -> Tensor:
-        """x - log(n - 1, n - 2, ..., 1): as many parts are to follow."""
+        """Return x - log(n - 1, n - 2, ..., 1), the numbers of remaining parts."""
         follow = ndgrad.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
         return x - follow.log()
 
@@ -397,7 +396,7 @@ class StickBreakingTransform(Transform):
         return parts.log() - left.log() + follow.log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The Jacobian is triangular, with y_i (1 - sigmoid) on its diagonal."""
+        """Return log |det dy/dx|. The Jacobian is triangular, with y_i (1 - sigmoid) on its diagonal."""
         x = self._centred(x)
         return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
@@ -414,10 +413,10 @@ class StickBreakingTransform(Transform):
 
 
 class CorrCholeskyTransform(Transform):
-    """n (n - 1) / 2 real numbers to the Cholesky factor of a correlation matrix of n rows.
+    """Map n (n - 1) / 2 real numbers to the Cholesky factor of a correlation matrix of n rows.
 
-    The hyperbolic tangents of the numbers are partial correlations r below the diagonal: each takes its share of what
-    the elements before it in the row have left of the norm 1, y_ij = r_ij sqrt(1 - sum over k < j of y_ik^2).
+    The hyperbolic tangents of the numbers are partial correlations r below the diagonal: each takes its share of the
+    remaining norm of its row, y_ij = r_ij sqrt(1 - sum over k < j of y_ik^2).
 
     >>> ndgrad.distributions.CorrCholeskyTransform()(ndgrad.zeros(1))
     tensor([[1., 0.],
@@ -441,7 +440,7 @@ class CorrCholeskyTransform(Transform):
         return (r.log1p() - (-r).log1p()) / 2  # artanh
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """dy_ij/dr_ij is the root of what is left, where j > 0; and dr/dx is 1 - r^2."""
+        """Return log |det dy/dx|. dy_ij/dr_ij is the root of the remaining norm for j > 0, and dr/dx is 1 - r^2."""
         left = 1 - (y * y).cumsum(-1)
         rows = 0.5 * tril_matrix_to_vec(left, diag=-2).log().sum(-1)
         return rows + _log_sech_squared(x).sum(-1)
@@ -486,7 +485,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """A matrix to a positive definite one, whose Cholesky factor LowerCholeskyTransform makes.
+    """Map a matrix to a positive definite one, whose Cholesky factor comes from LowerCholeskyTransform.
 
     >>> ndgrad.distributions.PositiveDefiniteTransform()(ndgrad.zeros(2, 2))
     tensor([[1., 0.],

@@ -19,7 +19,7 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Numbers of [low, high), all equally likely.
+    """Equally likely numbers in [low, high).
 
     >>> import ndgrad
     >>> ndgrad.distributions.Uniform(1.0, 3.0).log_prob(ndgrad.tensor(2.0)).exp()
@@ -51,7 +51,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """None: all values are as likely."""
+        """NaN: all values are equally likely."""
         return nan_like(self.high)
 
     @property

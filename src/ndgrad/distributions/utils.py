@@ -1,5 +1,6 @@
-"""What distributions are written with, under the names that torch's have: broadcasting, probabilities and logits,
-attributes that are computed when asked for, triangles as vectors."""
+"""Utilities of distributions, under torch's names: broadcasting, probabilities and logits, lazy attributes, triangles
+as vectors.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 def broadcast_all(*values: Parameter) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape. A number gets the dtype of the tensors beside it.
+    """Return numbers and tensors as tensors of one shape. A number gets the dtype of the other tensors.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.broadcast_all(ndgrad.tensor([1.0, 2.0]), 3)
@@ -63,7 +64,7 @@ def _as_tensor(value: Any, like: Tensor | None) -> Tensor:
 
 
 def either(probs: Parameter | None, logits: Parameter | None) -> tuple[str, Any]:
-    """The name and the value of the one of both that is given."""
+    """Return the name and the value of the given one."""
     if (probs is None) == (logits is None):
         raise ValueError(
             "Either `probs` or `logits` must be specified, but not both. "
@@ -73,7 +74,7 @@ def either(probs: Parameter | None, logits: Parameter | None) -> tuple[str, Any]
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of logits: log odds (`is_binary`), or logarithms of weights along the last dimension.
+    """Return probabilities from logits: log odds (`is_binary`), or logarithms of weights along the last dimension.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.logits_to_probs(ndgrad.tensor([0.0, 0.0]))
@@ -83,7 +84,7 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities that are neither 0 nor 1, so that their logits are finite.
+    """Clamp probabilities away from 0 and 1, so that their logits are finite.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.clamp_probs(ndgrad.tensor([0.0, 0.5], dtype=ndgrad.float64))
@@ -94,7 +95,7 @@ def clamp_probs(probs: Tensor) -> Tensor:
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logits of probabilities, clamped to be finite: log odds (`is_binary`), or logarithms.
+    """Return logits of probabilities, clamped to be finite: log odds (`is_binary`), or logarithms.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.probs_to_logits(ndgrad.tensor([0.75]), is_binary=True)
@@ -105,9 +106,9 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 
 
 class lazy_property(Generic[T]):
-    """Decorates a method without arguments: an attribute that is computed when first asked for, and kept.
+    """Decorator for a method without arguments: an attribute that is computed on first access, and cached.
 
-    A value that belongs to a transform or to a function that is being compiled is not kept, since it means nothing
+    A value that belongs to a transform or to a function that is being compiled is not cached, since it is meaningless
     afterwards.
     """
 
@@ -136,8 +137,7 @@ def _belongs_to_a_transform(value: object) -> bool:
 
 
 def are_all(passed: Tensor) -> bool:
-    """Whether all are true. Values are read under whatever transforms they are inside of; of those without data, all
-    pass."""
+    """True if all are true. Values are read through any surrounding transforms; tensors without data pass."""
     values = checkable(passed)
     return values is None or bool(values.all())
 
@@ -146,7 +146,7 @@ def are_all(passed: Tensor) -> bool:
 
 
 def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
-    """The sum over the last `dim` dimensions."""
+    """Return the sum over the last `dim` dimensions."""
     return value.sum(tuple(range(-dim, 0))) if dim > 0 else value
 
 
@@ -163,7 +163,7 @@ def inf_like(value: Tensor) -> Tensor:
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """The elements of a matrix on and below a diagonal, row by row.
+    """Return the elements of a matrix on and below a diagonal, row by row.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.tril_matrix_to_vec(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -177,14 +177,14 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """The square matrix whose elements on and below a diagonal are a vector's, row by row, the others 0.
+    """Return the square matrix with a vector's elements on and below a diagonal, row by row, and 0 elsewhere.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.vec_to_tril_matrix(ndgrad.tensor([1.0, 2.0, 3.0]))
     tensor([[1., 0.],
             [2., 3.]])
     """
-    # n (n + 1) / 2 elements up to the main diagonal, if diag is 0 (and n - 1 in the place of n if it is -1)
+    # There are n (n + 1) / 2 elements up to the main diagonal, for diag = 0 (with n - 1 instead of n for -1).
     count = vec.shape[-1]
     n = round(((1 + 8 * count) ** 0.5 - 1 - 2 * diag) / 2)
     rows, columns = ndgrad.tril_indices(n, n, diag)

@@ -20,8 +20,8 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Angles around `loc`, the closer the larger `concentration`. Samples lie in [-pi, pi], and are no functions of the
-    parameters.
+    """Angles around `loc`, closer for a larger `concentration`. Samples lie in [-pi, pi], and are not differentiable in
+    the parameters.
 
     >>> import ndgrad
     >>> ndgrad.distributions.VonMises(ndgrad.tensor(0.5), ndgrad.tensor(2.0)).mean

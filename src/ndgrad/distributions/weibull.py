@@ -48,7 +48,7 @@ class Weibull(TransformedDistribution):
         return super().expand(batch_shape, new)
 
     def _moment(self, n: int) -> Tensor:
-        """E[(x / scale)^n]."""
+        """Return E[(x / scale)^n]."""
         return ndgrad.exp(ndgrad.lgamma(1 + n / self.concentration))
 
     @property
@@ -57,7 +57,7 @@ class Weibull(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        peaked = self.concentration > 1  # else the density is largest at 0
+        peaked = self.concentration > 1  # otherwise the density is largest at 0
         k = ndgrad.where(peaked, self.concentration, 2.0)
         return ndgrad.where(peaked, self.scale * ((k - 1) / k) ** k.reciprocal(), 0.0)
 

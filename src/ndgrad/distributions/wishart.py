@@ -26,8 +26,8 @@ _LOG_2 = math.log(2)
 
 
 class Wishart(ExponentialFamily):
-    """The sum of `df` products x x^T of normal vectors, whose covariance is given as such, by its inverse or by its
-    Cholesky factor; `df` need not be whole.
+    """The sum of `df` products x x^T of normal vectors, whose covariance is given directly, by its inverse or by its
+    Cholesky factor; `df` may be fractional.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Wishart(ndgrad.tensor(3.0), ndgrad.eye(2)).mean
@@ -114,7 +114,7 @@ class Wishart(ExponentialFamily):
         return inverse.expand(self._batch_shape + self._event_shape)
 
     def _df(self) -> Tensor:
-        """As a factor of matrices."""
+        """The degrees of freedom as a factor of matrices."""
         return self.df.reshape((*self._batch_shape, 1, 1))
 
     @property
@@ -134,8 +134,8 @@ class Wishart(ExponentialFamily):
         return self._df() * (V.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None) -> Tensor:
-        """Bartlett's decomposition: L A A^T L^T with normal numbers below the diagonal of A, and on it roots of
-        chi-squared numbers of df, df - 1, ... degrees of freedom.
+        """Return samples by Bartlett's decomposition: L A A^T L^T with normal numbers below the diagonal of A, and on
+        it roots of chi-squared numbers of df, df - 1, ... degrees of freedom.
 
         Close to df = ndim - 1, rounding makes some samples singular; these are drawn again, up to
         `max_try_correction` times (by default 3 in up to three dimensions, else 10).

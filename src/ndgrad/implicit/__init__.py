@@ -1,7 +1,7 @@
 """Solvers as differentiable functions: roots, fixed points, linear systems, optima, differential equations, integrals.
 
 SciPy does the numerical work. Derivatives, of every order and in both modes, come from the equation that the result
-satisfies and never from the steps that led to it, so what is kept for backward does not grow with their number.
+satisfies, never from the solver's steps. So memory for backward does not grow with the number of steps.
 """
 
 from __future__ import annotations

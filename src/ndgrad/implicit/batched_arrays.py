@@ -1,11 +1,11 @@
-"""The numbers under tensors, with all transforms taken off except vmap's batches.
+"""Arrays of tensors, with all transforms removed except vmap's batches.
 
-A solver works on arrays. Outside vmap these are the bare values; inside, one array holds the whole batch, with the
-dimensions of all vmap levels that matter in front (outermost first), and the solver steps all samples together.
+A solver works on arrays. Outside vmap these are the plain values. Inside, one array holds the whole batch, with the
+dimensions of all relevant vmap levels in front (outermost first), and the solver steps all samples together.
 
 Note [Levels of a solve]
-While a solver runs, the user's function is called in vmap levels of the solve's own, one for each level outside that
-matters. So whatever the function makes is younger than the solve, and what is older was captured.
+While a solver runs, the user's function is called in vmap levels of the solve, one for each relevant outer level. So
+values created by the function are younger than the solve, and older values were captured.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ T = TypeVar("T")
 
 
 def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array under a tensor and the numbers of the vmap levels whose batches stand in front of it, outermost "
-    "first."""
+    """Return the array of a tensor and the numbers of the vmap levels whose batches are its leading dimensions,
+    outermost first.
+    """
     array, levels = batching.take_apart(t)
     if not isinstance(array, (np.ndarray, np.generic)):
         raise TypeError(
@@ -38,7 +39,7 @@ def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def put_together(array: Any, levels: Sequence[int], face: type[Any]) -> Any:
-    """The tensor over an array with the batches of these vmap levels in front."""
+    """Return the tensor over an array with the batches of these vmap levels in front."""
     t = wrap(face, array)
     if levels:
         for number in levels:
@@ -47,15 +48,17 @@ def put_together(array: Any, levels: Sequence[int], face: type[Any]) -> Any:
 
 
 class _Grown(BaseException):
-    """A batch was met that the solve does not run over yet. Not an Exception: no solver must swallow it."""
+    """Raised when a solve meets a batch that it does not run over yet. Not an Exception, so that no solver swallows
+    it.
+    """
 
 
 class Batch:
-    """The vmap levels over which a solve runs. More are taken in as they are met, and then the solve begins again."""
+    """The vmap levels over which a solve runs. A new level restarts the solve with that level added."""
 
     def __init__(self) -> None:
         self.levels: tuple[int, ...] = ()
-        #: level outside -> level of the solve's own, while it runs
+        #: Outer level -> level of the solve, while it runs.
         self._inside: dict[int, int] = {}
         self._outside: dict[int, int] = {}
         self._open = False
@@ -95,7 +98,7 @@ class Batch:
                 self._inside, self._outside = {}, {}
 
     def array(self, t: Any) -> Any:
-        """The values of a tensor with the dimensions of all levels in front; those that it has not are of size 1."""
+        """Return the values of a tensor with the dimensions of all levels in front; missing ones have size 1."""
         array, numbers = take_apart(t)
         levels = tuple(self._outside.get(n, n) for n in numbers)
         self.include(levels)
@@ -105,16 +108,16 @@ class Batch:
         return np.asarray(array).reshape((*lead, *shape[len(levels) :]))
 
     def full(self, t: Any) -> Any:
-        """As `array`, with every batch spread out."""
+        """Same as `array`, with every batch expanded."""
         array = self.array(t)
         return np.broadcast_to(array, (*self.sizes, *array.shape[len(self.levels) :]))
 
     def tensor(self, array: Any, face: type[Any]) -> Any:
-        """The tensor over an array that has all batches in front."""
+        """Return the tensor over an array that has all batches in front."""
         return put_together(array, [self._inside.get(n, n) for n in self.levels], face)
 
     def plain(self, t: Any) -> Any:
-        """A tensor's values without graphs and tangents, still batched where it was."""
+        """Return a tensor's values without graphs and tangents, still batched if it was."""
         array, numbers = take_apart(t)
         self.include([self._outside.get(n, n) for n in numbers])
         return put_together(array, [self._inside.get(n, n) for n in numbers], t.face)

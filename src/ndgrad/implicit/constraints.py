@@ -1,5 +1,4 @@
-"""Bounds and constraints in SciPy's several notations, read once, for the solver and for the
-conditions at its solution."""
+"""Bounds and constraints in SciPy's notations, parsed once for the solver and for the conditions at its solution."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 
 
 def constant(name: str, what: str, value: Any) -> Any:
-    """A setting that is a number to SciPy; a derivative with respect to it would be lost, so it is refused."""
+    """Return a setting that is a number for SciPy; raise if it carries a derivative, which would be lost."""
     if isinstance(value, Variable):
         if carries_derivative(value):
             raise ValueError(
@@ -44,10 +43,10 @@ class Bounds:
         return ScipyBounds(self.lower, self.upper)
 
     def active(self, x: Any, gradient: Any, constrained: bool, touching: float) -> tuple[Any, Any]:
-        """Which unknowns sit at a bound (within `touching`, relative to its size) that pushes against the
-        descent, and where that is.
+        """Return a mask of unknowns at a bound (within `touching`, relative to its size) that limits the descent, and
+        the bounds.
 
-        With constraints besides, the gradient alone does not tell who pushes, so touching is enough.
+        With additional constraints the gradient alone cannot identify the limiting bound, so touching is enough.
         """
         tiny = 0.0 if constrained else 1e-9 * max(1.0, float(np.abs(gradient).max(initial=0.0)))
         low = _reached(x - self.lower, self.lower, touching)
@@ -66,7 +65,7 @@ def _reached(distance: Any, limit: Any, touching: float) -> Any:
 
 
 def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
-    """SciPy's Bounds, a pair per unknown, or (lower, upper) with each a number or a structure like x0."""
+    """Parse SciPy's Bounds, a pair per unknown, or (lower, upper) with each a number or a structure like x0."""
     n = layout.size
     if bounds is None:
         return Bounds(np.full(n, -np.inf), np.full(n, np.inf), False)
@@ -101,7 +100,7 @@ def _stacked(name: str, values: Sequence[Any]) -> Any:
 
 
 def _spread(name: str, limit: Any, layout: Layout, absent: float) -> Any:
-    """One limit for all unknowns, or a structure of limits, as a vector."""
+    """Return one limit for all unknowns, or a structure of limits, as a vector."""
     leaves, spec = tree_flatten(limit)
     if len(leaves) == 1 and not (spec == layout.spec and len(layout.shapes) == 1):
         whole = constant(name, "a bound", absent if leaves[0] is None else leaves[0])
@@ -137,7 +136,7 @@ class Constraint:
         self.linear, self.given = linear, given
 
     def values(self, layout: Layout, vector: Any, args: Any) -> Any:
-        """The function's values as one vector."""
+        """Return the function's values as one vector."""
         if self.linear is not None:
             return _matrix(self.linear, layout) @ vector
         leaves = tensors_of(f"{self.name}: a constraint", self.function(layout.unpack(vector), *args), layout.face)
@@ -147,7 +146,7 @@ class Constraint:
     def numeric(
         self, equations: Equations, number: int,
     ) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]:  # fmt: skip
-        """Values, Jacobian and the Hessian of a weighted sum, on arrays."""
+        """Return values, Jacobian and the Hessian of a weighted sum, as functions of arrays."""
         layout = equations.layout
 
         def values(v: Any, _: Any, args: Any) -> Any:
@@ -179,7 +178,7 @@ class Constraint:
         return np.broadcast_to(self.lower, (count,)), np.broadcast_to(self.upper, (count,))
 
     def active(self, equations: Equations, number: int, x: Any, touching: float) -> tuple[Any, Any, Any]:
-        """The components that hold as equations at x, the limits that they reach, and the Jacobian of all."""
+        """Return the components that hold as equations at x, the limits that they reach, and the Jacobian of all."""
         values, jacobian, _ = self.numeric(equations, number)
         c = np.atleast_1d(values(x))
         lower, upper = self.limits(len(c))
@@ -190,7 +189,7 @@ class Constraint:
         return active, at, jacobian(x).reshape(len(c), len(x))
 
     def signs(self, active: Any, at: Any) -> Any:
-        """The sign that the multiplier of each active component must have, 0 for an equation."""
+        """Return the required sign of each active component's multiplier, 0 for an equation."""
         lower, upper = self.limits(int(active.max(initial=-1)) + 1 if np.ndim(self.lower) == 0 else np.size(self.lower))
         low, up = lower[active], upper[active]
         return np.where(low == up, 0.0, np.where(at == low, 1.0, -1.0))
@@ -201,7 +200,7 @@ def _matrix(matrix: Any, layout: Layout) -> Any:
 
 
 def read_constraints(name: str, constraints: Any) -> list[Constraint]:
-    """SciPy's dicts, LinearConstraint and NonlinearConstraint, alone or in a sequence."""
+    """Parse SciPy's dicts, LinearConstraint and NonlinearConstraint, alone or in a sequence."""
     given = [constraints] if isinstance(constraints, dict) or hasattr(constraints, "lb") else list(constraints or ())
     return [_read(name, c) for c in given]
 

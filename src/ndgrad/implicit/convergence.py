@@ -1,7 +1,7 @@
-"""What happens when a solver does not find what it was asked for.
+"""Errors and warnings of solvers that did not converge.
 
-The derivative of a solution is the derivative of an equation that holds. Where it does not hold, there is none, so an
-error is the default, and it says how far the equation is from holding.
+The derivative of a solution is the derivative of an equation that holds. If it does not hold, there is no derivative.
+So an error is the default, and it states the residual of the equation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class ConvergenceError(RuntimeError):
-    """A solver stopped before it had a solution. `x` is where it stopped, `residual` how far off it was.
+    """A solver stopped before it had a solution. `x` is its last point, `residual` the remaining error.
 
     >>> from ndgrad import implicit
     >>> try:
@@ -30,7 +30,7 @@ class ConvergenceError(RuntimeError):
 
 
 class ConvergenceWarning(RuntimeWarning):
-    """What `on_failure="warn"` makes of a ConvergenceError.
+    """The warning instead of a ConvergenceError with `on_failure="warn"`.
 
     >>> from ndgrad import implicit
     >>> issubclass(implicit.ConvergenceWarning, RuntimeWarning)
@@ -49,7 +49,7 @@ class SingularError(np.linalg.LinAlgError, RuntimeError):
 
 
 def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, on_failure: str) -> None:
-    """Raise, or warn if the caller wants to go on all the same."""
+    """Raise an error, or warn if the caller accepts failures."""
     text = (
         f"{name}: the solver did not converge ({' '.join(reason.split())}); "
         f"the largest residual is {residual:.3g}. {remedy}"
@@ -65,7 +65,7 @@ def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, 
 
 
 def check_on_failure(name: str, on_failure: str) -> None:
-    """`on_failure` as users may give it; SciPy's own names, whose results tell of failure, use "return" inside."""
+    """Check a user's `on_failure`; SciPy's own names, whose results report failure, use "return" internally."""
     if on_failure not in ("raise", "warn", "return"):
         raise ValueError(f"{name}: on_failure is {on_failure!r}. Choose 'raise' or 'warn'. [nd-option]")
 
@@ -79,7 +79,7 @@ def singular(name: str, what: str, shape: tuple[int, ...]) -> SingularError:
 
 
 def scipy_module(name: str, needed_by: str) -> Any:
-    """A module of SciPy, which is an optional dependency."""
+    """Return a module of SciPy, which is an optional dependency."""
     import importlib
 
     try:

@@ -1,8 +1,7 @@
-"""A user's function as a solver and as a derivative rule see it.
+"""A user's function in the forms that a solver and a derivative rule need.
 
-For the solver: a function of arrays, with the batch of all samples in front, that watches what the user's function
-captures. For the rule: a function of one vector and of all parameters, those given and those captured, that any
-transform can be applied to.
+For the solver: a function of arrays, with the batch of all samples in front, that notes captured tensors. For the rule:
+a function of one vector and of all parameters, given and captured, to which any transform can be applied.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ T = TypeVar("T")
 
 
 class Lent:
-    """A function on loan to a solver. SciPy's functions and objects stay behind in reference cycles, and would keep all
-    that a function holds alive until the collector comes, so it is taken back when the solver is done."""
+    """A function lent to a solver. SciPy's functions and objects leave reference cycles, which would keep all objects
+    of the function alive until garbage collection. So the function is withdrawn when the solver is done.
+    """
 
     def __init__(self, function: Callable[..., Any], jacobian: Lent | None = None) -> None:
         self.function: Callable[..., Any] | None = function
@@ -35,8 +35,8 @@ class Lent:
     def __call__(self, *args: Any) -> Any:
         assert self.function is not None
         result = self.function(*args)
-        # solvers write into arrays that they were given, and ours may be views of constants; a
-        # sparse matrix is left as it is
+        # Solvers write into arrays that they get, and ours may be views of constants. A sparse matrix is left
+        # unchanged.
         return np.array(result, np.float64) if isinstance(result, (np.ndarray, np.generic)) else result
 
     def __enter__(self) -> Self:
@@ -47,7 +47,7 @@ class Lent:
 
 
 class Arguments:
-    """Extra arguments of a user's function: the tensors among them, and how to put others in their places."""
+    """Extra arguments of a user's function: the tensors among them, and a way to replace these."""
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.leaves, self.spec = tree_flatten(args)
@@ -67,8 +67,7 @@ class Arguments:
 
 
 class Equations:
-    """The unknowns `x` (a structure of tensors) and the arguments of a user's functions, which
-    a solver is to work on."""
+    """The unknowns `x` (a structure of tensors) and the arguments of a user's functions, for a solver."""
 
     def __init__(self, name: str, x0: PyTree, args: Any, face: type[Any] | None = None) -> None:
         self.name = name
@@ -85,18 +84,18 @@ class Equations:
     # ----- for the solver -----
 
     def run(self, function: Callable[..., Any], vector: Any) -> Any:
-        """`function(x, *args)` on plain values, watched."""
+        """Call `function(x, *args)` on plain values, and note captured tensors."""
         tree = self.layout.unpack(vector)
         with self.watch.run(own=tree_flatten(tree)[0]):
             return function(tree, *self._plain_arguments)
 
     def run_flat(self, function: Callable[..., Any], *vectors: Any) -> Any:
-        """As `run`, for a function that takes the vectors themselves."""
+        """Same as `run`, for a function of flat vectors."""
         with self.watch.run():
             return function(*vectors, *self._plain_arguments)
 
     def numeric(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A function of a plain vector tensor as one of arrays with the batch in front."""
+        """Turn a function of a plain vector tensor into one of arrays with the batch in front."""
 
         def call(x: Any) -> Any:
             x = np.asarray(x)
@@ -108,7 +107,9 @@ class Equations:
         return call
 
     def solve(self, solver: Callable[[Any], T]) -> T:
-        """Run a solver from the first guess (an array, with the batches in front); what was captured is final then."""
+        """Run a solver from the first guess (an array, with the batches in front); the captured tensors are final
+        then.
+        """
 
         def run() -> T:
             self.watch.begin()
@@ -127,16 +128,16 @@ class Equations:
         return [*self.arguments.tensors, *self.watch.captured()]
 
     def has_derivative(self) -> bool:
-        """Whether any parameter carries something that a derivative could go to."""
+        """True if any parameter may receive a derivative."""
         self.watch.settle()
         return any(carries_derivative(t) for t in self.parameters())
 
     def apply(self, function: Callable[..., Any], vector: Any, parameters: Any) -> Any:
-        """`function(x, *args)` of unknowns and parameters that may be any kind of tensors."""
+        """Call `function(x, *args)` with unknowns and parameters that may be any kind of tensors."""
         return self.apply_flat(function, (self.layout.unpack(vector),), parameters)
 
     def apply_flat(self, function: Callable[..., Any], unknowns: tuple[Any, ...], parameters: Any) -> Any:
-        """As `apply`, for a function that takes whatever stands for the unknowns."""
+        """Same as `apply`, for a function of flat unknowns."""
         count = len(self.arguments.tensors)
         given, captured = parameters[:count], parameters[count:]
         faces = [t.face for t in self.watch.captured()]
@@ -145,7 +146,7 @@ class Equations:
 
 
 def carries_derivative(t: Any) -> bool:
-    """Whether a derivative of `t` is wanted by anybody: a graph, a dual level or a transform."""
+    """True if a graph, a dual level or a transform needs a derivative of `t`."""
     if not isinstance(t, Variable) or not is_inexact(np_dtype(t)):
         return False
     while isinstance(t, Variable):

@@ -1,14 +1,14 @@
 """Solutions of initial value problems as differentiable functions of initial state, times and parameters.
 
-With Phi the map from (t0, times, y0, p) to the states at the times: its tangents solve the variational equation, an
-initial value problem of twice the size, so pushing forward is another call of this very function. Its cotangents solve
+Phi is the map from (t0, times, y0, p) to the states at the times. Its tangents solve the variational equation, an
+initial value problem of twice the size, so pushing forward is another call of the same function. Its cotangents solve
 the adjoint equation, which is integrated on arrays (ndgrad.implicit.integration).
 
 Note [Higher orders of a flow]
-The adjoint sweep is an op of its own, Psi(p, g) = D Phi(p)^T g, and its derivatives need no new equation. For any w,
+The adjoint sweep is a separate op, Psi(p, g) = D Phi(p)^T g, and its derivatives need no new equation. For any w,
 <w, Psi(p, g)> = <g, D Phi(p) w>, and D Phi(p) w is the pushed-forward tangent, a flow again. So the cotangents of (p,
 g) for a cotangent w of Psi are the gradient of <g, push(p, w)>, and the tangent of Psi along (dp, dg) is Psi(p, dg)
-plus the gradient of <g, push(p, dp)> in p. Every order is flows and sweeps.
+plus the gradient of <g, push(p, dp)> in p. Every order consists of flows and sweeps.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ndgrad.implicit.linear import unit_vectors
 from ndgrad.implicit.packing import Layout
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
 
-#: f(t, y, parameters): the right side, of tensors, with y a vector.
+#: Right side f(t, y, parameters) on tensors, where y is a vector.
 Field = Callable[[Any, Any, Tensors], Any]
 
 
 def flow(
     f: Field, t0: Any, times: Any, y0: Any, params: Tensors, settings: Settings, groups: Sequence[int] = (),
 ) -> Any:  # fmt: skip
-    """The states (times, n) at `times`, from y0 at t0, differentiable in all of them and in the parameters."""
+    """Return the states (times, n) at `times`, from y0 at t0, differentiable in all of them and in the parameters."""
     batch = batch_of(settings.name, t0, times, (y0, *params))
 
     def run() -> Any:
@@ -50,7 +50,7 @@ def flow(
 
 
 def numbers(t: Any) -> Any:
-    """The values of times, as float64."""
+    """Return the values of times, as float64."""
     return np.asarray(take_apart(t)[0], np.float64)
 
 
@@ -73,7 +73,7 @@ def batch_of(name: str, t0: Any, times: Any, tensors: Sequence[Any]) -> Batch:
 
 
 def states_array(states: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
-    """States as one array: batches, then time, then the state."""
+    """Return states as one array: batches, then time, then the state."""
     stacked = np.stack([s.reshape(shape) for s in states])
     return np.ascontiguousarray(np.moveaxis(stacked, 0, -2).astype(dtype))
 
@@ -81,7 +81,7 @@ def states_array(states: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
 def system_of(
     f: Callable[[Any, Any], Any], batch: Batch, y0: Any, settings: Settings, groups: Sequence[int] = (),
 ) -> System:  # fmt: skip
-    """A right side of plain tensors as a system of arrays."""
+    """Return a right side of plain tensors as a system of arrays."""
     face, dtype = y0.face, np_dtype(y0)
 
     def rhs(t: float, y: Any) -> Any:
@@ -102,7 +102,7 @@ def _time(t: float, dtype: Any, face: type[Any]) -> Any:
 
 
 class FlowRule(Rule):
-    """Of the parameters (t0, times, y0, *p)."""
+    """Rule of a flow with the parameters (t0, times, y0, *p)."""
 
     def __init__(self, f: Field, settings: Settings) -> None:
         self.f, self.settings = f, settings
@@ -116,7 +116,7 @@ class FlowRule(Rule):
             n = y0.shape[0]
             start = tensor_ops.getitem(swept, index=(slice(0, n),))
             if needs[0]:
-                # a later start is an earlier state: y(t; t0 + d, y0) = y(t; t0, y0 - f(t0, y0) d)
+                # A later start is an earlier state: y(t; t0 + d, y0) = y(t; t0, y0 - f(t0, y0) d).
                 grads[0] = -(start * self.f(t0, y0, rest)).sum()
             grads[2] = start if needs[2] else None
             if wanted:
@@ -129,11 +129,11 @@ class FlowRule(Rule):
         return grads
 
     def slopes(self, times: Any, states: Any, rest: Tensors) -> Any:
-        """dy/dt at the times."""
+        """Return dy/dt at the times."""
         return vmap(lambda t, y: self.f(t, y, rest))(times, states)
 
     def sweep(self, params: Tensors, g: Any, wanted: Sequence[int]) -> Any:
-        """Cotangents of y0 and of the wanted parameters, as one vector."""
+        """Return cotangents of y0 and of the wanted parameters, as one vector."""
         t0, times, y0, *rest = params
         batch = batch_of(self.settings.name, t0, times, (y0, g, *rest))
 
@@ -183,7 +183,7 @@ class FlowRule(Rule):
         return self.tangent(out, params, tangents)
 
     def tangent(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        """The tangent of the states: that of the variational equation, plus what moving the times adds."""
+        """Return the tangent of the states: that of the variational equation, plus the contribution of moving times."""
         t0, times, y0, *rest = params
         t0_t, times_t, y0_t, *rest_t = tangents
         moving = [i for i, t in enumerate(rest_t) if t is not None]
@@ -202,8 +202,8 @@ class FlowRule(Rule):
         self, t0: Any, times: Any, y0: Any, rest: Tensors, start: Any, moving: Sequence[int], along: Sequence[Any],
     ) -> Any:  # fmt: skip
         n, count, f = int(y0.shape[0]), len(rest), self.f
-        # The equation is linear in the tangents: their size is taken out, so that absolute
-        # tolerances mean the same for all.
+        # The equation is linear in the tangents: they are normalised, so that absolute tolerances mean the same for
+        # all.
         size = max((float(np.abs(take_apart(t)[0]).max(initial=0.0)) for t in (start, *along)), default=0.0)
         size = size if 0.0 < size < np.inf else 1.0
 
@@ -227,7 +227,7 @@ class SweepRule(Rule):
         self.flow, self.wanted = flow, list(wanted)
 
     def paired(self, params: Tensors, tangents: Tensors) -> Any:
-        """<g, push(params, tangents)>."""
+        """Return <g, push(params, tangents)>."""
         *inner, g = params
         states = (
             flow(self.flow.f, inner[0], inner[1], inner[2], inner[3:], self.flow.settings)

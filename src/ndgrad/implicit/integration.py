@@ -1,13 +1,13 @@
 """Initial value problems on arrays: SciPy's step methods, forward in time and, for the adjoint equation, backward.
 
 Note [Checkpoints of a trajectory]
-The adjoint equation runs backward and needs the solution on its way. Keeping all of it would make memory grow with the
-number of steps, and integrating it backward as well is unstable. So the forward integration is repeated in pieces:
-while it runs, a few states are kept, and if there come to be too many, every second one is dropped; then each piece,
-last to first, is integrated once more from its first state, with the interpolants of its steps kept if they are few,
-and by the same method again if they are not. The memory is `kept` states per level of this recursion plus the
-interpolants of one piece, so it grows with the logarithm of the number of steps, and up to kept * PIECE steps the
-trajectory is computed twice in all.
+The adjoint equation runs backward and needs the solution along the way. Keeping all of it would make memory grow with
+the number of steps, and integrating it backward as well is unstable. So the forward integration is repeated in pieces.
+While it runs, a few states are kept; if there are too many, every second one is dropped. Then each piece, last to
+first, is integrated again from its first state. If its steps are few, their interpolants are kept, else the same method
+is applied to the piece. The memory is `kept` states per level of this recursion plus the interpolants of one piece. So
+it grows with the logarithm of the number of steps, and up to kept * PIECE steps the trajectory is computed twice in
+total.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ndgrad.implicit.convergence import ConvergenceError, scipy_module
 
 METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 STIFF = frozenset(("Radau", "BDF", "LSODA"))
-#: Steps of which all interpolants are kept at once.
+#: Number of steps whose interpolants are kept at once.
 PIECE = 64
-#: A dense Jacobian up to this size, a sparse one of blocks above.
+#: Largest size with a dense Jacobian; above, it is sparse with blocks.
 DENSE_JACOBIAN = 400
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to integrate."""
+    """Settings of an integration."""
 
     name: str
     method: str = "RK45"
@@ -41,12 +41,13 @@ class Settings:
     max_step: float = np.inf
     first_step: float | None = None
     kept: int = 32
-    #: the adjoint's own method and tolerances, where they are to differ
+    #: Separate method and tolerances of the adjoint, if given.
     adjoint: tuple[tuple[str, Any], ...] = ()
 
     def tighter(self) -> Settings:
-        """For the trajectory that the adjoint equation reads: its errors add to the adjoint's
-        own, so both get a tenth."""
+        """Return settings for the trajectory that the adjoint equation reads: its errors add to the adjoint's own, so
+        both get a tenth.
+        """
         return replace(self, rtol=self.rtol / 10, atol=self.atol / 10)
 
     def for_adjoint(self) -> Settings:
@@ -57,10 +58,10 @@ class System:
     """dy/dt = f(t, y) on arrays, with the batches in front of y; flat vectors for SciPy.
 
     Note [Sharing out tolerances]
-    SciPy holds the root mean square of all components' errors within the tolerances. Many components that are exact, or
-    that are easy, would let a few be wrong: other samples of a batch, parameters without influence, cotangents that
-    stay zero. So the tolerances are made smaller until each of `groups` (parts of the last dimension, by their ends),
-    of each sample, is within the user's by itself, with only those components counted that are at work.
+    SciPy keeps the root mean square of all components' errors within the tolerances. Many exact or easy components
+    would allow a few to be wrong: other samples of a batch, parameters without influence, cotangents that stay zero. So
+    the tolerances are reduced until each of `groups` (parts of the last dimension, by their ends), of each sample,
+    satisfies the user's tolerance by itself. Only active components count.
     """
 
     def __init__(
@@ -86,9 +87,10 @@ class System:
 
     @contextmanager
     def solver(self, t: float, y: Any, end: float) -> Iterator[Any]:
-        """One of SciPy's step methods, about to leave (t, y) for `end`.
+        """Return one of SciPy's step methods, starting from (t, y) towards `end`.
 
-        It holds functions that hold it; emptied at the end, it does not keep states alive until the collector comes.
+        It is part of a reference cycle; it is emptied at the end, so that it does not keep states alive until garbage
+        collection.
         """
         made = self._solver(t, y, end)
         try:
@@ -118,7 +120,7 @@ class System:
         )
 
     def _share(self, t: float, y: Any) -> float:
-        """By how much tolerances must be smaller: see Note [Sharing out tolerances]."""
+        """Return the factor by which tolerances must be smaller: see Note [Sharing out tolerances]."""
         samples = max(int(np.prod(self.shape[:-1])), 1)
         if not self.groups:
             return float(np.sqrt(samples))
@@ -130,7 +132,7 @@ class System:
 
 
 def block_matrix(blocks: Any, dense: bool) -> Any:
-    """A block-diagonal matrix of equal blocks."""
+    """Return a block-diagonal matrix of equal blocks."""
     count, rows = blocks.shape[:2]
     if count == 1 and (dense or rows <= DENSE_JACOBIAN):
         return blocks[0]
@@ -140,13 +142,12 @@ def block_matrix(blocks: Any, dense: bool) -> Any:
     return made.toarray() if dense else made
 
 
-#: Steps of a few units in the last place of t that a solver may take one after another. LSODA
-#: alone takes them without end.
+#: Allowed number of successive steps of a few units in the last place of t. Only LSODA takes them without end.
 STALLED = 100
 
 
 def advance(solver: Any, name: str) -> None:
-    """One step, or an error that says why there is none."""
+    """Take one step, or raise an error with the reason of the failure."""
     message = solver.step()
     tiny = solver.t_old is not None and abs(solver.t - solver.t_old) <= 10 * abs(np.spacing(solver.t))
     solver.stalled = getattr(solver, "stalled", 0) + 1 if tiny else 0
@@ -168,7 +169,7 @@ def advance(solver: Any, name: str) -> None:
 
 
 class Event:
-    """A function whose sign changes are looked for, and the times at which they were found."""
+    """An event function, and the times of its sign changes."""
 
     def __init__(self, function: Callable[[float, Any], float], terminal: int, direction: float) -> None:
         self.function, self.terminal, self.direction = function, terminal, direction
@@ -176,7 +177,7 @@ class Event:
         self.before = 0.0
 
     def crossing(self, old: float, t: float, now: float, sol: Callable[[float], Any]) -> float | None:
-        """Where in the step (old, t] the sign changed, if it did in the wanted direction."""
+        """Return the time of a sign change in the step (old, t], if there is one in the wanted direction."""
         before, self.before = self.before, now
         up, down = before <= 0 <= now, before >= 0 >= now
         if before == now or not ((up and self.direction >= 0) or (down and self.direction <= 0)):
@@ -188,7 +189,7 @@ class Event:
 
 @dataclass
 class Trajectory:
-    """What an integration found: the times reached, the states there, and whether an event ended it."""
+    """Result of an integration: the times reached, the states there, and whether an event ended it."""
 
     times: list[float]
     states: list[Any]
@@ -198,7 +199,7 @@ class Trajectory:
 def forward(
     system: System, t0: float, end: float, y0: Any, wanted: Sequence[float] | None, events: Sequence[Event] = (),
 ) -> Trajectory:  # fmt: skip
-    """States at the wanted times (those of all steps if None), up to `end` or to a terminal event."""
+    """Return states at the wanted times (all steps if None), up to `end` or to a terminal event."""
     found = Trajectory([], [], False)
     state = np.asarray(y0, np.float64).reshape(-1)
     rest = None if wanted is None else list(wanted)
@@ -226,8 +227,9 @@ def forward(
 
 
 def _events_in_step(events: Sequence[Event], solver: Any, sol: Any, found: Trajectory) -> float:
-    """Look for events in the last step; where the integration ends if one of them is terminal,
-    else the end of the step."""
+    """Search for events in the last step; return the end of the integration if one of them is terminal, else the end of
+    the step.
+    """
     sign = solver.direction
     crossings = []
     for event in events:
@@ -262,7 +264,7 @@ PullJacobian = Callable[[float, Any], tuple[Any, Any]]
 class Adjoint:
     """The adjoint equation: lambda' = -(df/dy)^T lambda, and the parameters' cotangents, (df/dp)^T lambda integrated.
 
-    `pull(t, y, lam)` gives (df/dy)^T lam and (df/dp)^T lam; `pull_jacobian(t, y)` the matrices themselves, for stiff
+    `pull(t, y, lam)` returns (df/dy)^T lam and (df/dp)^T lam; `pull_jacobian(t, y)` the matrices themselves, for stiff
     methods. Arrays have the batches in front.
     """
 
@@ -272,7 +274,7 @@ class Adjoint:
         self.at: Callable[[float], Any] = lambda t: None
         shape = (*self.lead, self.n + parameters)
         groups = (self.n, self.n + parameters) if parameters else (self.n,)
-        # functions rather than methods: whoever makes a system of one of its own methods makes a cycle
+        # Functions instead of methods: a system made of its own methods would be a reference cycle.
         self.equation = System(
             _rhs_of(weakref.ref(self)), _jacobian_of(weakref.ref(self)), shape, system.settings.for_adjoint(), groups
         )
@@ -290,9 +292,9 @@ class Adjoint:
         return out
 
     def run(self, t0: float, y0: Any, times: Sequence[float], cotangents: Any) -> tuple[Any, Any]:
-        """Cotangents of y0 and of the parameters for cotangents of the states at the times, time in front."""
+        """Return cotangents of y0 and of the parameters for cotangents of the states at the times, time in front."""
         z = np.zeros(self.equation.shape)
-        # the equation is linear, so absolute tolerances can be relative to the size of the cotangents
+        # The equation is linear, so absolute tolerances can be relative to the size of the cotangents.
         scale = float(np.abs(cotangents).max(initial=0.0))
         if scale == 0.0 or not len(times):
             return z[..., : self.n], z[..., self.n :]
@@ -308,7 +310,7 @@ class Adjoint:
         return z[..., : self.n], z[..., self.n :]
 
     def _sweep(self, start: float, y: Any, end: float, z: Any, jumps: list[tuple[float, Any]]) -> Any:
-        """Take z from `end` back to `start`, where the state is y (see Note [Checkpoints of a trajectory])."""
+        """Integrate z from `end` back to `start`, where the state is y (see Note [Checkpoints of a trajectory])."""
         name, kept = self.system.settings.name, max(self.system.settings.kept, 1)
         pieces: list[Any] | None = []
         edges = [start]
@@ -337,7 +339,7 @@ class Adjoint:
         return z
 
     def _back(self, start: float, end: float, z: Any, jumps: list[tuple[float, Any]]) -> Any:
-        """Integrate the adjoint equation from `end` to `start`, stopping to add what the states in between receive."""
+        """Integrate the adjoint equation from `end` to `start`, stopping to add the cotangents of states in between."""
         sign = 1.0 if end >= start else -1.0
         here = end
         for t, g in reversed(jumps):
@@ -363,7 +365,7 @@ def _rhs_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
 
 
 def _jacobian_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
-    # alive as long as the solver that calls this
+    # Alive as long as the solver that calls it.
     return lambda t, z: adjoint().matrix(t, z)  # type: ignore[union-attr]
 
 

@@ -1,8 +1,8 @@
-"""Linear systems A x = b, with A a matrix or a function, solved directly or by Krylov's methods.
+"""Linear systems A x = b, where A is a matrix or a function, solved directly or by Krylov methods.
 
 With w = A^-T g, the cotangent of b is w and that of A is -w x^T: the derivative of a solve is another solve, with A or
-with its transpose, which reverse mode makes of any linear function. A Krylov solution enters the graph through the op
-`implicit`, whose rule calls this very function again, so every order exists and nothing of the iteration is kept.
+with its transpose. Reverse mode gives the transpose of any linear function. A Krylov solution enters the graph through
+the op `implicit`, whose rule calls the same function again. So every order exists, and the iteration keeps no memory.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ndgrad.implicit.equations import Equations
 from ndgrad.implicit.packing import Layout, PyTree, as_tensor, face_of_tree
 from ndgrad.implicit.rules import Rule, Tensors, attach
 
-#: Above this many unknowns, a method that is not named is a Krylov method: the dense matrix would
-#: cost n runs of the function.
+#: Number of unknowns above which the default method is a Krylov method: the dense matrix would cost n calls of the
+#: function.
 DENSE_LIMIT = 500
 SYMMETRIC_METHODS = frozenset(("cg", "minres"))
 METHODS = ("dense", "gmres", "bicgstab", "cg", "minres", "lsmr")
@@ -43,11 +43,11 @@ def linear_solve(
     preconditioner: Callable[[Any], Any] | None = None,
     on_failure: str = "raise",
 ) -> PyTree:
-    """The x with A x = b, differentiable in b and in whatever A is made of.
+    """Return x with A x = b, differentiable in b and in the inputs of A.
 
     `A` is a matrix, or a linear function `A(x, *args)` of structures like `b` (its closure is differentiated as well).
     `method` is "dense", "gmres", "bicgstab", "cg" and "minres" (for symmetric A), "lsmr" (least squares: the result of
-    A may have another shape than x, which then has the shape of `x0`), or a solver of your own, called as
+    A may have another shape than x, which then has the shape of `x0`), or a user's solver, called as
     `solver(matvec, b)` on flat NumPy arrays. By default small systems are solved densely and others by gmres, or by cg
     if `symmetric`. `preconditioner` maps flat arrays and approximates the inverse.
 
@@ -119,24 +119,24 @@ def tensor_ops_matmul(x: Any, matrix: Any) -> Any:
 
 
 def _solve_dense(name: str, A: Callable[..., Any], b: PyTree, args: tuple[Any, ...], right: Layout) -> PyTree:
-    """The matrix, column by column but all at once, and a direct solve: ordinary ops, so nothing more need be said."""
+    """Build the matrix, all columns at once, and solve directly. These are ordinary ops, so no rule is needed."""
     vector = right.pack(tree_flatten(b)[0])
     matrix = matrix_of(lambda x: right.pack_result(name + ": A", A(right.unpack(x), *args)), vector)
     return right.unpack(solve_dense(name, "A", matrix, vector))
 
 
 def matrix_of(linear: Callable[[Any], Any], like: Any) -> Any:
-    """The matrix of a linear function of vectors like `like`."""
+    """Return the matrix of a linear function of vectors like `like`."""
     return tensor_ops.permute(vmap(linear)(unit_vectors(like)), dims=(1, 0))
 
 
 def unit_vectors(like: Any) -> Any:
-    """All unit vectors of the space of a vector, one per row."""
+    """Return all unit vectors of the space of a vector, one per row."""
     return wrap(like.face, np.eye(int(like.shape[0]), dtype=np_dtype(like)))
 
 
 def solve_dense(name: str, what: str, matrix: Any, b: Any) -> Any:
-    """matrix^-1 b, for a vector b."""
+    """Return matrix^-1 b, for a vector b."""
     try:
         x = tensor_ops.solve(matrix, tensor_ops.reshape(b, shape=(b.shape[0], 1)))
     except np.linalg.LinAlgError:
@@ -148,7 +148,7 @@ def solve_dense(name: str, what: str, matrix: Any, b: Any) -> Any:
 
 
 class _Options:
-    """How a linear system is to be solved."""
+    """Settings for solving a linear system."""
 
     def __init__(
         self, method: Any, symmetric: bool, rtol: float, atol: float, maxiter: int | None, preconditioner: Any,
@@ -163,7 +163,7 @@ def _solve_krylov(
 ) -> PyTree:
     least_squares = options.method == "lsmr"
     guess = tree_map(tensor_ops.zeros_like, b) if x0 is None else x0
-    # b comes first among the arguments, so that it is a parameter like any other
+    # b comes first among the arguments, so that it is a parameter like any other.
     equations = Equations(name, guess, (b, *args), right.face)
     layout = equations.layout
     if not least_squares and layout.size != right.size:
@@ -195,7 +195,7 @@ def _solve_krylov(
 def _iterate(
     name: str, equations: Equations, image: Callable[[Any], Any], start: Any, b: Any, options: _Options,
 ) -> Any:  # fmt: skip
-    """The numbers. Inside vmap the samples are one block-diagonal system, so no sample is solved by itself."""
+    """Solve on arrays. Inside vmap the samples form one block-diagonal system, so they are solved together."""
     sparse = scipy_module("sparse.linalg", name)
     shape_x, shape_b = start.shape, b.shape
     call = equations.numeric(image)
@@ -265,7 +265,7 @@ def _lsmr(
 
 
 class _LinearRule(Rule):
-    """A x = b, or A^T A x = A^T b for least squares."""
+    """Rule for A x = b, or A^T A x = A^T b for least squares."""
 
     def __init__(
         self, name: str, linear: Callable[[Any, Tensors], Any], right_side: Callable[[Tensors], Any], options: _Options,
@@ -280,7 +280,7 @@ class _LinearRule(Rule):
         return vjp(lambda v: self.linear(v, params), tensor_ops.zeros_like(x))[1](u)[0]
 
     def solve(self, x: Any, params: Tensors, b: Any, *, transposed: bool) -> Any:
-        """Another system with the same matrix."""
+        """Solve another system with the same matrix."""
         o = self.options
         method = o.method
         if method == "lsmr":
@@ -305,13 +305,13 @@ class _LinearRule(Rule):
         )  # fmt: skip
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Any) -> Tensors:
-        from ndgrad.implicit.roots import pull_parameters  # which solves its linear equations here
+        from ndgrad.implicit.roots import pull_parameters  # avoids an import cycle
 
         w = self.solve(out, params, g, transposed=True)
         return pull_parameters(self.residual, out, params, needs, -w)
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        from ndgrad.implicit.roots import push_parameters  # which solves its linear equations here
+        from ndgrad.implicit.roots import push_parameters  # avoids an import cycle
 
         return self.solve(out, params, -push_parameters(self.residual, out, params, tangents), transposed=False)
 

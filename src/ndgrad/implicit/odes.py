@@ -1,5 +1,4 @@
-"""`solve_ivp` with SciPy's signature, on structures of tensors, differentiable in everything that
-the solution depends on."""
+"""`solve_ivp` with SciPy's signature, on structures of tensors, differentiable in all inputs of the solution."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from ndgrad.implicit.rules import Tensors, attach
 
 
 class OdeResult(dict[str, Any]):
-    """What `solve_ivp` found: `t`, `y` (time last), `t_events`, `y_events`, and how it went.
+    """Result of `solve_ivp`: `t`, `y` (time last), `t_events`, `y_events`, and the status.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad import implicit
@@ -62,13 +61,13 @@ def solve_ivp(
 ) -> OdeResult:
     """Solve dy/dt = fun(t, y, *args), y(t_span[0]) = y0, as `scipy.integrate.solve_ivp` does, differentiably.
 
-    The result is differentiable in `y0`, `args`, both ends of `t_span`, `t_eval` and everything that `fun` closes over.
+    The result is differentiable in `y0`, `args`, both ends of `t_span`, `t_eval` and captured variables of `fun`.
     Reverse mode solves the adjoint equation and forward mode the variational equation, with the same method and
     tolerances (`adjoint_options` may set `method`, `rtol`, `atol`, `max_step` of the adjoint). Stiff methods get exact
-    Jacobians. For backward nothing of the trajectory is kept; it is integrated again in pieces, with `checkpoints`
-    states at hand. `y0` may be any structure of tensors; the `y` of the result has that structure, with time as the
-    last dimension. Event times (`t_events`, `y_events`) are differentiable too. Inside `vmap` all samples are
-    integrated together, with common steps.
+    Jacobians. The trajectory is not kept for backward; it is integrated again in pieces, with `checkpoints` stored
+    states. `y0` may be any structure of tensors; the `y` of the result has that structure, with time as the last
+    dimension. Event times (`t_events`, `y_events`) are differentiable too. Inside `vmap` all samples are integrated
+    together, with common steps.
 
     >>> import ndgrad
     >>> k = ndgrad.tensor(0.5, requires_grad=True)
@@ -115,7 +114,7 @@ def _as_list(events: Any) -> list[Callable[..., Any]]:
 
 
 class _Problem:
-    """One call of solve_ivp."""
+    """A call of solve_ivp."""
 
     def __init__(
         self, settings: Settings, fun: Callable[..., PyTree], y0: PyTree, args: tuple[Any, ...], t_span: Any,
@@ -198,7 +197,7 @@ class _Problem:
         def solver(start: Any) -> tuple[Trajectory, list[Event], tuple[int, ...]]:
             system = system_of(lambda t, y: equations.run_flat(self.field, t, y), equations.batch, y0, self.settings)
             if functions:
-                system.rhs(self.start, start)  # meets what is captured
+                system.rhs(self.start, start)  # notes captured tensors
                 if equations.batch.levels:
                     raise ValueError(
                         f"{self.name}: events have other times for every sample, and this call is inside vmap. "
@@ -245,7 +244,7 @@ class _Problem:
         return Event(number, int(getattr(function, "terminal", 0)), float(getattr(function, "direction", 0)))
 
     def _event_times(self, function: Callable[..., Any], event: Event, y0: Any, params: list[Any]) -> Any:
-        """The times of an event as roots of the event function along the solution."""
+        """Return the times of an event as roots of the event function along the solution."""
         layout = self.layout
         times = wrap(layout.face, np.array(event.times, layout.dtype))
         everything = (self.t0, y0, *params)
@@ -271,7 +270,7 @@ class _Problem:
         return self._rows(flow(self.pure, self.t0, times, y0, params, self.settings), last=False)
 
     def _reached(self, found: Trajectory, events: Sequence[Event], event_times: Sequence[Any]) -> Any:
-        """The times of the result as tensors: where the user gave them, the user's own."""
+        """Return the times of the result as tensors; times given by the user are the user's own."""
         count = len(found.times)
         if self.t_eval is not None:
             return (
@@ -293,8 +292,9 @@ class _Problem:
         return tensor_ops.cat(ends[0], between, ends[1], dim=0) if count > 1 else ends[0]
 
     def _rows(self, states: Any, last: bool = True) -> PyTree:
-        """A matrix of states (time in front) in the structure of y0, with time as the last dimension of
-        every leaf (or the first)."""
+        """Return a matrix of states (time in front) in the structure of y0, with time as the last dimension of every
+        leaf (or the first).
+        """
         layout = self.layout
         count = int(states.shape[0])
         leaves, start = [], 0

@@ -2,9 +2,9 @@
 
 Without constraints the gradient vanishes at a minimum, which is a root of a function whose Jacobian is the
 Hessian. With them, the conditions of Karush, Kuhn and Tucker hold: the gradient is a combination of those of the
-active constraints, and these hold as equations. Unknowns and multipliers together are then a root. Which
-constraints are active does not change around a solution whose multipliers are not zero, so the derivative is that
-of the active ones alone.
+active constraints, and these hold as equations. Unknowns and multipliers together are then a root. The set of active
+constraints does not change around a solution with nonzero multipliers, so the derivative depends only on the active
+ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
 
-#: What SciPy's methods can make use of.
+#: Derivatives that SciPy's methods use.
 WITH_GRADIENT = frozenset(
     "bfgs cg l-bfgs-b newton-cg tnc slsqp trust-ncg trust-krylov trust-exact trust-constr dogleg".split()
 )
@@ -50,11 +50,11 @@ def minimize(
     linear: str | Callable[..., Any] | None = None,
     on_failure: str = "raise",
 ) -> PyTree:
-    """An x, near x0, where fun(x, *args) is smallest, differentiable in `args` and in everything that
-    the functions close over.
+    """Return an x, near x0, that minimises fun(x, *args), differentiable in `args` and in captured variables of the
+    functions.
 
     SciPy's `minimize` does the work, with exact gradients and Hessian products, and a few Newton steps make the
-    result exact. `bounds` and `constraints` are as SciPy's; their functions get `x` in the structure of `x0`.
+    result exact. `bounds` and `constraints` are as in SciPy; their functions get `x` in the structure of `x0`.
     `linear` is the method of `linear_solve` for derivatives. `ndgrad.scipy.optimize.minimize` is the same with
     SciPy's signature and result.
 
@@ -77,7 +77,9 @@ def find_minimum(
     tol: float | None, options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None, hess: Any = None,
     hessp: Any = None, callback: Any = None,
 ) -> tuple[PyTree, Any, Any]:  # fmt: skip
-    """The minimum as a differentiable structure, SciPy's result, and how to make structures of vectors."""
+    """Return the minimum as a differentiable structure, SciPy's result, and the layout between structures and
+    vectors.
+    """
     check_on_failure(name, on_failure)
     given = args if isinstance(args, tuple) else (args,)
     read = read_constraints(name, constraints)
@@ -96,7 +98,7 @@ def find_minimum(
 
 
 def _value(equations: Equations, result: Any, conditions: Conditions | None, z: Any) -> Any:
-    """The solution as a vector tensor."""
+    """Return the solution as a vector tensor."""
     if conditions is not None:
         return conditions.attach(z)
     return wrap(equations.layout.face, np.asarray(result.x, equations.layout.dtype))
@@ -111,7 +113,7 @@ def not_batched(name: str) -> ValueError:
 
 
 class Objective:
-    """A function to be made small, its derivatives and its constraints, as SciPy wants them."""
+    """An objective function, its derivatives and its constraints, in the form that SciPy requires."""
 
     def __init__(
         self, name: str, fun: Callable[..., Any], equations: Equations, constraints: Sequence[Constraint],
@@ -120,11 +122,11 @@ class Objective:
         self.name, self.fun, self.equations, self.constraints, self.bounds = name, fun, equations, constraints, bounds
         self.layout = equations.layout
         self.dense = self.layout.size <= DENSE_LIMIT
-        #: the gradient's size where the search began, which tells what is small
+        #: Norm of the gradient at the start of the search, as a scale for small gradients.
         self.steepness = 0.0
 
     def scalar(self, vector: Any, given: Any, _: Any) -> Any:
-        """The objective of a vector, of tensors."""
+        """Return the objective of a vector, on tensors."""
         return scalar_result(self.name, self.fun(self.layout.unpack(vector), *given), self.layout)
 
     def _on_arrays(self, function: Callable[..., Any], x: Any) -> Any:
@@ -140,7 +142,7 @@ class Objective:
         return self._on_arrays(hessian(self.scalar), x)
 
     def product(self, x: Any, p: Any) -> Any:
-        """A Hessian-vector product."""
+        """Return a Hessian-vector product."""
         along = self.equations.batch.tensor(np.asarray(p, self.layout.dtype), self.layout.face)
 
         def at(v: Any) -> Any:
@@ -149,7 +151,7 @@ class Objective:
         return np.array(self.equations.numeric(at)(x), np.float64)
 
     def sparse_hessian(self, x: Any) -> Callable[[Any], Any]:
-        """A function that gives SciPy's sparse Hessian, with the pattern prepared at x."""
+        """Return a function that computes SciPy's sparse Hessian, with the pattern prepared at x."""
         at = self.equations.batch.tensor(np.asarray(x, self.layout.dtype), self.layout.face)
         prepared = sparse_hessian(lambda v: self.equations.run_flat(self.scalar, v), at, format="csc")
         return lambda y: prepared(self.equations.batch.tensor(np.asarray(y, self.layout.dtype), self.layout.face))
@@ -198,11 +200,10 @@ class Objective:
         return optimize.minimize(lent(self.value), np.array(start, np.float64), **settings)
 
     def settle(self, result: Any, linear: Any, on_failure: str) -> tuple[Any, Conditions | None, Any]:
-        """The conditions that hold where SciPy stopped, and a more exact solution of them.
+        """Return the conditions that hold at SciPy's solution, and a more exact solution of them.
 
-        With on_failure="return", SciPy's result is left as it is unless a derivative is wanted of it. An interior
-        method stops at some distance from the constraints that are active, so "at a limit" is taken ever more widely
-        until the conditions hold.
+        With on_failure="return", SciPy's result is unchanged unless a derivative is needed. An interior method stops at
+        some distance from the active constraints, so the tolerance of "at a limit" grows until the conditions hold.
         """
         x = np.array(result.x, np.float64)
         if on_failure == "return":
@@ -236,7 +237,7 @@ class Objective:
 
 
 class Conditions:
-    """What holds at a minimum: equations for the unknowns and the multipliers of active constraints."""
+    """Conditions at a minimum: equations for the unknowns and the multipliers of active constraints."""
 
     def __init__(self, objective: Objective, x: Any, linear: Any, touching: float = 0.0) -> None:
         self.objective, self.equations, self.layout = objective, objective.equations, objective.layout
@@ -256,7 +257,7 @@ class Conditions:
             free = ~self.fixed
             matrix = np.concatenate(matrices)[:, free]
             multipliers, *_ = np.linalg.lstsq(matrix.T, gradient[free], rcond=None)
-            # an inequality that pushes the wrong way is not active, it merely happens to hold as an equation
+            # An inequality with a multiplier of the wrong sign is not active; it merely happens to hold as an equation.
             kept = objective_signs(objective.constraints, rows, multipliers, gradient)
             if not kept.all():
                 multipliers = multipliers[kept]
@@ -268,7 +269,7 @@ class Conditions:
         self.linear = linear
 
     def vector(self, z: Any, given: Any, constraint_args: Any) -> Any:
-        """The residual of the conditions, of tensors."""
+        """Return the residual of the conditions, on tensors."""
         n, scalar = self.size, self.objective.scalar
         if self.plain:
             return grad(scalar)(z, given, constraint_args)
@@ -297,14 +298,14 @@ class Conditions:
         return self.equations.numeric(lambda v: self.equations.run_flat(self.vector, v))(z)
 
     def polished(self) -> Any:
-        """Newton steps on the conditions, while they help; away from a minimum they are not taken."""
+        """Take Newton steps on the conditions while they help; away from a minimum there are none."""
         jacobian = self.equations.numeric(lambda v: self.equations.run_flat(jacfwd(self.vector), v))
         z, r = self.start, self.residual(self.start)
         for _ in range(3):
             try:
                 moved = (z - np.linalg.solve(jacobian(z), r)).astype(z.dtype)
             except np.linalg.LinAlgError:
-                break  # a derivative, if one is asked for, will say so
+                break  # a derivative, if requested, will report it
             new = self.residual(moved)
             near = np.abs(moved - z).max(initial=0.0) <= 1e-2 * max(1.0, np.abs(z).max(initial=0.0))
             if not near or not np.abs(new).max(initial=0.0) < np.abs(r).max(initial=0.0):
@@ -313,7 +314,7 @@ class Conditions:
         return z
 
     def attach(self, z: Any) -> Any:
-        """The solution as a differentiable vector."""
+        """Return the solution as a differentiable vector."""
 
         def pure(v: Any, params: Tensors) -> Any:
             return self.equations.apply_flat(self.vector, (v,), params)
@@ -325,7 +326,7 @@ class Conditions:
 
 
 def objective_signs(constraints: Sequence[Constraint], rows: Any, multipliers: Any, gradient: Any) -> Any:
-    """Which of the active rows have a multiplier of the sign that their kind must have."""
+    """Return the active rows whose multiplier has the required sign."""
     tiny = 1e-6 * max(1.0, float(np.abs(gradient).max(initial=0.0)))
     signs = [constraints[number].signs(active, at) for number, active, at in rows]
     flat = np.concatenate(signs) if signs else np.zeros(0)
@@ -346,7 +347,7 @@ def _constant(array: Any, layout: Layout) -> Any:
 
 
 def scalar_result(name: str, result: Any, layout: Layout) -> Any:
-    """What an objective returned: one real number."""
+    """Check the result of an objective: one real number."""
     (value, *more) = tensors_of(f"{name}: fun", result, layout.face)
     if more or int(np.prod(value.shape)) != 1:
         raise ValueError(
@@ -372,11 +373,11 @@ def least_squares(
     linear: str | Callable[..., Any] | None = None,
     on_failure: str = "raise",
 ) -> PyTree:
-    """The x, near x0, for which the sum of squares of fun(x, *args) is smallest, differentiable as `minimize` is.
+    """Return the x, near x0, that minimises the sum of squares of fun(x, *args), differentiable like `minimize`.
 
     SciPy's `least_squares` does the work, with exact Jacobians. `bounds` is (lower, upper), each a number or a
-    structure like `x0`; `loss` and `f_scale` are SciPy's. The derivative is exact: it uses the whole Hessian, not
-    that of Gauss and Newton.
+    structure like `x0`; `loss` and `f_scale` are SciPy's. The derivative is exact: it uses the whole Hessian, not the
+    Gauss-Newton approximation.
 
     >>> import ndgrad
     >>> y = ndgrad.tensor([1.0, 3.0, 5.0], requires_grad=True)
@@ -436,13 +437,13 @@ def find_least_squares(
 
 
 def flat_residuals(name: str, fun: Callable[..., PyTree], x: PyTree, given: tuple[Any, ...], layout: Layout) -> Any:
-    """What a function of a least-squares problem returns, as one vector."""
+    """Return the result of a least-squares function as one vector."""
     leaves = tensors_of(f"{name}: fun", fun(x, *given), layout.face)
     return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
 
 
 def cost_of(r: Any, loss: str, f_scale: float) -> Any:
-    """Half the sum of squares of residuals, or of what a loss makes of the squares."""
+    """Return half the sum of squares of residuals, or of a loss function of the squares."""
     return LOSSES[loss]((r / f_scale) ** 2).sum() * (0.5 * f_scale**2)
 
 

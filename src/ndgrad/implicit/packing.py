@@ -1,7 +1,7 @@
-"""Nested structures of tensors as one real vector, which is all that solvers know.
+"""Nested structures of tensors as one real vector, the form that solvers use.
 
-Complex leaves count as pairs of real numbers: residuals need not be holomorphic then, and every Jacobian is a real
-matrix. The packing is made of ops, so derivatives of every mode pass through it.
+Complex leaves count as pairs of real numbers: so residuals need not be holomorphic, and every Jacobian is a real
+matrix. The packing consists of ops, so derivatives of every mode pass through it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ndgrad.implicit.rewrapping import as_captured, with_face
 
 
 class Layout:
-    """Where each leaf of a structure lies in the vector, and what it looks like when it is taken out again."""
+    """Positions of a structure's leaves in the vector, and their shapes and dtypes."""
 
     def __init__(self, name: str, tree: PyTree, face: type[Any]) -> None:
         leaves, self.spec = tree_flatten(tree)
@@ -37,18 +37,18 @@ class Layout:
                     f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: "
                     "convert it. [nd-dtype]"
                 )
-        #: the dtype of the vector
+        #: The dtype of the vector.
         self.dtype = result_dtype(*(np.empty(0, d).real.dtype for d in self.dtypes))
         self.sizes = [math.prod(s) * (2 if d.kind == "c" else 1) for s, d in zip(self.shapes, self.dtypes)]
         self.size = sum(self.sizes)
         self.tensors = tensors
 
     def pack(self, leaves: Sequence[Any]) -> Any:
-        """The leaves (tensors) as one vector."""
+        """Return the leaves (tensors) as one vector."""
         return _vector(leaves, self.dtype)
 
     def unpack(self, vector: Any) -> PyTree:
-        """The structure that a vector stands for."""
+        """Return the structure that a vector represents."""
         vector = with_face(vector, self.face)
         leaves, start = [], 0
         for shape, dtype, size in zip(self.shapes, self.dtypes, self.sizes, strict=True):
@@ -66,7 +66,7 @@ class Layout:
         return tree_unflatten(leaves, self.spec)
 
     def pack_result(self, name: str, result: PyTree) -> Any:
-        """What a user's function returned, as a vector of this layout's size."""
+        """Return the result of a user's function as a vector of this layout's size."""
         vector = _vector(tensors_of(name, result, self.face), self.dtype)
         if vector.shape[0] != self.size:
             shapes = [tuple(np.shape(leaf)) for leaf in tree_flatten(result)[0]]
@@ -78,7 +78,7 @@ class Layout:
 
 
 def _vector(leaves: Sequence[Any], dtype: Any) -> Any:
-    """Tensors end to end; a complex one counts as its real parts and then its imaginary parts."""
+    """Concatenate tensors; a complex one counts as its real parts and then its imaginary parts."""
     parts = []
     for t in leaves:
         if np_dtype(t).kind == "c":
@@ -90,7 +90,7 @@ def _vector(leaves: Sequence[Any], dtype: Any) -> Any:
 
 
 def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
-    """A leaf as a tensor of a face: numbers and arrays become constants."""
+    """Return a leaf as a tensor of a class: numbers and arrays become constants."""
     if isinstance(leaf, Variable):
         return as_captured(leaf)
     try:
@@ -109,7 +109,7 @@ def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
 
 
 def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
-    """The leaves that a user's function returned. All being plain numbers means that the graph was lost on the way."""
+    """Return the leaves of a user's result. If all are plain numbers, the graph was lost."""
     leaves, _ = tree_flatten(result)
     if not any(isinstance(leaf, Variable) for leaf in leaves):
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
@@ -122,7 +122,7 @@ def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
 
 
 def face_of_tree(*trees: PyTree) -> type[Any]:
-    """The face of the tensors in some structures: NumPy's if any has it, as for ops."""
+    """Return the class of the tensors in some structures: Array if any is one, as for ops."""
     found: type[Any] = Tensor
     for tree in trees:
         for leaf in tree_flatten(tree)[0]:

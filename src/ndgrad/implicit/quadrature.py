@@ -1,9 +1,9 @@
 """Integrals over an interval, differentiable in their limits and in the parameters of the integrand.
 
 d/dp of an integral is the integral of d/dp, by forward mode; its transpose, for reverse mode, integrates the
-vector of all parameters' cotangents at once. Limits contribute the integrand's value there. As for flows, the
-reverse integral is an op whose own derivatives are those of <w, integral of pulled cotangents>, a scalar integral
-again, so every order exists.
+vector of all parameters' cotangents at once. Limits contribute the integrand's value there. As for flows, the reverse
+integral is an op. Its derivatives are those of <w, integral of pulled cotangents>, again a scalar integral, so every
+order exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
 
-#: integrand(x, parameters) -> a vector, of tensors.
+#: integrand(x, parameters) -> a vector, on tensors
 Integrand = Callable[[Any, Tensors], Any]
 
 
@@ -41,12 +41,12 @@ def quad(
     points: Sequence[float] | None = None,
     on_failure: str = "raise",
 ) -> tuple[PyTree, float]:
-    """The integral of func(x, *args) from a to b and an estimate of its error, differentiable in a,
+    """Return the integral of func(x, *args) from a to b and an estimate of its error, differentiable in a,
     b, args and func's closure.
 
-    `func` may return a structure of tensors, all parts of which are integrated together (by
-    `scipy.integrate.quad_vec`). Limits may be infinite; those that are have no derivative. `points` are places to split
-    the interval at, such as kinks. Inside `vmap`, all samples with common limits are integrated together.
+    `func` may return a structure of tensors, whose parts are integrated together (by `scipy.integrate.quad_vec`).
+    Limits may be infinite, then without a derivative. `points` split the interval, for example at kinks. Inside `vmap`,
+    all samples with common limits are integrated together.
 
     >>> import ndgrad
     >>> k = ndgrad.tensor(2.0, requires_grad=True)
@@ -98,7 +98,7 @@ def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
 
 
 class _Settings:
-    """How to integrate."""
+    """Settings of an integration."""
 
     def __init__(
         self, name: str, epsabs: float, epsrel: float, limit: int, points: Sequence[float] | None, on_failure: str,
@@ -108,7 +108,9 @@ class _Settings:
         self.on_failure = on_failure
 
     def integrate(self, f: Callable[[Any], Any], batch: Batch, a: Any, b: Any, face: type[Any]) -> tuple[Any, float]:
-        """Numbers: the integral (with batches in front) of a function of plain tensors, and the error's estimate."""
+        """Return the integral (an array with batches in front) of a function of plain tensors, and the error's
+        estimate.
+        """
         lower, upper = (float(take_apart(t)[0]) for t in (a, b))
         dtype = np_dtype(a)
 
@@ -136,14 +138,14 @@ class _Settings:
 
 
 def _inside(a: float, b: float) -> float:
-    """Some place between the limits, which may be infinite."""
+    """Return a point between the limits, which may be infinite."""
     if np.isinf(a):
         return 0.0 if np.isinf(b) else b - 1.0
     return a + 1.0 if np.isinf(b) else 0.5 * (a + b)
 
 
 def integral(f: Integrand, a: Any, b: Any, params: Tensors, settings: _Settings) -> Any:
-    """The integral of a function of explicit parameters, as a differentiable vector."""
+    """Return the integral of a function of explicit parameters, as a differentiable vector."""
     batch = Batch()
     for t in params:
         batch.include(take_apart(t)[1])
@@ -156,7 +158,7 @@ def integral(f: Integrand, a: Any, b: Any, params: Tensors, settings: _Settings)
 
 
 class IntegralRule(Rule):
-    """Of the parameters (a, b, *p)."""
+    """Rule of an integral with the parameters (a, b, *p)."""
 
     def __init__(self, f: Integrand, settings: _Settings) -> None:
         self.f, self.settings = f, settings
@@ -202,7 +204,7 @@ class IntegralRule(Rule):
         return total
 
     def _at(self, limit: Any, rest: Tensors) -> Any:
-        """The integrand at a limit; at infinity it vanishes, or the integral would not exist."""
+        """Return the integrand at a limit; at infinity it vanishes, or the integral would not exist."""
         if np.isinf(np.asarray(take_apart(limit)[0])).any():
             raise ValueError(
                 f"{self.settings.name}: a derivative with respect to an infinite limit was asked "

@@ -1,4 +1,4 @@
-"""Tensors with another face, as somebody else is to see them."""
+"""Tensors rewrapped as another tensor class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ndgrad._src.core.subclass import as_class
 
 
 def with_face(t: Any, face: type[Any]) -> Any:
-    """A tensor with a given face."""
+    """Return a tensor as the given tensor class."""
     return as_class(as_captured(t), face)
 
 

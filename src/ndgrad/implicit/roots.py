@@ -1,8 +1,8 @@
 """Roots and fixed points, differentiated by the implicit function theorem.
 
 At a root, f(x, p) = 0 holds for all p around, so J dx + (df/dp) dp = 0 with J = df/dx. Forward: dx = -J^-1
-(df/dp) dp. Reverse: with J^T w = g, the cotangent of p is -(df/dp)^T w. Nothing of the way to the root matters,
-so nothing of it is kept.
+(df/dp) dp. Reverse: with J^T w = g, the cotangent of p is -(df/dp)^T w. The path to the root does not matter, so it is
+not kept.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ METHODS = (
 class RootRule(Rule):
     """The derivative of a root of `residual(x, params)`.
 
-    `linear` is the method for the linear systems (None: dense for few unknowns, Krylov for many); `symmetric` says that
-    the Jacobian is a Hessian.
+    `linear` is the method for the linear systems (None: dense for few unknowns, Krylov for many); `symmetric` is True
+    if the Jacobian is a Hessian.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class RootRule(Rule):
 def pull_parameters(
     f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, needs: Sequence[bool], w: Any,
 ) -> Tensors:  # fmt: skip
-    """w^T df/dp for the needed parameters."""
+    """Return w^T df/dp for the needed parameters."""
     wanted = [i for i, need in enumerate(needs) if need]
     found = iter(vjp(lambda *given: f(x, merged(params, wanted, given)), *(params[i] for i in wanted))[1](w))
     return tuple(next(found) if need else None for need in needs)
 
 
 def push_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, tangents: Tensors) -> Any:
-    """(df/dp) dp."""
+    """Return (df/dp) dp."""
     moving = [i for i, t in enumerate(tangents) if t is not None]
     given, along = tuple(params[i] for i in moving), tuple(tangents[i] for i in moving)
     return jvp(lambda *values: f(x, merged(params, moving, values)), given, along)[1]
@@ -112,13 +112,13 @@ def root(
     linear: str | Solver | None = None,
     on_failure: str = "raise",
 ) -> PyTree:
-    """An x with f(x, *args) = 0, near x0, differentiable in `args` and in everything that `f` closes over.
+    """Return an x with f(x, *args) = 0, near x0, differentiable in `args` and in captured variables of `f`.
 
-    `x0` and what `f` returns are structures of tensors with equally many numbers. `method` is one of
+    `x0` and the result of `f` are structures of tensors with equally many numbers. `method` is one of
     `scipy.optimize.root`'s (which get exact Jacobians), "newton" (ours), or a function `solver(f, x0)` of flat NumPy
-    arrays that returns the root or an object with `x`; `f.jacobian` is there for it. By default it is SciPy's "hybr",
+    arrays that returns the root or an object with `x`; it may use `f.jacobian`. By default it is SciPy's "hybr",
     for many unknowns "krylov", and inside `vmap` our Newton's method, which steps all samples together. `linear` is the
-    method of `linear_solve` for derivatives. A result is polished by Newton steps where the Jacobian is dense.
+    method of `linear_solve` for derivatives. Newton steps refine the result if the Jacobian is dense.
 
     >>> import ndgrad
     >>> a = ndgrad.tensor(2.0, requires_grad=True)
@@ -142,9 +142,9 @@ def fixed_point(
     linear: str | Solver | None = None,
     on_failure: str = "raise",
 ) -> PyTree:
-    """An x with f(x, *args) = x, near x0, differentiable as `root` is.
+    """Return an x with f(x, *args) = x, near x0, differentiable like `root`.
 
-    `method` is "iteration" (x = f(x) until it moves no more; the default, inside vmap too) or any method of `root`,
+    `method` is "iteration" (x = f(x) until it converges; the default, also inside vmap) or any method of `root`,
     which then solves f(x) - x = 0.
 
     >>> import ndgrad
@@ -164,11 +164,11 @@ def fixed_point(
 
 
 class Found:
-    """How a solve went, for those who want SciPy's result object."""
+    """Status of a solve, for SciPy's result object."""
 
     def __init__(self, x: Any, residual: Any, success: bool, message: str, result: Any) -> None:
         self.x, self.residual, self.success, self.message = x, residual, success, message
-        #: what the solver itself returned
+        #: Result of the solver itself.
         self.result = result
 
 
@@ -176,7 +176,7 @@ def find_root(
     name: str, f: Callable[..., PyTree], x0: PyTree, args: Any, method: Any, tol: float | None, options: dict[str, Any],
     linear: Any, on_failure: str,
 ) -> tuple[PyTree, Found]:  # fmt: skip
-    """The root as a differentiable structure, and how it was found."""
+    """Return the root as a differentiable structure, and the status of the solve."""
     check_on_failure(name, on_failure)
     if isinstance(method, str) and method not in (*METHODS, "newton"):
         raise ValueError(
@@ -191,7 +191,7 @@ def find_root(
 
     def solver(start: Any) -> Found:
         numbers = Numbers(name, equations, residual)
-        numbers.residual(start)  # meets what is captured, before a method is chosen
+        numbers.residual(start)  # notes captured tensors before a method is chosen
         return _solve(name, numbers, start, method, tol, options, on_failure)
 
     found = equations.solve(solver)
@@ -219,11 +219,11 @@ class Numbers:
         self.jacobian = equations.numeric(jacfwd(residual))
         self.size = equations.layout.size
         self.batched = bool(equations.batch.levels)
-        #: a residual relative to the scale of the numbers that cannot be expected to become smaller
+        #: Smallest expected residual relative to the scale of the numbers.
         self.epsilon = float(finfo(equations.layout.dtype).eps)
 
     def newton_step(self, x: Any, r: Any) -> Any:
-        """The step; where some Jacobian is singular, the shortest that makes the linearised residual smallest."""
+        """Return the step; if some Jacobian is singular, the shortest one that minimises the linearised residual."""
         jacobian = self.jacobian(x)
         try:
             return -np.linalg.solve(jacobian, r[..., None])[..., 0]
@@ -272,7 +272,7 @@ def _solve(
 
 
 def _check_claim(name: str, numbers: Numbers, start: Any, found: Found, on_failure: str) -> None:
-    """A solver of the user's own says nothing about success, so its residual has to."""
+    """Check the residual of a user's solver, which does not report success."""
     r = np.abs(found.residual).max(initial=0.0)
     scale = max(1.0, float(np.abs(numbers.residual(start)).max(initial=0.0)))
     if r > 1e-3 * scale:
@@ -281,7 +281,7 @@ def _check_claim(name: str, numbers: Numbers, start: Any, found: Found, on_failu
 
 
 def _outside(name: str, numbers: Numbers, start: Any, method: Any, tol: float | None, options: dict[str, Any]) -> Any:
-    """A solver of SciPy's or of the user's."""
+    """Run a solver of SciPy's or of the user's."""
     first = np.array(start, np.float64)
     with Lent(numbers.jacobian) as jac, Lent(numbers.residual, jac) as fun:
         if callable(method):
@@ -298,7 +298,7 @@ def _is_tiny(numbers: Numbers, x: Any, r: Any) -> bool:
 
 
 def polished(numbers: Numbers, x: Any, steps: int = 2) -> Any:
-    """A few Newton steps, each kept for the samples whose residual it makes smaller."""
+    """Take a few Newton steps, each kept for the samples whose residual it reduces."""
     r = numbers.residual(x)
     for _ in range(steps):
         size = np.abs(r).max(axis=-1, initial=0.0)
@@ -314,7 +314,7 @@ def polished(numbers: Numbers, x: Any, steps: int = 2) -> Any:
 
 
 def newton(numbers: Numbers, start: Any, tol: float | None = None, maxiter: int = 100) -> tuple[Any, str, bool]:
-    """Newton's method with step halving, on all samples of a batch together; each stops moving when it has arrived."""
+    """Run Newton's method with step halving, on all samples of a batch together; converged samples stop."""
     x = start
     r = numbers.residual(x)
     goal = max(tol or 0.0, 10 * numbers.epsilon)
@@ -344,7 +344,7 @@ def newton(numbers: Numbers, start: Any, tol: float | None = None, maxiter: int 
 
 
 class _Iteration:
-    """x = f(x), the whole batch together, until it moves no more."""
+    """Iterate x = f(x), the whole batch together, until it converges."""
 
     def __init__(self, maxiter: int) -> None:
         self.maxiter = maxiter

@@ -1,8 +1,8 @@
-"""What a rule of the op `implicit` is, and the rule of a whole batch.
+"""Rules of the op `implicit`, and the rule of a whole batch.
 
-A rule gets the value, the parameters and the cotangent or tangents as tensors of whatever kind the moment needs (plain,
-recorded, of a transform's level), computes with ops and transforms, and so is itself differentiable: that is how second
-and higher orders come about.
+A rule gets the value, the parameters and the cotangent or tangents as tensors of any kind (plain, recorded, of a
+transform's level). It computes with ops and transforms, and so is itself differentiable: this gives second and higher
+orders.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ Tensors = Sequence[Any]
 
 
 class Rule:
-    """How the derivative of a solution follows from the solution."""
+    """Derivative of a solution, computed from the solution."""
 
     def value(self, x: Any, *params: Any) -> Any:
-        """The op's result on raw arrays (with batches in front): the solution, which was found
-        before the op is called."""
+        """Return the op's result on arrays (with batches in front): the solution, which was computed before the op is
+        called.
+        """
         return x.copy()
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
-        """Cotangents of the parameters (None where not needed) for the cotangent `g` of the solution."""
+        """Return cotangents of the parameters (None if not needed) for the cotangent `g` of the solution."""
         raise NotImplementedError
 
     def pull_arrays(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
-        """The same for an ordinary backward, on raw arrays."""
-        # Recording is on for plain tensors, of which nothing is recorded: a graph in the result shows that the rule
-        # used a tensor which it does not know of, and whose gradient would be lost.
+        """Same as `pull` for an ordinary backward, on arrays."""
+        # Recording is on for plain tensors, for which nothing is recorded. A graph in the result shows that the rule
+        # used a tensor which it does not know, and whose gradient would be lost.
         outside = scope()
         try:
             restore(outside.recording(True))
@@ -53,16 +54,16 @@ class Rule:
         return tuple(None if t is None else t._array for t in grads)
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        """The tangent of the solution for tangents (None for zero) of the parameters."""
+        """Return the tangent of the solution for tangents (None for zero) of the parameters."""
         raise NotImplementedError
 
     def batched(self, batched: Sequence[bool], size: int) -> Rule:
-        """The rule of a batch of solutions, of which some parameters are batched too."""
+        """Return the rule of a batch of solutions, with some parameters batched too."""
         return BatchedRule(self, batched)
 
 
 class BatchedRule(Rule):
-    """A rule for every sample: the inner rule under vmap, so what it computes runs for the whole batch at once."""
+    """A rule for every sample: the inner rule under vmap, so that its computation runs for the whole batch at once."""
 
     def __init__(self, inner: Rule, batched: Sequence[bool]) -> None:
         self.inner = inner
@@ -79,7 +80,7 @@ class BatchedRule(Rule):
             return tuple(t for t in self.inner.pull(out, params, g, needs) if t is not None)
 
         found = list(vmap(one, (0, 0, *self.dims))(out, g, *params))
-        # all samples share an unbatched parameter, so its cotangents add up
+        # All samples share an unbatched parameter, so its cotangents add up.
         return tuple(
             None if not need else found.pop(0) if dim == 0 else tensor_ops.sum(found.pop(0), dim=(0,), keepdim=False)
             for need, dim in zip(needs, self.dims, strict=True)
@@ -100,7 +101,7 @@ class BatchedRule(Rule):
 
 
 def merged(params: Tensors, places: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    """The parameters with some of them replaced."""
+    """Return the parameters with some of them replaced."""
     out = list(params)
     for i, v in zip(places, values, strict=True):
         out[i] = v
@@ -108,7 +109,7 @@ def merged(params: Tensors, places: Sequence[int], values: Sequence[Any]) -> lis
 
 
 def attach(solution: Any, params: Tensors, rule: Rule) -> Any:
-    """The solution (a constant) as a differentiable function of the parameters."""
+    """Return the solution (a constant) as a differentiable function of the parameters."""
     return implicit(solution, *params, rule=rule)
 
 

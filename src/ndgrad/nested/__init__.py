@@ -1,7 +1,7 @@
 """`torch.nested`: tensors of components that differ in one size.
 
-A nested tensor of shape (B, j1, D) holds B sequences of different lengths without padding; `docs/nested.md` has the
-whole.
+A nested tensor of shape (B, j1, D) holds B sequences of different lengths without padding; `docs/nested.md` describes
+everything.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _check_layout(name: str, layout: Any) -> None:
 
 
 def _joined(name: str, parts: list[Any]) -> Any:
-    """A nested tensor of these components, which keeps their history."""
+    """Return a nested tensor of these components, which keeps their history."""
     if not parts:
         raise RuntimeError(f"{name}(): Cannot construct a nested tensor from an empty tensor list. [nd-nested]")
     sizes = [tuple(p.shape) for p in parts]
@@ -76,7 +76,7 @@ def nested_tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> NestedTensor:
-    """A nested tensor, a leaf, of copies of these components: tensors, arrays or lists.
+    """Create a nested tensor, a leaf, from copies of these components: tensors, arrays or lists.
 
     >>> import ndgrad
     >>> ndgrad.nested.nested_tensor([ndgrad.ones(2, 3), ndgrad.ones(1, 3)], layout=ndgrad.jagged)
@@ -95,7 +95,7 @@ def nested_tensor(
 def as_nested_tensor(
     ts: Tensor | Sequence[Tensor], dtype: Dtype = None, device: Device = None, layout: LayoutName = None
 ) -> NestedTensor:
-    """A nested tensor of these tensors, through which gradients go back to them. A dense tensor is taken as its rows.
+    """Create a nested tensor from tensors, which get its gradients. A dense tensor counts as its rows.
 
     >>> import ndgrad
     >>> a = ndgrad.ones(2, requires_grad=True)
@@ -135,7 +135,8 @@ def nested_tensor_from_jagged(
     min_seqlen: int | None = None,
     max_seqlen: int | None = None,
 ) -> NestedTensor:
-    """A nested tensor over values: component i lies at `offsets[i]` to `offsets[i + 1]`, or has `lengths[i]` of them.
+    """Create a nested tensor over values: component i is the range `offsets[i]` to `offsets[i + 1]`, or has
+    `lengths[i]` rows.
 
     >>> import ndgrad
     >>> x = ndgrad.nested.nested_tensor_from_jagged(ndgrad.arange(5), ndgrad.tensor([0, 2, 5]))
@@ -162,7 +163,7 @@ def nested_tensor_from_jagged(
     ):
         if known is not None and int(known) != right:
             raise RuntimeError(
-                f"{name}(): {what}={known}, and the lengths {found.size.described()} say {right}. Leave it out. "
+                f"{name}(): {what}={known}, and the lengths {found.size.describe()} say {right}. Leave it out. "
                 "[nd-nested]"
             )
     made: NestedTensor = build(values, found)
@@ -172,9 +173,8 @@ def nested_tensor_from_jagged(
 def narrow(
     tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: LayoutName = None
 ) -> NestedTensor:
-    """A part of each row of a dense tensor, of its own length: `length[i]` rows of `tensor[i]` from `start[i]` on.
-
-    The result is over the memory of the tensor, with holes.
+    """Return a part of each row of a dense tensor: `length[i]` rows of `tensor[i]` from `start[i]` on. The result
+    shares the memory of the tensor, with holes.
 
     >>> import ndgrad
     >>> x = ndgrad.arange(6).reshape(2, 3)
@@ -200,7 +200,7 @@ def narrow(
     begins = np.arange(batch) * rows + starts
     ends = begins + lengths
     values = _ops.reshape(tensor, shape=(batch * rows, *tensor.shape[2:]))
-    if batch and np.array_equal(begins[1:], ends[:-1]):  # one after another, without holes
+    if batch and np.array_equal(begins[1:], ends[:-1]):  # adjacent, without holes
         values = _ops.slice(values, dim=0, start=int(begins[0]), stop=int(ends[-1]), step=1)
         packed: NestedTensor = build(values, Layout(ragged_size(lengths)))
         return packed
@@ -210,7 +210,7 @@ def narrow(
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
-    """The elements of each row where a mask is True, as a nested tensor.
+    """Return the elements of each row selected by a mask, as a nested tensor.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -231,7 +231,7 @@ def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
 
 
 def to_padded_tensor(input: Tensor, padding: Number, output_size: Sequence[int] | None = None) -> Tensor:
-    """A dense tensor of all components, with `padding` where they are shorter than the longest, or than `output_size`.
+    """Return a dense tensor of all components, padded with `padding` to the longest, or to `output_size`.
 
     >>> import ndgrad
     >>> ndgrad.nested.to_padded_tensor(ndgrad.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=ndgrad.jagged), 0.0)

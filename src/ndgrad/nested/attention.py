@@ -1,6 +1,6 @@
 """Attention over nested tensors: each sequence attends to itself, without padding.
 
-Sequences of one length (of one pair of lengths, where queries and keys differ) are one dense call.
+Sequences of one length (one pair of lengths, if queries and keys differ) are one dense call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Attention of each component: `query` (B, *, j, E), or with the ragged dimension among those of the batch."""
+    """Apply attention to each component: `query` is (B, *, j, E), or has the ragged dimension among those of the
+    batch.
+    """
     function = ndgrad.nn.functional.scaled_dot_product_attention
     options: dict[str, Any] = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
     tensors = (query, key, value)

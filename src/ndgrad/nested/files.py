@@ -1,4 +1,4 @@
-"""Nested tensors in torch's files: what is written of one, and the tensor that a file has in parts."""
+"""Nested tensors in torch's files: conversion to and from parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ndgrad.nested.tensor import build, carries, constant, data_of, is_nested, l
 
 
 def parts_of(t: Any) -> dict[str, Any]:
-    """What a file keeps of a nested tensor, under torch's names."""
+    """Return the parts of a nested tensor in a file, under torch's names."""
     if carries(t):
         refuse("saving inside a transform", (t,), {})
     layout = layout_of(t)
@@ -28,7 +28,7 @@ def parts_of(t: Any) -> dict[str, Any]:
 
 
 def from_parts(parts: Any) -> Any:
-    """The nested tensor that a file has in parts, checked like any other."""
+    """Return the nested tensor with these parts, checked like any other."""
     known: dict[str, Any] = parts if type(parts) is dict else {}
     values: Any
     values, offsets, lengths, dim = (known.get(n) for n in ("values", "offsets", "lengths", "_ragged_idx"))

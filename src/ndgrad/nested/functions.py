@@ -1,5 +1,6 @@
-"""What public functions do with nested tensors where their kind does not say it: products, layers, copies, and Python's
-protocols."""
+"""Handlers of public functions on nested tensors that do not follow from the kind of their op: products, layers,
+copies, and Python's protocols.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def _product_of_nested(x: Any, y: Any, left: int, right: int) -> Any:
         _no_product(x, y)
     if left == right and left > 2:  # the ragged dimension is one of the batch
         return build(packed(x)[1] @ packed(y)[1], packed(x)[0])
-    if left == 1 and right == 2:  # it is summed over
+    if left == 1 and right == 2:  # the ragged dimension is summed over
         return by_groups("matmul", ndgrad.matmul, [x, y], None)
     _no_product(x, y)
 
@@ -85,7 +86,7 @@ def _matmul_op(x: Any, y: Any) -> Any:
 
 
 def _from_the_right(t: Any) -> int | None:
-    """Which dimension is ragged, counted from the last one, which is 1."""
+    """Return the ragged dimension, counted from the last one, which is 1."""
     return t.ndim - layout_of(t).dim if is_nested(t) else None
 
 
@@ -192,7 +193,7 @@ HANDLERS["detach"] = detached
 
 @handles("to")
 def to(self: Any, *args: Any, **options: Any) -> Any:
-    if not is_nested(self):  # dense.to(nested)
+    if not is_nested(self):  # for dense.to(nested)
         return self.to(dtype=(args[0] if args else options["other"]).dtype)
     if args and is_nested(args[0]):
         args = (args[0].dtype, *args[1:])
@@ -250,7 +251,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 
 
 def _written(name: str) -> Any:
-    """A method that fills the values anew."""
+    """Return a method that fills the values anew."""
     method = getattr(Tensor, name)
 
     def handler(self: Any, *args: Any, **options: Any) -> Any:
@@ -271,7 +272,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 @handles("to_padded_tensor")
 def to_padded_tensor(self: Any, padding: float, output_size: Any = None) -> Any:
-    """The components side by side in a dense tensor, with `padding` where they are shorter."""
+    """Return the components in a dense tensor, padded with `padding`."""
     layout, values = packed(self)
     size, dim = layout.size, layout.dim
     width = size.longest
@@ -295,7 +296,9 @@ def to_padded_tensor(self: Any, padding: float, output_size: Any = None) -> Any:
 
 
 def _refused(name: str) -> Any:
-    """What has no meaning, or another one than its body would come to."""
+    """Return a handler that raises: the function is meaningless for nested tensors, or its body would compute something
+    else.
+    """
     return lambda *args, **options: refuse(name, args, options)
 
 
@@ -355,7 +358,7 @@ def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
 
 
 def _passed_on(name: str) -> Any:
-    """A method that says the same of every layout."""
+    """Return a method that is the same for every layout."""
     function = getattr(Tensor, name)
     return getattr(function, "__wrapped__", function)
 
@@ -390,7 +393,7 @@ def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 @handles("__repr__")
 def text(self: Any) -> str:
-    """As torch prints it: the size, the offsets, and what else is to be said."""
+    """Return the text that torch prints: the size, the offsets, and other attributes."""
     layout = layout_of(self)
     offsets = repr(constant(layout.offsets))
     suffix = ""

@@ -1,7 +1,7 @@
-"""What decides how a nested tensor is computed with: the kind of an op, as the op table states it.
+"""Computation with nested tensors by the kind of an op, as the op table states it.
 
-elementwise       on the values, with dense operands brought to their rows (`aligned`)
-to one number     on the packed values (`sum_all` and its like)
+elementwise       on the values, with dense operands expanded to their rows (`aligned`)
+to one number     on the packed values (`sum_all` and similar ops)
 along dimensions  (`batch="dims"` in the table): the settings say which
     neither the batch nor the ragged one    on the values, one dimension further left
     the ragged one, or with dense ones      for each length once, on the components of that length (`by_groups`)
@@ -51,7 +51,7 @@ from ndgrad.nested.tensor import (
 
 
 def mismatch(name: str, *tensors: Any) -> NoReturn:
-    """Say that tensors do not combine, and how they differ."""
+    """Raise an error for tensors that do not combine, with their differences."""
     shapes = " and ".join(str(tuple(t.shape)) for t in tensors)
     raise RuntimeError(
         f"cannot call binary pointwise function {name} with inputs of shapes {shapes}: "
@@ -62,8 +62,9 @@ def mismatch(name: str, *tensors: Any) -> NoReturn:
 
 
 def aligned(name: str, tensors: list[Any]) -> tuple[Layout, list[Any]]:
-    """The common layout of nested and dense operands of an elementwise function, and for each what stands for it beside
-    the values of the others."""
+    """Return the common layout of nested and dense operands of an elementwise function, and each operand in a form that
+    combines with the values of the others.
+    """
     nested = [t for t in tensors if is_nested(t)]
     first = nested[0]
     lead = layout_of(first)
@@ -72,14 +73,15 @@ def aligned(name: str, tensors: list[Any]) -> tuple[Layout, list[Any]]:
         if layout.size != lead.size or layout.dim != lead.dim or t.ndim != first.ndim:
             mismatch(name, first, t)
     if name == "add" and all(layout_of(t).same_rows(lead) for t in nested) and len(nested) == len(tensors):
-        return lead, [values_of(t) for t in nested]  # sums of gradients keep what lies in holes
+        return lead, [values_of(t) for t in nested]  # sums of gradients keep the contents of holes
     layout = Layout(lead.size, lead.dim) if not lead.packed else lead
     return layout, [packed(t)[1] if is_nested(t) else _beside(name, first, t) for t in tensors]
 
 
 def _beside(name: str, x: Any, dense: Any) -> Any:
-    """A dense tensor as it stands beside the packed values of a nested one: without the batch, with a row for each of
-    their rows, or with one for all."""
+    """Return a dense tensor in a form that combines with the packed values of a nested one: without the batch, with a
+    row for each of their rows, or with one row for all.
+    """
     given, layout, shape, ndim = dense, layout_of(x), tuple(dense.shape), x.ndim
     if not shape:
         return dense
@@ -98,14 +100,14 @@ def _beside(name: str, x: Any, dense: Any) -> Any:
         return moved(ops.index_select(rows, constant(size.components), dim=0), 0, dim - 1)
     if shape[dim] != size.longest or shape[0] != layout.batch:
         mismatch(name, x, given)
-    # a padded tensor: the elements that are no padding
+    # For a padded tensor, take the elements outside the padding.
     flat = ops.reshape(moved(dense, dim, 1), shape=(-1, *shape[1:dim], *shape[dim + 1 :]))
     rows = ops.index_select(flat, constant(size.components * shape[dim] + size.positions), dim=0)
     return moved(rows, 0, dim - 1)
 
 
 def elementwise(name: str, function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """An elementwise function of nested and dense tensors and of numbers."""
+    """Apply an elementwise function to nested and dense tensors and numbers."""
     places: list[Any] = [*args, *options.values()]
     tensors = [v for v in places if isinstance(v, Variable)]
     layout, stand_ins = aligned(name, tensors)
@@ -141,8 +143,9 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _declared_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A public reduction, as its declaration says: f(input, ..., dim, ..., keepdim). It is run as a whole, since its
-    body may read sizes; so are running forms and sorting."""
+    """Run a public reduction according to its declaration: f(input, ..., dim, ..., keepdim). It runs as a whole, since
+    its body may read sizes; so do running forms and sorting.
+    """
     if isinstance(func, Op):
         return NotImplemented
     reduces = False
@@ -206,7 +209,7 @@ def along(
     keepdim: Any = False,
     adds: bool = False,
 ) -> Any:
-    """A function along dimensions: `call(*dense, dims=...)` of nested tensors of one structure."""
+    """Apply a function along dimensions: `call(*dense, dims=...)` of nested tensors of one structure."""
     first = tensors[0]
     _check_one_structure(name, tensors)
     layout = layout_of(first)
@@ -231,7 +234,7 @@ def along(
             place -= sum(d < layout.dim for d in chosen)
         elif result.ndim > first.ndim - 1:
             place += sum(d <= layout.dim for d in chosen)
-        made.append(build(result, layout.at(place)))
+        made.append(build(result, layout.with_dim(place)))
     if not isinstance(out, tuple):
         return made[0]
     return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
@@ -284,7 +287,7 @@ def _along_ragged(
 
 
 def call_on_sums(name: str, call: Callable[..., Any], x: Any, dims: int | tuple[int, ...]) -> Any:
-    """A sum or mean over the ragged dimension and perhaps dense ones: rows are added to their component's."""
+    """Compute a sum or mean over the ragged dimension and perhaps dense ones: rows are added to their component's."""
     layout, values = packed(x)
     at, size = layout.dim - 1, layout.size
     rows = moved(values, at, 0)
@@ -292,7 +295,7 @@ def call_on_sums(name: str, call: Callable[..., Any], x: Any, dims: int | tuple[
     sums = ops.index_add(zeros, constant(size.components), rows, dim=0)
     if name == "mean":
         counts = size.lengths.reshape(-1, *(1,) * (len(rows.shape) - 1)).astype(np_dtype(x).type(0).real.dtype)
-        with np.errstate(divide="ignore", invalid="ignore"):  # of no elements, NaN
+        with np.errstate(divide="ignore", invalid="ignore"):  # NaN for no elements
             sums = sums / constant(counts)
     dense = moved(ops.unsqueeze(sums, dim=1), 1, layout.dim)
     return call(dense, dims=dims)
@@ -310,7 +313,7 @@ for _name in ("cast", "clone", "clone_ordered", "zeros_like", "alias", "fill", "
 
 
 def detached(x: Any) -> Any:
-    """The same values outside of the graph."""
+    """Return the same values outside of the graph."""
     data = data_of(x)
     if isinstance(data.values, Variable):
         return build(data.values.detach(), data.layout)
@@ -323,7 +326,9 @@ OP_HANDLERS["detach"] = detached
 
 
 def _in_place(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A function whose name ends with an underscore: the function itself, whose result takes the tensor's place."""
+    """Run a function whose name ends with an underscore: the function itself, whose result replaces the tensor's
+    value.
+    """
     if isinstance(func, Op):
         return NotImplemented
     name = func.__name__

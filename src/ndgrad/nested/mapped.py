@@ -1,7 +1,7 @@
-"""vmap over nested tensors: a function of one component, for all of them.
+"""vmap over nested tensors: apply a function of one component to all of them.
 
-Components of one length are a batch, and run at once by the ops' batching rules; so a function runs as often as there
-are lengths. Its results are put together as components again, numbers as a dense tensor.
+Components of one length form a batch, and run at once by the ops' batching rules. So a function runs once per length.
+Its results become components again, numbers a dense tensor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from ndgrad.nested.tensor import build, described, group_of_rows, groups_of, in_
 
 
 def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: list[int | None], out_dims: Any) -> Any:
-    """The results of `run(arguments, count)`, which computes for a batch of `count` samples, for all components."""
+    """Return the results of `run(arguments, count)`, which computes for a batch of `count` samples, for all
+    components.
+    """
     if out_dims != 0:
         raise NotImplementedError(
             f"vmap: out_dims is {out_dims!r}, and over nested tensors the batch goes in front, as in them: out_dims=0. "

@@ -1,7 +1,7 @@
-"""Shapes, parts and joins of nested tensors: what moves dimensions, takes components and puts tensors side by side.
+"""Shapes, parts and joins of nested tensors: functions that move dimensions, take components and concatenate tensors.
 
-Where torch refuses what has a plain meaning for components (`nt[1:]`), it is done here; what would need a second ragged
-dimension is refused by both.
+Operations with a clear meaning for components (`nt[1:]`) work here even if torch refuses them. Both refuse results with
+a second ragged dimension.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _permuted(name: str, x: Any, dims: list[int]) -> Any:
         return build(values_of(x), layout_of(x))
     layout = layout_of(x)
     values = ops.permute(values_of(x), dims=tuple(d - 1 for d in dims[1:]))
-    return build(values, layout.at(dims.index(layout.dim)))
+    return build(values, layout.with_dim(dims.index(layout.dim)))
 
 
 @handles_op("permute")
@@ -98,8 +98,9 @@ def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @handles("view", "reshape")
 def view(input: Any, *shape: Any, **keyword: Any) -> Any:
-    """The sizes before the ragged one and those after it, each among themselves, in another way. The ragged one is
-    named by its symbol or by -1."""
+    """Reshape the dimensions before and after the ragged one, separately. The ragged size is given by its symbol or by
+    -1.
+    """
     sizes = _sizes(shape or tuple(keyword.values()))
     if len(sizes) == 1 and isinstance(sizes[0], dtypes.dtype):
         return on_values(lambda v: v.view(sizes[0]), input)
@@ -115,7 +116,7 @@ def view(input: Any, *shape: Any, **keyword: Any) -> Any:
         if not _fits(lead, before) or not _fits(rest, after):
             continue
         values = ops.reshape(values_of(input), shape=(*_filled(lead, before), inner[at], *_filled(rest, after)))
-        return build(values, layout.at(place))
+        return build(values, layout.with_dim(place))
     raise RuntimeError(
         f"view(): cannot view shape {tuple(input.shape)} as {list(sizes)} ({described(input)}). The batch and the "
         "ragged size stay (as -1, or as size(dim)), and the sizes before and after it are divided among themselves. "
@@ -195,7 +196,9 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     if 0 in wanted:
         refuse_dim("squeeze", input, 0)
     kept = tuple(n for d, n in enumerate(values_of(input).shape) if d + 1 not in gone)
-    return build(ops.reshape(values_of(input), shape=kept), layout.at(layout.dim - sum(d < layout.dim for d in gone)))
+    return build(
+        ops.reshape(values_of(input), shape=kept), layout.with_dim(layout.dim - sum(d < layout.dim for d in gone))
+    )
 
 
 @handles("contiguous")
@@ -240,7 +243,7 @@ def is_same_size(input: Any, other: Any) -> bool:
 
 
 def component(x: Any, number: int) -> Any:
-    """One component, a view of the values."""
+    """Return one component, a view of the values."""
     layout = layout_of(x)
     count = layout.batch
     if not -count <= number < count:
@@ -270,7 +273,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
 
 
 def some(x: Any, numbers: Any) -> Any:
-    """The components with these numbers, as a nested tensor."""
+    """Return the components with these numbers, as a nested tensor."""
     layout = layout_of(x)
     starts, lengths = layout.offsets[:-1].astype(np.int64)[numbers], layout.size.lengths[numbers]
     size = ragged_size(lengths)
@@ -287,7 +290,7 @@ def select(input: Any, dim: int, index: int) -> Any:
         refuse_dim("select", input, at)
     return along(
         "select", lambda x, dims: ndgrad.select(x, dims, index), (input,), at, reduces=False
-    )  # the values', one dimension further left
+    )  # those of the values, one dimension further left
 
 
 @handles("index_select")
@@ -301,7 +304,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 
 def on_values_at(function: Callable[[Any, int], Any], x: Any, dim: int) -> Any:
-    """A function of the values along a dense dimension of a nested tensor, which keeps the number of dimensions."""
+    """Apply a function to the values along a dense dimension of a nested tensor; it keeps the number of dimensions."""
     return build(function(values_of(x), dim - 1), layout_of(x))
 
 
@@ -368,8 +371,9 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 @handles("__getitem__")
 def getitem(self: Any, index: Any) -> Any:
-    """`nt[i]` is a component, `nt[a:b]` and `nt[numbers]` are some of them; what comes after the batch is an index of
-    the values, which leaves the ragged dimension whole."""
+    """Index a nested tensor. `nt[i]` is a component, `nt[a:b]` and `nt[numbers]` are some of them. Indices after the
+    batch apply to the values, and leave the ragged dimension whole.
+    """
     if not is_nested(self):
         refuse("a nested tensor as an index", (self, index), {})
     parts = list(index) if isinstance(index, tuple) else [index]
@@ -385,7 +389,7 @@ def getitem(self: Any, index: Any) -> Any:
     if not rest:
         return build(values_of(x), layout_of(x)) if x is self else x
     place = _ragged_place(self, rest)
-    return build(values_of(x)[rest], layout_of(x).at(place))
+    return build(values_of(x)[rest], layout_of(x).with_dim(place))
 
 
 def _is_number(part: Any) -> bool:
@@ -397,7 +401,7 @@ def _is_whole(part: Any) -> bool:
 
 
 def _some_of(x: Any, part: Any) -> Any:
-    """The components that an index of the batch names."""
+    """Return the components that an index of the batch selects."""
     if part is None:
         refuse_dim("unsqueeze", x, 0)
     if _is_whole(part):
@@ -410,8 +414,9 @@ def _some_of(x: Any, part: Any) -> Any:
 
 
 def _ragged_place(x: Any, rest: tuple[Any, ...]) -> int:
-    """Which dimension is the ragged one after an index of those behind the batch: new ones may come before it, and
-    numbers take some away."""
+    """Return the ragged dimension after an index of the dimensions after the batch: new ones may come before it, and
+    numbers remove some.
+    """
     dim = layout_of(x).dim
     place, seen = dim, 1
     for part in rest:

@@ -1,21 +1,21 @@
-"""`NestedTensor`: the class of tensors in the jagged layout, and the two functions by which values enter and leave it.
+"""`NestedTensor`: the class of tensors in the jagged layout, and the two functions that convert from and to values.
 
-A nested tensor is a tensor whose payload is a `JaggedData`: values of all components in one array, and a constant
-layout. Its class answers every public function and every op itself (`__ndgrad_function__`), in this order:
+The payload of a nested tensor is a `JaggedData`: the values of all components in one array, and a constant layout. Its
+class handles every public function and every op itself (`__ndgrad_function__`), in this order:
 
-    a handler       of the function's or op's name, from the tables that the other files of this room fill
-    its kind        what the op table says of an op decides how values are computed with (`kinds.py`)
-    its body        a public function that is neither runs as it is written, and its ops are asked one by one
+    a handler       of the function's or op's name, from the tables that the other files of this package fill
+    its kind        the op table determines the computation on values (`kinds.py`)
+    its body        any other public function runs its own code, and its ops are handled one by one
 
-What is left is refused by name. All of them compute on the values, which are an ordinary tensor, with ordinary
-functions; so only what crosses the border has a rule of its own:
+All others raise an error. All of them compute on the values, which are an ordinary tensor, with ordinary functions. So
+only conversions have rules of their own:
 
     build(values, layout)    a nested tensor over values       its gradient: the values of a nested one
     values_of(x)             the values of a nested tensor     its gradient: a nested tensor of the same layout
 
-Note [Nested tensors inside transforms]
-Inside function transforms and forward mode, the values of a payload are a tensor, of whatever level, and carry the
-history or the tangents themselves. A nested tensor that is an argument of a transform enters by its values.
+Note [Nested tensors inside transforms] Inside function transforms and forward mode, the values of a payload are a
+tensor, of any level, and carry the history or the tangents themselves. A nested tensor that is an argument of a
+transform enters by its values.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Name of a public function -> what it does where an argument is nested.
+#: Name of a public function -> its handler for nested arguments.
 HANDLERS: dict[str, Callable[..., Any]] = {}
-#: Name of an op -> the same for calls of the op itself: arrays by position, settings by keyword.
+#: Name of an op -> its handler for calls of the op itself: arrays by position, settings by keyword.
 OP_HANDLERS: dict[str, Callable[..., Any]] = {}
-#: The rules by kind: each takes (function or op, arguments, options), and answers NotImplemented to other kinds.
+#: Rules by kind: each takes (function or op, arguments, options), and returns NotImplemented for other kinds.
 KINDS: list[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
 def handles(*names: str) -> Callable[[F], F]:
-    """Decorates the handler of public functions of these names."""
+    """Register the handler of public functions of these names."""
 
     def add_to(function: F) -> F:
         HANDLERS.update(dict.fromkeys(names, function))
@@ -57,7 +57,7 @@ def handles(*names: str) -> Callable[[F], F]:
 
 
 def handles_op(*names: str) -> Callable[[F], F]:
-    """Decorates the handler of ops of these names."""
+    """Register the handler of ops of these names."""
 
     def add_to(function: F) -> F:
         OP_HANDLERS.update(dict.fromkeys(names, function))
@@ -67,7 +67,7 @@ def handles_op(*names: str) -> Callable[[F], F]:
 
 
 class NestedTensor(Tensor):
-    """A tensor of components that differ in one size. Made by `ndgrad.nested.nested_tensor` and its like.
+    """A tensor of components that differ in one size. Created by `ndgrad.nested.nested_tensor` and similar functions.
 
     >>> import ndgrad
     >>> x = ndgrad.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=ndgrad.jagged)
@@ -84,7 +84,7 @@ class NestedTensor(Tensor):
     def __ndgrad_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """What a public function, or an op, does where an argument is nested."""
+        """Run a public function, or an op, with nested arguments."""
         options = kwargs or {}
         is_op = isinstance(func, Op)
         name = func.name if is_op else func.__name__
@@ -111,7 +111,7 @@ class NestedTensor(Tensor):
 
     @property
     def layout(self) -> devices.layout:
-        """How the elements are kept: `jagged`.
+        """The layout: `jagged`.
 
         >>> import ndgrad
         >>> ndgrad.nested.nested_tensor([[1.0]], layout=ndgrad.jagged).layout
@@ -121,7 +121,7 @@ class NestedTensor(Tensor):
 
     @property
     def device(self) -> devices.device:
-        """Where the values lie: nested tensors live on the CPU."""
+        """The device of the values: nested tensors live on the CPU."""
         return devices.device("cpu")
 
     @property
@@ -136,7 +136,7 @@ class NestedTensor(Tensor):
 
     @property  # type: ignore[misc]  # a part of a nested tensor is not written
     def real(self) -> Any:
-        """The real part; of a real tensor, the tensor itself."""
+        """The real part; for a real tensor, the tensor itself."""
         return on_values(lambda v: v.real, self) if np_dtype(self).kind == "c" else self
 
     @property  # type: ignore[misc]  # likewise
@@ -149,7 +149,7 @@ class NestedTensor(Tensor):
         return layout_of(self).dim
 
     def offsets(self) -> Any:
-        """Where the components begin in `values()`, and where the last one ends.
+        """Return the starts of the components in `values()`, and the end of the last one.
 
         >>> import ndgrad
         >>> ndgrad.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=ndgrad.jagged).offsets()
@@ -158,7 +158,8 @@ class NestedTensor(Tensor):
         return wrap(Tensor, layout_of(self).offsets)
 
     def lengths(self) -> Any:
-        """The lengths of the components if `offsets()` alone does not tell them: of a tensor with holes. Else None.
+        """Return the lengths of the components of a tensor with holes, which `offsets()` alone does not determine; else
+        None.
 
         >>> import ndgrad
         >>> ndgrad.nested.narrow(ndgrad.ones(2, 3), 1, 0, ndgrad.tensor([1, 2]), layout=ndgrad.jagged).lengths()
@@ -168,7 +169,7 @@ class NestedTensor(Tensor):
         return wrap(Tensor, layout.size.lengths) if layout.given_lengths else None
 
     def array(self) -> NoReturn:
-        """Refused: NumPy's face has no nested tensors."""
+        """Raise an error: Arrays have no nested tensors."""
         refuse("array", (self,), {})
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -196,7 +197,7 @@ class NestedTensor(Tensor):
 
 
 def rebuild(values: Any, offsets: Any, lengths: Any, dim: int, leaf: bool) -> Any:
-    """A nested tensor from its pickle."""
+    """Rebuild a nested tensor from its pickle."""
     made = over(JaggedData(make_layout("unpickling", values.shape, offsets, lengths, dim), values))
     if leaf:
         meta_of(made).requires_grad = True
@@ -204,7 +205,7 @@ def rebuild(values: Any, offsets: Any, lengths: Any, dim: int, leaf: bool) -> An
 
 
 def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, dim: int) -> Layout:
-    """The layout of components that begin at `offsets` in values of this shape, checked."""
+    """Return the layout of components that begin at `offsets` in values of this shape, checked."""
     at = dim - 1
     if not 0 <= at < len(shape):
         raise RuntimeError(
@@ -242,7 +243,7 @@ def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, d
 
 
 def refuse(name: str, args: Any, options: Any, cause: BaseException | None = None) -> NoReturn:
-    """Say that a function has no meaning (yet) for nested tensors."""
+    """Raise an error: a function is not defined (yet) for nested tensors."""
     kinds = ", ".join(described(a) for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
         f"{f'{name}()' if name.isidentifier() else name} is not there for nested tensors, and was called with "
@@ -251,11 +252,11 @@ def refuse(name: str, args: Any, options: Any, cause: BaseException | None = Non
 
 
 def described(t: Any) -> str:
-    """A tensor in an error: its kind, its shape, and the lengths that a ragged size stands for."""
+    """Describe a tensor for an error: its kind, its shape, and the lengths behind a ragged size."""
     if not is_nested(t):
         return f"strided {tuple(t.shape)}"
     size = layout_of(t).size
-    return f"nested {tuple(t.shape)} with {size!r} = {size.described()}"
+    return f"nested {tuple(t.shape)} with {size!r} = {size.describe()}"
 
 
 def _tensors(values: Any) -> Any:
@@ -285,23 +286,23 @@ def layout_of(t: Any) -> Layout:
 
 
 def over(data: JaggedData) -> NestedTensor:
-    """A constant over a payload."""
+    """Return a constant over a payload."""
     made: NestedTensor = wrap(NestedTensor, data)
     return made
 
 
 def recording(*tensors: Any) -> bool:
-    """Whether what is computed from these will be recorded."""
+    """True if results computed from these will be recorded."""
     return thread.grad_enabled and any(isinstance(t, Variable) and requires_grad(t) for t in tensors)
 
 
 def carries(x: Any) -> bool:
-    """Whether the values of a nested tensor are a tensor (see Note [Nested tensors inside transforms])."""
+    """True if the values of a nested tensor are a tensor (see Note [Nested tensors inside transforms])."""
     return isinstance(data_of(x).values, Variable)
 
 
 def adopt(name: str, target: Any, result: Any) -> Any:
-    """Let a tensor have the value and the history of another: what an in-place function comes to."""
+    """Give a tensor the value and the history of another, as in-place functions do."""
     if not is_nested(target) or not is_nested(result) or tuple(result.shape) != tuple(target.shape):
         shapes = f"{described(result)} cannot take the place of {described(target)}"
         raise RuntimeError(f"{name}(): the result, {shapes}. Use {name.rstrip('_')}() instead. [nd-nested]")
@@ -316,13 +317,13 @@ def adopt(name: str, target: Any, result: Any) -> Any:
     recorded = result._node is not None or target._node is not None or carries(result) or carries(target)
     if not recorded and own.values.flags.writeable:
         if own.layout.same_rows(new.layout):
-            own.values[...] = new.values  # who holds the values sees it
+            own.values[...] = new.values  # visible through references to the values
         else:
             at = own.layout.dim - 1
             own.values[(slice(None),) * at + (own.layout.rows,)] = packed(result)[1]._array
         storage_of(target).bump(name)
         return target
-    # other memory: that of before may belong to the values that the tensor was made of, with their history
+    # Use new memory: the old one may belong to the values from which the tensor was built, with their history.
     target._array, target._storage = new, storage_of(result)
     target._node = result._node
     if target._meta is not None or result._meta is not None:
@@ -334,8 +335,7 @@ def adopt(name: str, target: Any, result: Any) -> Any:
 
 
 def _applied(function: type[Function], *args: Any) -> Any:
-    """Run one of the functions below, outside of all levels; a backward pass that comes to it runs its rules on
-    tensors."""
+    """Run one of the functions below, outside of all levels; a backward pass through it runs its rules on tensors."""
     if not recording(*args):
         return function.forward(_Nobody(), *args)
     made = run_function(function, args, {})
@@ -349,7 +349,7 @@ class _Nobody:
 
 
 class NestedFromValues(Function):
-    """A nested tensor over values."""
+    """Conversion from values to a nested tensor."""
 
     @staticmethod
     def forward(ctx: Any, values: Any, layout: Layout) -> Any:
@@ -362,7 +362,7 @@ class NestedFromValues(Function):
 
 
 class NestedValues(Function):
-    """The values of a nested tensor."""
+    """Conversion from a nested tensor to its values."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -375,7 +375,7 @@ class NestedValues(Function):
 
 
 def _values_in(g: Any, layout: Layout, rows: int) -> Any:
-    """The values of a gradient as those of a layout: zeros in its holes."""
+    """Return the values of a gradient in a layout, with zeros in its holes."""
     own = layout_of(g)
     if own.same_rows(layout):
         return values_of(g)
@@ -389,17 +389,18 @@ def _values_in(g: Any, layout: Layout, rows: int) -> Any:
 
 
 def build(values: Any, layout: Layout) -> Any:
-    """A nested tensor over values, which keeps their history."""
+    """Return a nested tensor over values, which keeps their history."""
     if thread.levels or process.open:
         return over(JaggedData(layout, values))
     made = _applied(NestedFromValues, values, layout)
-    made._storage = storage_of(values)  # one memory: a write to either is seen by what was saved of the other
+    made._storage = storage_of(values)  # shared memory: a write to either is visible to values saved from the other
     return made
 
 
 def values_of(x: Any) -> Any:
-    """The values of a nested tensor, holes included, over the same memory. Where they are recorded they cannot be
-    written to: the nested tensor would keep the history of its values before."""
+    """Return the values of a nested tensor, holes included, over the same memory. Recorded values cannot be written:
+    the nested tensor would keep the history of its old values.
+    """
     data = data_of(x)
     if isinstance(data.values, Variable):
         return data.values
@@ -412,7 +413,7 @@ def values_of(x: Any) -> Any:
 
 
 def packed(x: Any) -> tuple[Layout, Any]:
-    """The layout of a nested tensor without holes, and its values in it."""
+    """Return the layout of a nested tensor without holes, and its values in it."""
     layout, values = layout_of(x), values_of(x)
     if layout.packed:
         return layout, values
@@ -420,17 +421,17 @@ def packed(x: Any) -> tuple[Layout, Any]:
 
 
 def on_values(function: Callable[[Any], Any], x: Any) -> Any:
-    """A nested tensor of the same layout over a function of the values that keeps their shape."""
+    """Return a nested tensor of the same layout over a function of the values that keeps their shape."""
     return build(function(values_of(x)), layout_of(x))
 
 
 def constant(array: Any) -> Any:
-    """Indices as a tensor."""
+    """Return indices as a tensor."""
     return wrap(Tensor, array)
 
 
 def moved(x: Any, source: int, target: int) -> Any:
-    """A dense tensor with one dimension at another place."""
+    """Return a dense tensor with one dimension moved."""
     if source == target:
         return x
     dims = [d for d in range(len(x.shape)) if d != source]
@@ -442,8 +443,9 @@ def moved(x: Any, source: int, target: int) -> Any:
 
 
 def groups_of(sizes: list[RaggedSize]) -> Iterator[tuple[Any, list[Any], tuple[int, ...]]]:
-    """The components that agree in all of these ragged sizes: which they are, their rows for each of the sizes, and
-    their lengths."""
+    """Group components that agree in all of these ragged sizes: their numbers, their rows for each of the sizes, and
+    their lengths.
+    """
     if len(sizes) == 1:
         for n, which, rows in sizes[0].groups:
             yield which, [rows], (n,)
@@ -456,7 +458,9 @@ def groups_of(sizes: list[RaggedSize]) -> Iterator[tuple[Any, list[Any], tuple[i
 
 
 def taken(values: Any, rows: Any, dim: int) -> Any:
-    """Some rows of values; those that follow one another are a view, and all of them in order the values themselves."""
+    """Return some rows of values: a view if they are consecutive, the values themselves if they are all rows in
+    order.
+    """
     count = rows.size
     if not count or rows[-1] - rows[0] + 1 != count or (rows[1:] <= rows[:-1]).any():
         return ops.index_select(values, constant(rows), dim=dim)
@@ -467,14 +471,15 @@ def taken(values: Any, rows: Any, dim: int) -> Any:
 
 
 def rows_first(x: Any) -> tuple[Layout, Any]:
-    """The layout of a nested tensor without holes, and its values with the ragged dimension in front: so they lie in
-    memory, mostly, and NumPy's take copies the whole of an array that lies otherwise."""
+    """Return the layout of a nested tensor without holes, and its values with the ragged dimension in front. This is
+    the usual memory order, and NumPy's take copies the whole of an array in another order.
+    """
     layout, values = packed(x)
     return layout, moved(values, layout.dim - 1, 0)
 
 
 def group_of_rows(operand: tuple[Layout, Any], rows: Any, n: int, count: int) -> Any:
-    """The `count` components with these rows, all of length n, as one dense tensor with the batch in front."""
+    """Return the `count` components with these rows, all of length n, as one dense tensor with the batch in front."""
     layout, values = operand
     part = taken(values, rows, 0)
     part = ops.reshape(part, shape=(count, n, *part.shape[1:]))
@@ -482,7 +487,7 @@ def group_of_rows(operand: tuple[Layout, Any], rows: Any, n: int, count: int) ->
 
 
 def in_order(parts: list[Any], numbers: list[Any]) -> Any:
-    """Parts of a tensor, each of rows with these numbers, put together in the order of the numbers."""
+    """Concatenate parts of a tensor, whose rows have these numbers, in the order of the numbers."""
     whole = parts[0] if len(parts) == 1 else ops.cat(*parts, dim=0)
     order = np.concatenate(numbers)
     inverse = np.empty(order.size, np.int64)
@@ -493,7 +498,7 @@ def in_order(parts: list[Any], numbers: list[Any]) -> Any:
 def by_groups(
     name: str, function: Callable[..., Any], operands: list[Any], result_dim: int | None, size: RaggedSize | None = None
 ) -> Any:
-    """A function of dense tensors with a batch in front, run once for each combination of lengths.
+    """Run a function of dense tensors with a batch in front, once for each combination of lengths.
 
     Operands are nested tensors; dense ones of the same batch, of which each run gets its part; or anything else, given
     to all runs. The result is nested, with the ragged `size` (that of the first nested operand) as dimension

@@ -1,4 +1,4 @@
-"""Neural networks: modules, the functions they are made of, initial values, and what training needs around them."""
+"""Neural networks: modules, their functions, initial values, and utilities for training."""
 
 # ruff: noqa: F403, F405
 # Each file has its own __all__; the list below is literal for static tools, and a test compares.
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ndgrad.nn import common_types as common_types
     from ndgrad.nn import grad as grad
 
-#: Submodules that are loaded when first looked up.
+#: Submodules loaded on first access.
 _LATER = frozenset(("attention", "common_types", "grad"))
 
 
@@ -61,9 +61,9 @@ def __getattr__(name: str) -> _ModuleType:
 
 
 def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
-    """The device, dtype and memory format among keyword arguments, for those who make a module's tensors.
+    """Return the device, dtype and memory format among keyword arguments, for creating a module's tensors.
 
-    They may also stand in a dict under the name `factory_kwargs`. Anything else is an error.
+    They may also be in a dict named `factory_kwargs`. Anything else is an error.
 
     >>> import ndgrad
     >>> ndgrad.nn.factory_kwargs({"dtype": ndgrad.float64, "factory_kwargs": {"device": "cpu"}})

@@ -1,4 +1,4 @@
-"""Types of arguments that modules of several dimensions take, under torch's names."""
+"""Types of arguments of modules for several dimensions, under torch's names."""
 
 # ruff: noqa: PYI042, PYI047
 # the names are torch's, for programs that import them

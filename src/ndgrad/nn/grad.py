@@ -37,7 +37,7 @@ def conv1d_input(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of conv1d by its input.
+    """Return the gradient of conv1d with respect to its input.
 
     >>> import ndgrad
     >>> ndgrad.nn.grad.conv1d_input((1, 1, 3), ndgrad.ones(1, 1, 2), ndgrad.ones(1, 1, 2))
@@ -55,7 +55,7 @@ def conv1d_weight(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of conv1d by its weight.
+    """Return the gradient of conv1d with respect to its weight.
 
     >>> import ndgrad
     >>> ndgrad.nn.grad.conv1d_weight(ndgrad.arange(3.0).reshape(1, 1, 3), (1, 1, 2), ndgrad.ones(1, 1, 2))
@@ -73,7 +73,7 @@ def conv2d_input(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of conv2d by its input.
+    """Return the gradient of conv2d with respect to its input.
 
     >>> import ndgrad
     >>> ndgrad.nn.grad.conv2d_input((1, 1, 1, 3), ndgrad.ones(1, 1, 1, 2), ndgrad.ones(1, 1, 1, 2))
@@ -91,7 +91,7 @@ def conv2d_weight(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of conv2d by its weight.
+    """Return the gradient of conv2d with respect to its weight.
 
     >>> import ndgrad
     >>> ndgrad.nn.grad.conv2d_weight(ndgrad.arange(3.0).reshape(1, 1, 1, 3), (1, 1, 1, 2), ndgrad.ones(1, 1, 1, 2))
@@ -109,7 +109,7 @@ def conv3d_input(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of conv3d by its input.
+    """Return the gradient of conv3d with respect to its input.
 
     >>> import ndgrad
     >>> ndgrad.nn.grad.conv3d_input((1, 1, 1, 1, 3), ndgrad.ones(1, 1, 1, 1, 2), ndgrad.ones(1, 1, 1, 1, 2)).shape
@@ -127,7 +127,7 @@ def conv3d_weight(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of conv3d by its weight.
+    """Return the gradient of conv3d with respect to its weight.
 
     >>> import ndgrad
     >>> ndgrad.nn.grad.conv3d_weight(ndgrad.ones(1, 1, 1, 1, 3), (1, 1, 1, 1, 2), ndgrad.ones(1, 1, 1, 1, 2)).shape

@@ -35,7 +35,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor on weights that makes a nonlinearity keep the variance of what goes through it.
+    """Return the factor on weights with which a nonlinearity keeps the variance of its input.
 
     >>> import ndgrad
     >>> round(ndgrad.nn.init.calculate_gain("relu"), 4)
@@ -57,7 +57,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers from [a, b).
+    """Fill a tensor with uniform numbers from [a, b).
 
     >>> import ndgrad
     >>> bool((ndgrad.nn.init.uniform_(ndgrad.empty(100), 2.0, 3.0) >= 2.0).all())
@@ -68,7 +68,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers.
+    """Fill a tensor with normal numbers.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.normal_(ndgrad.empty(2, 3), std=0.02).shape
@@ -86,7 +86,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers of which those outside [a, b] are drawn again.
+    """Fill a tensor with normal numbers, truncated to [a, b].
 
     >>> import ndgrad
     >>> bool((ndgrad.nn.init.trunc_normal_(ndgrad.empty(100)).abs() <= 2.0).all())
@@ -104,7 +104,7 @@ def trunc_normal_(
     def cdf(x: float) -> float:
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
-    # A uniform number between the values of the distribution function at a and b, through its inverse.
+    # Apply the inverse of the distribution function to a uniform number between its values at a and b.
     low, high = cdf(a), cdf(b)
     with no_grad():
         tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator) if high > low else tensor.fill_(2 * low - 1)
@@ -112,7 +112,7 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with a number.
+    """Fill a tensor with a number.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.constant_(ndgrad.empty(2), 0.5)
@@ -123,7 +123,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones.
+    """Fill a tensor with ones.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.ones_(ndgrad.empty(2))
@@ -133,7 +133,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros.
+    """Fill a tensor with zeros.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.zeros_(ndgrad.empty(2))
@@ -146,7 +146,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs one output of the layer with this weight has, and the reverse."""
+    """Return the number of inputs per output of the layer with this weight, and of outputs per input."""
     if tensor.dim() < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions (shape "
@@ -165,7 +165,7 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+    """Fill a tensor with uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
 
     >>> import ndgrad
     >>> bool((ndgrad.nn.init.xavier_uniform_(ndgrad.empty(3, 3)).abs() <= 1.0).all())
@@ -176,7 +176,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+    """Fill a tensor with normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
 
     >>> import ndgrad
     >>> ndgrad.nn.init.xavier_normal_(ndgrad.empty(2, 3)).shape
@@ -199,7 +199,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Uniform numbers whose variance is gain^2 / fan (He et al., 2015).
+    """Fill a tensor with uniform numbers whose variance is gain^2 / fan (He et al., 2015).
 
     >>> import ndgrad
     >>> weight = ndgrad.nn.init.kaiming_uniform_(ndgrad.empty(2, 6), nonlinearity="relu")
@@ -219,7 +219,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers whose variance is gain^2 / fan (He et al., 2015).
+    """Fill a tensor with normal numbers whose variance is gain^2 / fan (He et al., 2015).
 
     >>> import ndgrad
     >>> ndgrad.nn.init.kaiming_normal_(ndgrad.empty(2, 3), nonlinearity="relu").shape
@@ -241,7 +241,7 @@ def _needs(tensor: Tensor, dims: tuple[int, ...], text: str) -> None:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a matrix with the identity: a linear layer then passes on as many inputs as it can.
+    """Fill a matrix with the identity: a linear layer then preserves as many inputs as possible.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.eye_(ndgrad.empty(2, 3))
@@ -254,7 +254,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution's weight so that it passes on as many channels as it can, group by group.
+    """Fill a convolution's weight so that it preserves as many channels as possible, group by group.
 
     >>> import ndgrad
     >>> weight = ndgrad.nn.init.dirac_(ndgrad.empty(1, 1, 3))
@@ -275,8 +275,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix with orthonormal rows or columns, times the gain (Saxe et al., 2013); dimensions
-    after the first count as one.
+    """Fill a matrix with orthonormal rows or columns, times the gain (Saxe et al., 2013); dimensions after the first
+    are flattened.
 
     >>> import ndgrad
     >>> q = ndgrad.nn.init.orthogonal_(ndgrad.empty(2, 3))
@@ -303,7 +303,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix with normal numbers of which, in each column, the given fraction is zero (Martens, 2010).
+    """Fill a matrix with normal numbers; in each column the given fraction is zero (Martens, 2010).
 
     >>> import ndgrad
     >>> (ndgrad.nn.init.sparse_(ndgrad.empty(4, 3), sparsity=0.5) == 0).sum(0)
@@ -325,10 +325,10 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
 # ----- old names ------------------------------------------------------------------------------------------------------
 
 
-if not TYPE_CHECKING:  # for a type checker a misspelt name is an error
+if not TYPE_CHECKING:  # type checkers report a misspelt name as an error
 
     def __getattr__(name: str) -> Callable[..., Tensor]:
-        """torch's old names without the underscore, which warn."""
+        """Return the functions with torch's deprecated names without the underscore."""
         found = globals().get(name + "_") if name + "_" in __all__ else None
         if found is None:
             raise AttributeError(f"module 'ndgrad.nn.init' has no attribute {name!r}")

@@ -1,5 +1,8 @@
-"""torch's `nn.parallel`: a module on several GPUs of one machine, and on several processes. Here a module runs on one
-device, so `DataParallel` is a module around the module; `DistributedDataParallel` is in `ndgrad.distributed`."""
+"""torch's `nn.parallel`: a module on several GPUs of one machine, or in several processes.
+
+In ndgrad a module runs on one device, so `DataParallel` only wraps the module; `DistributedDataParallel` is in
+`ndgrad.distributed`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """A module around `module`, which computes what it computes; the names in its state begin with `module.`.
+    """A wrapper that calls `module`; the names in its state begin with `module.`.
 
     >>> import ndgrad
     >>> net = ndgrad.nn.DataParallel(ndgrad.nn.Linear(2, 1))
@@ -40,7 +43,7 @@ class DataParallel(Module):
             )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """Call the module."""
         return self.module(*inputs, **kwargs)
 
 
@@ -48,14 +51,14 @@ def data_parallel(
     module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:  # fmt: skip
-    """What a module gives: it runs on one device."""
+    """Call a module, on one device."""
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*args, **(module_kwargs or {}))
 
 
 def __getattr__(name: str) -> Any:
     if name == "DistributedDataParallel":
-        from ndgrad.distributed.data_parallel import DistributedDataParallel  # few programs have several processes
+        from ndgrad.distributed.data_parallel import DistributedDataParallel  # few programs use several processes
 
         return DistributedDataParallel
     raise AttributeError(name)

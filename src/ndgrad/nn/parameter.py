@@ -1,7 +1,7 @@
-"""Parameters and buffers: tensors that a module takes for its own when they are assigned to it.
+"""Parameters and buffers: tensors that a module registers when they are assigned to it.
 
-A parameter is a class of its own but not a face: whatever is computed from one is a plain tensor, so the class marks
-the leaf and nothing else. A buffer is an ordinary tensor with a mark on it, as in torch.
+`Parameter` is a class but not a tensor type: results computed from a parameter are plain tensors, so the class only
+marks the leaf. A buffer is an ordinary tensor with a mark, as in torch.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class _Marked(type):
-    """`isinstance` also holds for tensors of other classes that carry the mark (a subclass given to
-    Parameter keeps its class)."""
+    """Metaclass whose `isinstance` also accepts marked tensors of other classes (a subclass given to Parameter keeps
+    its class).
+    """
 
     _mark: str
 
@@ -50,7 +51,7 @@ def _checked(kind: str, data: Tensor | None) -> Tensor:
 
 
 class Parameter(Tensor, metaclass=_Marked):
-    """A tensor to be learned: assigned to a module, it appears among `module.parameters()`.
+    """A learned tensor: assigned to a module, it appears in `module.parameters()`.
 
     >>> import ndgrad
     >>> weight = ndgrad.nn.Parameter(ndgrad.ones(2))
@@ -71,7 +72,7 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         data = _checked(cls.__name__, data)
-        if type(data) in FACES:  # a tensor, an array or another parameter: all become parameters of torch's face
+        if type(data) in FACES:  # a tensor, an array or another parameter: all become torch-style parameters
             return Tensor._make_subclass(cls, data, requires_grad)
         made = cast("Self", data.detach())
         if type(made) is not type(data):
@@ -84,7 +85,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return made.requires_grad_(requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A parameter of the same values; the gradient stays behind, as in torch."""
+        """Return a parameter with the same values; the gradient is not copied, as in torch."""
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
         return memo[id(self)]
@@ -97,9 +98,9 @@ add_face(Parameter, Tensor)
 
 
 class Buffer(Tensor, metaclass=_Marked):
-    """A tensor that belongs to a module without being learned; `persistent` ones are part of `state_dict()`.
+    """A tensor that belongs to a module but is not learned; `persistent` ones are part of `state_dict()`.
 
-    What the call returns is a plain tensor that carries the mark.
+    The call returns a plain tensor with a mark.
 
     >>> import ndgrad
     >>> module = ndgrad.nn.Module()
@@ -122,9 +123,9 @@ class Buffer(Tensor, metaclass=_Marked):
 
 
 class UninitializedTensorMixin:
-    """What lazy modules hold until their first input: it knows dtype and device, and refuses everything else.
+    """Placeholder in lazy modules until the first input: it knows dtype and device, and refuses everything else.
 
-    The array is hidden behind a property, so that whatever reads it raises, in every lane of every op.
+    A property hides the array, so that every read raises, on every path of every op.
     """
 
     __slots__ = ()
@@ -163,7 +164,7 @@ class UninitializedTensorMixin:
         return self
 
     def _placeholder(self) -> Tensor:
-        """A tensor without elements, of this dtype and on this device."""
+        """Return a tensor without elements, of this dtype and on this device."""
         return wrap(Tensor, _ARRAY.__get__(self))
 
     def _convert(self, fn: Callable[[Tensor], Tensor]) -> None:
@@ -171,7 +172,7 @@ class UninitializedTensorMixin:
         self._array = fn(self._placeholder())._array
 
     def materialize(self: Any, shape: Shape, device: Device = None, dtype: Dtype = None) -> None:
-        """Give the parameter memory of this shape, in place: it becomes an ordinary one."""
+        """Allocate memory of this shape, in place: the parameter becomes an ordinary one."""
         made = empty(
             shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype
         )
@@ -202,7 +203,7 @@ def _rebuild_uninitialized(cls: type[Any], requires_grad: bool, device: Device, 
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter without a shape, until `materialize` or the first call of its lazy module gives it one.
+    """A parameter that gets its shape from `materialize` or the first call of its lazy module.
 
     >>> import ndgrad
     >>> weight = ndgrad.nn.UninitializedParameter()
@@ -219,7 +220,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer without a shape, until `materialize` or the first call of its lazy module gives it one.
+    """A buffer that gets its shape from `materialize` or the first call of its lazy module.
 
     >>> import ndgrad
     >>> mean = ndgrad.nn.UninitializedBuffer()
@@ -239,18 +240,18 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         return made
 
 
-# Not a face: the eager lane must not take it for a parameter with values.
+# Not a tensor type: the eager path must not treat it as a parameter with values.
 remove_face(UninitializedParameter)
 
 
 def as_lazy(parameter: Parameter) -> UninitializedParameter:
-    """A parameter that is known to have no shape yet."""
+    """Return a parameter that is known to have no shape yet."""
     assert isinstance(parameter, UninitializedParameter)
     return parameter
 
 
 def is_lazy(t: object) -> TypeGuard[UninitializedTensorMixin]:
-    """Whether a parameter or buffer has no shape yet.
+    """True if a parameter or buffer has no shape yet.
 
     >>> import ndgrad
     >>> ndgrad.nn.parameter.is_lazy(ndgrad.nn.LazyLinear(2).weight)

@@ -1,8 +1,8 @@
 """NumPy's namespace with differentiable Arrays: `import ndgrad.numpy as np`.
 
-Every name of NumPy's that makes sense here exists (docs/numpy.md lists what is left out and why). Functions and ufuncs
-make Arrays, so buffers made here can hold differentiable values; dtypes, constants, settings and the submodules that
-hold no arrays are NumPy's own. The same functions are what NumPy's own call on tensors (see `dispatch`). For type
+Every applicable name of NumPy exists (docs/numpy.md lists the omissions with reasons). Functions and ufuncs return
+Arrays, so buffers created here can hold differentiable values. Dtypes, constants, settings and submodules without
+arrays are NumPy's own. NumPy's own functions call the functions here if they get tensors (see `dispatch`). For type
 checkers and editors, `__init__.pyi` (written by scripts/surface.py) shows all names.
 """
 
@@ -41,7 +41,7 @@ _FAMILIES = (
     grids, functional, inspection,
 )  # fmt: skip
 
-#: Submodules with Arrays in them.
+#: Submodules with functions on Arrays.
 _SUBMODULES = frozenset(("emath", "fft", "linalg", "random"))
 
 ndarray = Array

@@ -1,17 +1,15 @@
-"""`Array`: the tensor with NumPy's face.
+"""`Array`: the tensor class with NumPy's interface.
 
-Same graph, same engine, same storage: only what names mean is NumPy's. Results keep the face of their inputs, and are
-Arrays when both kinds meet. Saved values survive later writes (see Note [Versions as a chain]), since ordinary NumPy
-programs read earlier parts of a buffer and write later ones. Methods that are functions of NumPy too (sum, std, take,
-...) are those functions: see `methods`.
+Graph, engine and storage are those of tensors; only the meaning of names is NumPy's. Results have the class of their
+inputs, and are Arrays if both classes are mixed. Saved values survive later writes (see Note [Versions as a chain]),
+since ordinary NumPy programs read earlier parts of a buffer and write later ones. Methods that are also NumPy functions
+(sum, std, take, ...) are those functions: see `methods`.
 
-Note [Scalars]
-NumPy hands out single elements and whole sums as scalars, which nobody can change: after `tmp = a[i]; a[i] = a[j]`,
-tmp is what a[i] was, and after `s = a[0]; s += 1`, a is what it was. Here they are 0-d Arrays, which carry the
-graph, so these habits are built in: an index of ints alone copies its element, `+=` and its like on a 0-d Array
-make a new one, and what gives it dimensions (`np.ravel(s)`, `s[None]`) copies it. NumPy's 0-d arrays, the few that
-there are, are treated alike; `s[...] = value` and `out=s` write into their memory, and those that were made as
-arrays index as arrays do.
+Note [Scalars] NumPy returns single elements and whole sums as immutable scalars: after `tmp = a[i]; a[i] = a[j]`, tmp
+has the old value of a[i], and after `s = a[0]; s += 1`, a is unchanged. Here they are 0-d Arrays, which carry the
+graph, with the same behaviour: an index of ints alone copies its element, `+=` and similar operators on a 0-d Array
+create a new one, and operations that add dimensions (`np.ravel(s)`, `s[None]`) copy it. NumPy's rare 0-d arrays are
+treated alike; `s[...] = value` and `out=s` write into their memory, and those created as arrays index like arrays.
 """
 
 from __future__ import annotations
@@ -48,14 +46,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._typing import ArrayLike, Device, Dtype, Index, Shape, TensorLike
-    from ndgrad.numpy.flat import FlatElements  # which is made of this class
+    from ndgrad.numpy.flat import FlatElements  # avoids an import cycle
 
-#: Whether a lifted function is running (`ndgrad.lift` says so): the code of its author wants numbers, and not to leave
-#: a graph, so that `item()` and `tolist()` give 0-d Arrays where plain numbers would drop a derivative.
+#: True inside a function lifted by `ndgrad.lift`. Such code expects numbers and must not leave the graph, so `item()`
+#: and `tolist()` return 0-d Arrays if plain numbers would drop a derivative.
 in_lifted_call: ContextVar[bool] = ContextVar("in_lifted_call", default=False)
 
 _INTS = frozenset((int,))
-#: Classes of an index's items that mean what they are, and by far the commonest.
+#: Classes of index items that need no conversion; by far the most common.
 _WRITTEN = frozenset((int, slice, type(None), type(Ellipsis)))
 
 
@@ -64,14 +62,14 @@ def _reversed(t: Array) -> Array:
 
 
 def _zeros(t: Array) -> Array:
-    """The imaginary part of real numbers, in C order unless they lie in Fortran's."""
-    from ndgrad.numpy.coercion import arranged_like  # which is made of the class below
+    """Return the imaginary part of real numbers, in C order unless the memory is in Fortran order."""
+    from ndgrad.numpy.coercion import arranged_like  # avoids an import cycle
 
     return arranged_like(fill_ops.zeros_like(t), t, "A")
 
 
 class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in place of torch's
-    """An n-dimensional array with NumPy's methods that remembers how it was computed.
+    """An n-dimensional array with NumPy's methods that records its computation.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 2.0, 4.0]).requires_grad_()
@@ -112,12 +110,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes to step in each dimension."""
+        """The number of bytes to step in each dimension."""
         return tuple(memory_of(self).strides[batch_dims(self) :])
 
     @property
     def flags(self) -> Any:
-        """How the memory lies, and whether it may be written."""
+        """The memory layout, and whether the memory may be written."""
         return sample_of(self).flags
 
     @property
@@ -141,8 +139,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     @property
     def flat(self) -> FlatElements:
-        """The elements one by one, in C order, to read and to write."""
-        from ndgrad.numpy.flat import FlatElements  # which is made of this class
+        """The elements in C order as a flat iterator, to read and to write."""
+        from ndgrad.numpy.flat import FlatElements  # avoids an import cycle
 
         return FlatElements(self)
 
@@ -171,7 +169,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
                 try:
                     return cast("Array", index_ops.element.eager(self, index=ints))
                 except IndexError:
-                    pass  # the next line says it better
+                    pass  # the next line raises a better error
             if not self.ndim and None in ints:
                 self = cast_ops.clone(self)
         return cast("Array", index_api.getitem(self, index))
@@ -179,7 +177,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     # ----- shape ------------------------------------------------------------------------------------------------------
 
     def reshape(self, *sizes: Shape, order: str = "C", copy: bool | None = None) -> Array:
-        """The elements in another shape: a view of the same memory where possible, else a copy.
+        """Return the elements in another shape: a view of the same memory if possible, else a copy.
 
         >>> import ndgrad.numpy as np
         >>> np.arange(4).reshape(2, -1)
@@ -196,19 +194,19 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return made.copy() if copy else made
 
     def flatten(self, order: str = "C") -> Array:
-        """A one-dimensional copy (torch's `flatten` may be a view).
+        """Return a one-dimensional copy (torch's `flatten` may be a view).
 
         >>> import ndgrad.numpy as np
         >>> np.array([[1, 2], [3, 4]]).flatten("F")
         array([1, 3, 2, 4])
         """
-        from ndgrad.numpy.shapes import ravel  # which is made of this class
+        from ndgrad.numpy.shapes import ravel  # avoids an import cycle
 
         made = ravel(self, order)
         return cast_ops.clone(made) if is_view_of(made, self) else made
 
     def transpose(self, *axes: Any) -> Array:
-        """A view with its axes permuted; reversed when none are given (torch's `transpose` swaps two).
+        """Return a view with permuted axes; reversed if none are given (torch's `transpose` swaps two).
 
         >>> import ndgrad.numpy as np
         >>> np.zeros((2, 3, 4)).transpose(1, 0, 2).shape
@@ -226,7 +224,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return shape_ops.permute(self, dims=dims)
 
     def view(self, dtype: Any = None, type: Any = None) -> Array:
-        """The same memory read as another dtype (torch's `view` reshapes: here that is `reshape`).
+        """Return the same memory as another dtype (torch's `view` reshapes: use `reshape`).
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.0]).view(np.int64)
@@ -241,7 +239,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return cast("Array", shape.view(self, np.dtype(dtype)))
 
     def resize(self, *sizes: Shape, refcheck: bool = True) -> None:
-        """Raises: NumPy's `resize` changes memory that views may share. `ndgrad.numpy.resize` makes a new Array.
+        """Raise an error: NumPy's `resize` changes memory that views may share. `ndgrad.numpy.resize` returns a new
+        Array.
 
         >>> import ndgrad.numpy as np
         >>> np.resize(np.array([1, 2]), 3)
@@ -257,7 +256,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def astype(
         self, dtype: Dtype, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Array:
-        """The values in another dtype; a cast to integers has no derivative.
+        """Return the values in another dtype; a cast to integers has no derivative.
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.5, -1.5]).astype(int)
@@ -274,7 +273,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return cast_ops.cast(self, dtype=wanted)._arranged(order) if is_number(wanted) else as_no_numbers(self, wanted)
 
     def copy(self, order: str = "C") -> Array:
-        """A copy, with its history, that lies in memory in C order, Fortran order ("F") or the array's own ("K").
+        """Return a copy, with its history, in C order, Fortran order ("F") or the array's own ("K").
 
         >>> import ndgrad.numpy as np
         >>> x = np.zeros(2)
@@ -287,12 +286,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
             return cast_ops.clone(self)
         if order == "C":
             return cast_ops.clone_ordered(self, order=tuple(range(n)))
-        from ndgrad.numpy.coercion import order_like  # which is made of this class
+        from ndgrad.numpy.coercion import order_like  # avoids an import cycle
 
         return cast_ops.clone_ordered(self, order=order_like(sample_of(self), order))
 
     def _arranged(self, order: str | None) -> Array:
-        """The array itself if it lies in memory in an order ("K": in any), else a copy that does."""
+        """Return the array itself if its memory has an order ("K": any), else a copy in that order."""
         flags = sample_of(self).flags
         wanted = "F" if order == "F" or (order == "A" and flags.fnc) else "C"
         matters = order in ("C", "F") or (order == "A" and not flags.forc)
@@ -313,8 +312,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         fill.fill_(self, value)
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python number, the only one or the one at a place; raises where
-        that would drop a derivative.
+        """Return one element as a Python number, the only one or the one at an index; raise if that would drop a
+        derivative.
 
         >>> import ndgrad.numpy as np
         >>> np.array([[1.0, 2.0]]).item(1)
@@ -338,7 +337,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return handed_out(self, "item", memory_of(self).item(*args))
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers; raises where that would drop a derivative.
+        """Return the values as nested lists of Python numbers; raise if that would drop a derivative.
 
         >>> import ndgrad.numpy as np
         >>> np.array([[1.0, 2.0]]).tolist()
@@ -351,13 +350,15 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return convert.tolist(self)
 
     def __hash__(self) -> int:
-        """By identity; of a single integer or boolean, which has no derivative, by value, as of NumPy's scalars."""
+        """Hash by identity; hash a single integer or boolean, which has no derivative, by value like NumPy's
+        scalars.
+        """
         if np_dtype(self).kind in "iub" and not isinstance(self._array, Variable) and not self._array.shape:
             return hash(self._array.item())
         return object.__hash__(self)
 
     def to_device(self, device: Device, /, *, stream: Any = None) -> Array:
-        """The array on another device, or itself if it is there already; gradients come back by the same way.
+        """Return the array on another device, or itself if it is there already; gradients are moved back.
 
         >>> import ndgrad.numpy as np
         >>> np.zeros(2).to_device("cpu")
@@ -371,7 +372,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return self.to(devices.device(device)) if device is not None else self
 
     def tobytes(self, order: Any = "C") -> bytes:
-        """The memory as bytes; raises where that would drop a derivative.
+        """Return the memory as bytes; raise if that would drop a derivative.
 
         >>> import ndgrad.numpy as np
         >>> np.array([1, 2], np.uint8).tobytes()
@@ -381,7 +382,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return bytes(self.numpy().tobytes(order))
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
-        """Write the elements into a file, which `numpy.fromfile` reads; raises where that would drop a derivative.
+        """Write the elements to a file, for `numpy.fromfile`; raise if that would drop a derivative.
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.0, 2.0]).tofile("numbers.bin")
@@ -392,11 +393,11 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         self.numpy().tofile(fid, sep, format)
 
     def __copy__(self) -> Array:
-        """`copy.copy(x)`, NumPy's copy of an array: with its history."""
+        """Return a copy with its history, for `copy.copy(x)`, as NumPy does."""
         return self.copy()
 
     def __imatmul__(self, other: ArrayLike) -> Self:
-        """`x @= y` writes x, as NumPy's does; torch's makes another tensor."""
+        """Write the result of `x @= y` into x, as NumPy does; torch returns another tensor."""
         if self.ndim and np.ndim(other) < 2:
             raise ValueError(
                 "inplace matrix multiplication requires the first operand to have at least one and the second "
@@ -435,8 +436,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         refuse_memory(self)
         return super().__array__(dtype, copy)
 
-    # No __buffer__: NumPy would prefer it, and what it makes of a buffer does not know whose memory it
-    # is (see storage.owner_of).
+    # No __buffer__: NumPy would prefer it, and an array made from a buffer does not know the owner of its memory (see
+    # storage.owner_of).
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -448,12 +449,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
 
 def reshaped(t: Array, shape: tuple[int, ...]) -> Array:
-    """A tensor in another shape; a copy of a 0-d one that gets dimensions: see Note [Scalars]."""
+    """Return a tensor in another shape; copy a 0-d one that gets dimensions: see Note [Scalars]."""
     return shape_ops.reshape(t if t.ndim or not shape else cast_ops.clone(t), shape=shape)
 
 
 def _inferred(sizes: tuple[int, ...], t: Array) -> tuple[int, ...]:
-    """A shape with its -1 replaced, with NumPy's errors."""
+    """Return a shape with its -1 replaced, with NumPy's errors."""
     count, known = t.size, math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension [nd-reshape]")
@@ -471,21 +472,23 @@ def _is_array_class(dtype: object) -> bool:
 
 
 def _has_stake(t: Array) -> bool:
-    """Whether plain values in the Array's place would drop a derivative; quick for constants, of which
-    most numbers are read."""
+    """True if plain values instead of the Array would drop a derivative. This is fast for constants, the most common
+    case.
+    """
     return (t._node is not None or t._meta is not None or isinstance(t._array, Variable)) and stake_of(t) is not None
 
 
 def _outside(t: Array, door: str) -> Array:
-    """The Array for a conversion into a Python number, which forgets the graph: on this face that is an
-    error, never a silent loss."""
+    """Return the Array for a conversion to a Python number, which drops the graph. For Arrays that is an error, never a
+    silent loss.
+    """
     if _has_stake(t):
         raise _dropped(t, door)
     return t
 
 
 def _dropped(t: Array, door: str) -> TypeError:
-    """What every door to plain numbers says while a derivative would be lost there."""
+    """Return the error of a conversion to plain numbers that would lose a derivative."""
     return TypeError(
         f"{door} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
         "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
@@ -496,7 +499,9 @@ def _dropped(t: Array, door: str) -> TypeError:
 
 
 def as_no_numbers(t: Array, dtype: np.dtype[Any]) -> Any:
-    """The elements as objects, which keep their history, or as text or dates, which have none: a NumPy array."""
+    """Return a NumPy array of the elements as objects, which keep their history, or as text or dates, which have
+    none.
+    """
     if dtype.kind == "O" and at_stake(t):
         made = np.empty(tuple(t.shape), object)
         for place in np.ndindex(*t.shape):
@@ -511,7 +516,7 @@ def as_no_numbers(t: Array, dtype: np.dtype[Any]) -> Any:
 
 
 def refuse_memory(t: Array) -> None:
-    """Bare memory forgets the graph too."""
+    """Raise: plain memory drops the graph too."""
     if _has_stake(t):
         raise RuntimeError(
             f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), "
@@ -522,7 +527,7 @@ def refuse_memory(t: Array) -> None:
 
 
 def _scalars_stay(name: str) -> None:
-    """Let `s += 1` make a new Array where s is 0-d: Python then calls `s = s + 1`."""
+    """Make `s += 1` create a new Array if s is 0-d: Python then calls `s = s + 1`."""
     in_place = getattr(Tensor, name)
 
     def method(self: Array, other: ArrayLike) -> Any:
@@ -540,12 +545,12 @@ add_face(Array, Array)
 
 
 def to_array(t: Variable) -> Array:
-    """The same value with NumPy's face: a view, no copy."""
+    """Return the same value as an Array: a view, no copy."""
     return _with_face(t, Array)
 
 
 def to_tensor(t: Variable) -> Tensor:
-    """The same value with torch's face: a view, no copy."""
+    """Return the same value as a Tensor: a view, no copy."""
     return _with_face(t, Tensor)
 
 

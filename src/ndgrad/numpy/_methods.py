@@ -1,5 +1,4 @@
-"""The methods of Arrays that are NumPy's functions, in a class of their own; `methods` gives it them
-when these functions exist.
+"""Base class for the methods of Arrays that are NumPy functions; `methods` adds them once these functions exist.
 
 For type checkers and editors, `_methods.pyi` (written by scripts/surface.py) shows all of them.
 """
@@ -8,6 +7,6 @@ from __future__ import annotations
 
 
 class ArrayMethods:
-    """What `Array` gets from NumPy's functions."""
+    """Methods of `Array` that are NumPy functions."""
 
     __slots__ = ()

@@ -74,7 +74,7 @@ def _end(value: Any, t: Array, axis: int) -> Array | None:
 
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
-    """Differences of neighbours of the flattened array, with numbers put before and behind.
+    """Differences of neighbours of the flattened array, with optional numbers before and after.
 
     >>> import ndgrad.numpy as np
     >>> np.ediff1d(np.array([1, 3, 6]), to_begin=0)
@@ -104,8 +104,8 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: int, edge_order: int = 1) 
 @overload
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Sequence[int] | None = None, edge_order: int = 1) -> Any: ...
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: int = 1) -> Any:
-    """Central differences inside, one-sided ones at the ends, of one axis an Array and of several a tuple;
-    differentiable in the values and in the grid.
+    """Return central differences inside and one-sided ones at the ends; an Array for one axis, a tuple for several.
+    Differentiable in the values and in the grid.
 
     >>> import ndgrad.numpy as np
     >>> np.gradient(np.array([0.0, 1.0, 4.0]))
@@ -121,7 +121,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: i
 
 
 def _spacings(t: Array, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[Any]:
-    """For each axis the one distance of neighbours, or all of them."""
+    """Return, for each axis, the uniform spacing or all spacings."""
     if len(given) not in (0, 1, len(axes)):
         raise TypeError(f"invalid number of arguments: {len(given)} spacings for {len(axes)} axes [nd-arguments]")
     if len(given) == 1 and np.ndim(given[0]) == 0:
@@ -179,7 +179,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     return reduce_ops.sum(means * width, dim=(axis,))
 
 
-trapz = trapezoid  # its name before NumPy 2
+trapz = trapezoid  # the name before NumPy 2
 
 
 # ----- convolution ----------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
     x, y = _lines("correlate", a, v)
     turned = x.shape[0] < y.shape[0]
     y = complex_ops.conj(y) if np_dtype(y).kind == "c" else y
-    # the longer one stays where it is: swapping the two turns the result around
+    # The longer one keeps its role: swapping the two reverses the result.
     made = _slide(y, x, mode) if turned else _slide(x, y, mode)
     return arranged(made[::-1]) if turned else made
 
@@ -227,7 +227,7 @@ def _lines(name: str, a: ArrayLike, v: ArrayLike) -> list[Array]:
 
 
 def _slide(x: Array, y: Array, mode: str) -> Array:
-    """Inner products of y with every stretch of x (which is no shorter), after the margins that the mode asks for."""
+    """Return inner products of y with every window of x (which is no shorter), after adding the margins of the mode."""
     n = y.shape[0]
     mode = {0: "valid", 1: "same", 2: "full"}.get(mode, mode) if isinstance(mode, int) else mode
     if mode not in ("valid", "same", "full"):

@@ -1,8 +1,8 @@
-"""How NumPy's functions read their arguments: what counts as an array, which axes are meant, where results go.
+"""Argument handling of NumPy's functions: conversion to arrays, axes, and output.
 
-NumPy's functions take anything like an array. Here everything that can carry a derivative becomes an `Array`; what
-cannot (strings, dates, records, objects) and what means something of its own (masks, matrices, other libraries' arrays)
-is never converted behind the user's back.
+NumPy's functions take anything like an array. Here everything that can carry a derivative becomes an `Array`. Values
+that cannot (strings, dates, records, objects), and classes with a meaning of their own (masks, matrices, other
+libraries' arrays), are never converted silently.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def as_array(x: ArrayLike) -> Array:
-    """Anything like an array as an Array, sharing memory and graph where there is one."""
+    """Convert anything like an array to an Array that shares its memory and graph, if it has one."""
     if x.__class__ is Array:
         return x
     if isinstance(x, Variable):
@@ -62,7 +62,7 @@ def as_array(x: ArrayLike) -> Array:
 
 
 def constant(values: Any) -> Array:
-    """An Array over a NumPy array, outside every graph."""
+    """Return an Array over a NumPy array, outside every graph."""
     t = wrap(Array, values)
     if process.open or thread.levels:
         meta_of(t).made_in = birth()
@@ -70,12 +70,12 @@ def constant(values: Any) -> Array:
 
 
 def holds_tensors(items: Iterable[Any]) -> bool:
-    """Whether nested sequences hold a tensor somewhere."""
+    """True if nested sequences contain a tensor."""
     return any(isinstance(i, Variable) or (isinstance(i, (list, tuple)) and holds_tensors(i)) for i in items)
 
 
 def stacked(items: Sequence[Any]) -> Array:
-    """Nested sequences of tensors and numbers as one Array, by stacking."""
+    """Stack nested sequences of tensors and numbers into one Array."""
     parts = [as_array(i) for i in items]
     shapes = {p.shape for p in parts}
     if len(shapes) > 1:
@@ -87,21 +87,24 @@ def stacked(items: Sequence[Any]) -> Array:
 
 
 def together(parts: Sequence[Array]) -> list[Array]:
-    """Arrays in the dtype that NumPy's promotion gives them together."""
+    """Convert arrays to their common dtype by NumPy's promotion."""
     dtype = result_dtype(*(np_dtype(p) for p in parts))
     return [with_dtype(p, dtype) for p in parts]
 
 
 def operands(*values: ArrayLike) -> list[Array]:
-    """The values of one expression as Arrays of one dtype, in which Python's numbers have no say, as in NumPy."""
+    """Return the operands of an expression as Arrays of one dtype, which Python numbers do not influence, as in
+    NumPy.
+    """
     found = [v if v.__class__ in (bool, int, float, complex) else as_array(v) for v in values]
     dtype = result_dtype(*(np_dtype(v) if isinstance(v, Variable) else v for v in found))
     return [with_dtype(v, dtype) if isinstance(v, Variable) else constant(np.asarray(v, dtype)) for v in found]
 
 
 def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Our function, with torch's keywords too; where its arguments are strings, dates, records or objects and
-    none is a tensor, NumPy's."""
+    """Wrap a function to also accept torch's keywords. If its arguments are strings, dates, records or objects and none
+    is a tensor, NumPy's function runs instead.
+    """
     known, options = keywords_of(function), takes_any_keyword(function)
 
     @functools.wraps(function)
@@ -115,7 +118,7 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: 
                 raise
             return theirs(*args, **kwargs)
 
-    # where users and pickles find it, also under a second name (`amax` is our `max`)
+    # The name under which users and pickles find it, also a second name (`amax` is our `max`).
     call.__module__, call.__name__, call.__qualname__ = "ndgrad.numpy", name, name
     call.without_detour = function  # type: ignore[attr-defined]  # functions take attributes
     return call
@@ -125,14 +128,14 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: 
 
 
 def with_dtype(t: Array, dtype: Dtype) -> Array:
-    """The Array in another dtype; None leaves it."""
+    """Return the Array in another dtype; None leaves it unchanged."""
     if dtype is None or np_dtype(t) == (wanted := np.dtype(dtype)):
         return t
     return cast_ops.cast(t, dtype=wanted) if is_number(wanted) else as_no_numbers(t, wanted)
 
 
 def inexact(t: Array, dtype: Dtype = None) -> Array:
-    """What means and deviations are computed in: the given dtype, else float64 for integers and booleans."""
+    """Convert for means and deviations: to the given dtype, else integers and booleans to float64."""
     return with_dtype(t, dtype if dtype is not None or is_inexact(np_dtype(t)) else np.float64)
 
 
@@ -140,7 +143,7 @@ def inexact(t: Array, dtype: Dtype = None) -> Array:
 
 
 def on_device(t: Array, device: Device) -> Array:
-    """The Array on a device; None leaves it where it is."""
+    """Return the Array on a device; None leaves it in place."""
     return t if device is None else t.to(devices.device(device))
 
 
@@ -148,29 +151,29 @@ def on_device(t: Array, device: Device) -> Array:
 
 
 def values_of(x: ArrayLike) -> NDArray[Any]:
-    """The plain values of an argument, for results that have no derivative (places, counts, answers)."""
+    """Return the plain values of an argument, for results without a derivative (indices, counts, booleans)."""
     if not isinstance(x, Variable):
         return np.asarray(x)
     if batch_dims(x):
         raise vmap_error("the values of a batched array decide what is computed")
     memory = memory_of(x)
-    known = memory.known if getattr(memory, "is_traced", False) else None  # of constants of a trace
+    known = memory.known if getattr(memory, "is_traced", False) else None  # constants of a trace
     return memory if known is None else known.copy()
 
 
 def truth_of(mask: ArrayLike) -> Array:
-    """A mask as booleans."""
+    """Return a mask as booleans."""
     t = as_array(mask)
     return t if np_dtype(t).kind == "b" else comparison_ops.ne(t, 0)
 
 
 def surely(condition: Array) -> bool:
-    """Whether a condition is known to hold somewhere; inside vmap nothing is known."""
+    """True if a condition is known to hold for some element; inside vmap nothing is known."""
     return not batch_dims(condition) and bool(checkable(condition).any())
 
 
 def plain(x: Any) -> Any:
-    """An argument, or a structure of them, with plain values in the place of tensors."""
+    """Replace tensors by plain values, in an argument or a structure of arguments."""
     if isinstance(x, Variable):
         return values_of(x)
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
@@ -179,7 +182,7 @@ def plain(x: Any) -> Any:
 
 
 def as_arrays(x: Any) -> Any:
-    """A result of NumPy's, or a structure of them, with Arrays in the place of arrays of numbers."""
+    """Replace arrays of numbers by Arrays, in a result of NumPy or a structure of results."""
     if isinstance(x, np.ndarray):
         return constant(x) if is_number(x.dtype) else x
     if isinstance(x, tuple) and hasattr(x, "_fields"):
@@ -191,12 +194,12 @@ def as_arrays(x: Any) -> Any:
 
 
 def one_axis(axis: SupportsIndex, ndim: int) -> int:
-    """A non-negative axis; NumPy's AxisError when there is none of that number."""
+    """Return a non-negative axis; raise NumPy's AxisError if it does not exist."""
     return normalize_axis_index(operator.index(axis), ndim)
 
 
 def many_axes(axis: Axes, ndim: int) -> tuple[int, ...]:
-    """Non-negative axes; None means all. A 0-d array has, in reductions, an axis 0 for NumPy too."""
+    """Return non-negative axes; None means all. In reductions a 0-d array has an axis 0, as in NumPy."""
     if axis is None:
         return tuple(range(ndim))
     if ndim == 0 and not isinstance(axis, Sequence) and operator.index(axis) in (0, -1):
@@ -205,14 +208,14 @@ def many_axes(axis: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def swept(t: Array, axis: Axis) -> tuple[Array, int]:
-    """The array and the axis of a function that flattens when no axis is named."""
+    """Return the array and the axis for a function that flattens if no axis is given."""
     if axis is None:
         return flat(t), 0
     return t, one_axis(axis, t.ndim)
 
 
 def swept_line(t: Array, axis: Axis) -> tuple[Array, int]:
-    """The same, of a function for which NumPy takes a 0-d array for a line of one element."""
+    """Same as `swept`, for a function that treats a 0-d array as a line of one element, as in NumPy."""
     return swept(t, None if t.ndim == 0 and axis in (0, -1) else axis)
 
 
@@ -221,7 +224,7 @@ def flat(t: Array) -> Array:
 
 
 def shares_memory(t: Array, other: Array) -> bool:
-    """Whether one of them is the other, or both are views of one array."""
+    """True if both are the same array, or views of one array."""
     return t is other or (t._storage is not None and t._storage is other._storage)
 
 
@@ -231,7 +234,7 @@ def permuted(t: Array, order: Sequence[int]) -> Array:
 
 
 def moved(t: Array, source: int, destination: int) -> Array:
-    """One axis moved elsewhere."""
+    """Move one axis."""
     source, destination = one_axis(source, t.ndim), one_axis(destination, t.ndim)
     order = [d for d in range(t.ndim) if d != source]
     order.insert(destination, source)
@@ -239,12 +242,14 @@ def moved(t: Array, source: int, destination: int) -> Array:
 
 
 def part(t: Array, axis: int, where: Any) -> Array:
-    """`t[..., where, ...]` with `where` along one axis."""
+    """Return `t[..., where, ...]` with `where` along one axis."""
     return t[(slice(None),) * axis + (where,)]
 
 
 def taken(t: Array, axis: int, places: Any) -> Array:
-    """A new array, in C order, of what stands at places along one axis: NumPy's take, which never is a view."""
+    """Return a new array, in C order, of the elements at indices along one axis: NumPy's take, which never returns a
+    view.
+    """
     places = places if isinstance(places, Variable) else constant(np.asarray(places))
     shape, length = tuple(places.shape), t.shape[axis]
     line = places if len(shape) == 1 else shape_ops.reshape(places, shape=(math.prod(shape),))
@@ -260,8 +265,9 @@ def broadcast(t: Array, shape: tuple[int, ...]) -> Array:
 
 
 def order_like(sample: NDArray[Any], order: str = "K", ndim: int | None = None) -> tuple[int, ...]:
-    """The dimensions, from the slowest to the fastest, of what NumPy makes like an array that lies in
-    memory as `sample` does."""
+    """Return the dimensions, from the slowest to the fastest, of the array that NumPy creates for a sample with this
+    memory layout.
+    """
     dims = tuple(range(sample.ndim if ndim is None else ndim))
     if order == "C" or (order == "K" and (len(dims) != sample.ndim or sample.flags.c_contiguous)):
         return dims
@@ -271,10 +277,10 @@ def order_like(sample: NDArray[Any], order: str = "K", ndim: int | None = None) 
 
 
 def arranged(t: Array, order: tuple[int, ...] | None = None) -> Array:
-    """The Array if it lies dense in memory with its dimensions in an order (by default C's), else a copy that does.
+    """Return the Array if its memory is dense with its dimensions in an order (by default C's), else such a copy.
 
-    Where NumPy makes its result in another order than the ops that make ours, this decides as NumPy does whether a
-    later reshape is a view, through which writes are seen.
+    The order of NumPy's results decides whether a later reshape is a view, through which writes are visible. This
+    function gives ours the same order.
     """
     sample = sample_of(t)
     order = tuple(range(t.ndim)) if order is None else order
@@ -287,7 +293,7 @@ def arranged(t: Array, order: tuple[int, ...] | None = None) -> Array:
 
 
 def arranged_like(t: Array, source: Array, order: str = "K") -> Array:
-    """The Array in the memory order of what NumPy's `empty_like(source, order=order, shape=t.shape)` is."""
+    """Return the Array in the memory order of NumPy's `empty_like(source, order=order, shape=t.shape)`."""
     return arranged(t, order_like(sample_of(source), order, t.ndim)) if t.ndim > 1 else arranged(t)
 
 
@@ -295,8 +301,9 @@ def arranged_like(t: Array, source: Array, order: str = "K") -> Array:
 
 
 def deliver(name: str, result: Array, out: Out, casting: str = "same_kind", broadcasts: bool = False) -> Array:
-    """The result, or `out` after it has been written there: with its history into a tensor, as bare values into an
-    ndarray. `broadcasts`: to an `out` of more dimensions, as results of ufuncs do."""
+    """Return the result, or write it to `out` and return that: with its history into a tensor, as plain values into an
+    ndarray. With `broadcasts`, `out` may have more dimensions, as for ufuncs.
+    """
     if out is None:
         return result
     if isinstance(out, tuple):
@@ -332,8 +339,7 @@ def _check_out(name: str, result: Array, shape: tuple[int, ...], dtype: Dtype, c
 
 
 def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
-    """Raise if one of the values that are about to be written into plain memory has something
-    that memory cannot keep."""
+    """Raise if a value to be written into plain memory has a graph that memory cannot keep."""
     lost = first_at_stake(*values)
     if lost is not None:
         raise RuntimeError(

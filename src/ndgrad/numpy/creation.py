@@ -1,7 +1,8 @@
-"""Making Arrays, with NumPy's signatures. What is made here is differentiable memory: `u = zeros(n);
-u[i] = f(x)` keeps the graph.
+"""Creation of Arrays, with NumPy's signatures. New Arrays are differentiable memory: `u = zeros(n); u[i] = f(x)` keeps
+the graph.
 
-Numbers become Arrays. Strings, dates, records and objects have no derivatives, so for them NumPy's own array is made.
+Numbers become Arrays. Strings, dates, records and objects have no derivatives, so for them the functions return NumPy's
+own arrays.
 """
 
 from __future__ import annotations
@@ -52,20 +53,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-#: NumPy without its stubs, which want literals and fewer kinds of arguments.
+#: NumPy without its stubs, which require literals and accept fewer kinds of arguments.
 numpy: Any = np
 
 R = TypeVar("R")
 
 
 def _made(values: NDArray[Any], device: Device = None) -> Any:
-    """A new NumPy array as an Array, if it holds numbers."""
+    """Return a new NumPy array as an Array, if it holds numbers."""
     return on_device(_as_array_index(constant(values)), device) if is_number(values.dtype) else values
 
 
 def _as_array_index(t: Array) -> Array:
-    """Note of an Array of one integer without dimensions that it was made so. Those that are
-    computed are scalars to NumPy."""
+    """Mark a 0-d Array of one integer as created by the user. Computed ones are scalars, as in NumPy."""
     if not t.ndim and np_dtype(t).kind in "iu":
         meta_of(t).indexes_as_array = True
     return t
@@ -78,8 +78,8 @@ def array(
     object: ArrayLike, dtype: Dtype = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
     ndmin: int = 0, ndmax: int = 0,
 ) -> Array:  # fmt: skip
-    """An Array of numbers, of nested sequences of numbers, or of nested sequences that hold
-    tensors, whose graph is kept.
+    """Create an Array from numbers, nested sequences of numbers, or nested sequences that contain tensors, whose graph
+    is kept.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array(2.0).requires_grad_()
@@ -106,8 +106,9 @@ def array(
 
 
 def _objects(items: Any) -> Any:
-    """Nested sequences as an array of objects, in which Arrays keep their history: their elements where all parts have
-    one shape, and else the parts themselves."""
+    """Return nested sequences as an array of objects, in which Arrays keep their history: their elements if all parts
+    have one shape, else the parts themselves.
+    """
     parts = [
         _objects(item) if isinstance(item, (list, tuple)) else as_no_numbers(to_array(item), np.dtype("O"))
         if isinstance(item, Variable) and item.ndim else item
@@ -151,7 +152,7 @@ def _shares_memory(object: object) -> bool:
 def asarray(
     a: ArrayLike, dtype: Dtype = None, order: str | None = None, *, device: Device = None, copy: bool | None = None
 ) -> Array:
-    """An Array of the data, over the same memory where no copy is needed.
+    """Return the data as an Array, over the same memory if no copy is needed.
 
     >>> import ndgrad.numpy as np
     >>> np.asarray([1.0, 2.0])
@@ -164,7 +165,7 @@ def asarray(
 def asanyarray(
     a: ArrayLike, dtype: Dtype = None, order: str | None = None, *, device: Device = None, copy: bool | None = None
 ) -> Array:
-    """The same as `asarray`.
+    """Same as `asarray`.
 
     >>> import ndgrad.numpy as np
     >>> np.asanyarray([1, 2])
@@ -174,7 +175,7 @@ def asanyarray(
 
 
 def ascontiguousarray(a: ArrayLike, dtype: Dtype = None) -> Array:
-    """An Array of at least one dimension that lies in memory in C order.
+    """Return an Array of at least one dimension in C order.
 
     >>> import ndgrad.numpy as np
     >>> np.ascontiguousarray(np.zeros((3, 2)).T).strides
@@ -185,7 +186,7 @@ def ascontiguousarray(a: ArrayLike, dtype: Dtype = None) -> Array:
 
 
 def asfortranarray(a: ArrayLike, dtype: Dtype = None) -> Array:
-    """An Array of at least one dimension that lies in memory in Fortran order.
+    """Return an Array of at least one dimension in Fortran order.
 
     >>> import ndgrad.numpy as np
     >>> np.asfortranarray(np.zeros((3, 2))).strides
@@ -196,8 +197,8 @@ def asfortranarray(a: ArrayLike, dtype: Dtype = None) -> Array:
 
 
 def require(a: ArrayLike, dtype: Dtype = None, requirements: str | Sequence[str] | None = None) -> Array:
-    """An Array with a dtype and a memory layout: requirements are "C", "F", "A", "W" (writable) and "O" (owner of its
-    memory).
+    """Return an Array with a dtype and a memory layout: requirements are "C", "F", "A", "W" (writable) and "O" (owner
+    of its memory).
 
     >>> import ndgrad.numpy as np
     >>> np.require([1, 2], float, "C")
@@ -220,7 +221,7 @@ def require(a: ArrayLike, dtype: Dtype = None, requirements: str | Sequence[str]
 
 
 def asarray_chkfinite(a: ArrayLike, dtype: Dtype = None, order: str | None = None) -> Array:
-    """The same as `asarray`; raises ValueError where an element is NaN or infinite.
+    """Same as `asarray`; raise ValueError if an element is NaN or infinite.
 
     >>> import ndgrad.numpy as np
     >>> np.asarray_chkfinite([1.0, 2.0])
@@ -239,14 +240,14 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
     >>> np.from_dlpack(np.array([1.0, 2.0]))
     array([1., 2.])
     """
-    # few exchange memory with another library
+    # rarely needed
     from ndgrad._src.tensor.functions.dlpack import from_dlpack as tensor_from_dlpack
 
     return to_array(tensor_from_dlpack(x, device=device, copy=copy))
 
 
 def _by_numpy(name: str, sentence: str, example: str) -> Callable[..., Array]:
-    """A function that reads data from elsewhere: NumPy's, with an Array as result."""
+    """Return NumPy's function that reads external data, with an Array as result."""
     theirs = getattr(np, name)
 
     def function(*args: Any, **options: Any) -> Any:
@@ -290,7 +291,7 @@ loadtxt = _by_numpy(
 
 
 def fromiter(iter: Iterable[ArrayLike], dtype: Dtype, count: int = -1) -> Array:
-    """A one-dimensional Array of what an iterator gives; tensors keep their graph.
+    """Return a one-dimensional Array of the items of an iterator; tensors keep their graph.
 
     >>> import ndgrad.numpy as np
     >>> np.fromiter((i * i for i in range(4)), float)
@@ -303,7 +304,7 @@ def fromiter(iter: Iterable[ArrayLike], dtype: Dtype, count: int = -1) -> Array:
 
 
 def fromfunction(function: Callable[..., R], shape: Shape, *, dtype: Dtype = float, **kwargs: Any) -> R:
-    """What a function makes of the coordinates of a grid.
+    """Call a function with the coordinates of a grid.
 
     >>> import ndgrad.numpy as np
     >>> np.fromfunction(lambda i, j: 10 * i + j, (2, 2))
@@ -342,7 +343,7 @@ def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device 
 
 
 def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
-    """An Array whose memory has not been set.
+    """An Array with uninitialised memory.
 
     >>> import ndgrad.numpy as np
     >>> np.empty((2, 3)).shape
@@ -352,7 +353,7 @@ def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Devic
 
 
 def _shape(shape: Any) -> Any:
-    """Sizes may be 0-d Arrays, which count as ints."""
+    """Return sizes as ints; 0-d Arrays count as ints."""
     if isinstance(shape, Variable):
         return operator.index(shape) if shape.ndim == 0 else tuple(shape.tolist())
     return tuple(operator.index(n) for n in shape) if isinstance(shape, (tuple, list)) else shape
@@ -408,7 +409,7 @@ def empty_like(
     prototype: ArrayLike, /, dtype: Dtype = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
     device: Device = None,
 ) -> Array:  # fmt: skip
-    """An Array like another one whose memory has not been set.
+    """An Array like another one, with uninitialised memory.
 
     >>> import ndgrad.numpy as np
     >>> np.empty_like(np.ones((2, 3))).shape
@@ -471,7 +472,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Dtype = float) -> Array
 
 
 def arange(*args: ArrayLike, dtype: Dtype = None, device: Device = None, **named: ArrayLike) -> Array:
-    """Evenly spaced numbers, without the stop; differentiable in the start and in the step.
+    """Evenly spaced numbers, excluding the stop; differentiable in the start and in the step.
 
     >>> import ndgrad.numpy as np
     >>> np.arange(1, 7, 2)
@@ -514,7 +515,7 @@ def linspace(
     *,
     device: Device = None,
 ) -> Any:
-    """Evenly spaced numbers between two ends, in which they are differentiable; with `retstep` their distance too.
+    """Evenly spaced numbers between two ends, differentiable in both; with `retstep` also their distance.
 
     >>> import ndgrad.numpy as np
     >>> np.linspace(0.0, 1.0, 5)
@@ -522,7 +523,7 @@ def linspace(
     """
     count = operator.index(num)
     if not isinstance(start, Variable) and not isinstance(stop, Variable):
-        # the stubs want a literal retstep
+        # The stubs require a literal retstep.
         made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]
         return (_made(made[0], device), made[1]) if retstep else _made(made, device)
     if count < 0:
@@ -566,7 +567,7 @@ def logspace(
 def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Dtype = None, axis: int = 0
 ) -> Array:
-    """Numbers whose neighbours have one ratio; differentiable in the ends.
+    """Numbers with a constant ratio between neighbours; differentiable in the ends.
 
     >>> import ndgrad.numpy as np
     >>> np.geomspace(1.0, 8.0, 4)
@@ -648,7 +649,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
 
     if M <= 1:
         return ones(max(M, 0)) + 0.0 * to_array(beta)
-    # one minus a square, so that the ends, where the root has no slope, are exactly zero and are put in as such
+    # This is one minus a square. At the ends the root has no slope, so exact zeros are inserted there.
     middle = (M - 1) / 2.0
     root = np.sqrt(np.clip(1.0 - ((np.arange(M) - middle) / middle) ** 2, 0.0, None))
     return i0(to_array(beta) * constant(root)) / i0(to_array(beta))

@@ -1,7 +1,7 @@
-"""`__array_function__`: NumPy's functions, called on tensors, become the functions of ndgrad.numpy.
+"""`__array_function__`: NumPy's functions, called on tensors, run the functions of ndgrad.numpy.
 
-One table, NumPy function -> ours, made from the names that both namespaces have. A function that is missing there is
-refused by name, with the nearest call that works; it never falls through to a computation on bare values.
+One table, NumPy function -> ours, is built from the names that both namespaces have. A missing function raises an error
+with its name and the nearest call that works; it never computes on plain values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODULES = {
     "numpy.lib.stride_tricks": "ndgrad.numpy.stride_tricks",
 }
 
-#: Functions that take no tensors, and what to do instead.
+#: Functions that take no tensors, and their replacements.
 REFUSED = {
     "busday_count": "it counts dates, and tensors hold numbers: pass datetime64 arrays",
     "busday_offset": "it shifts dates, and tensors hold numbers: pass datetime64 arrays, and integers from t.numpy()",
@@ -36,18 +36,18 @@ Function = Callable[..., Any]
 
 
 def dispatches(function: Any) -> bool:
-    """Whether NumPy offers a function to `__array_function__`."""
+    """True if NumPy offers a function to `__array_function__`."""
     return type(function) is type(np.sum)
 
 
 def implementation_of(function: Any) -> Any:
-    """Our function without the short cut to NumPy for data that are no numbers, which would lead back here."""
+    """Return our function without the shortcut to NumPy for non-numeric data, which would lead back here."""
     return getattr(function, "without_detour", function)
 
 
 @functools.cache
 def table() -> dict[Any, Function]:
-    """NumPy function -> implementation, for every module of NumPy whose functions dispatch."""
+    """Return NumPy function -> implementation, for every module of NumPy whose functions dispatch."""
     found: dict[Any, Function] = {}
     for theirs_name, ours_name in MODULES.items():
         theirs = functools.reduce(getattr, theirs_name.split(".")[1:], np)
@@ -60,18 +60,18 @@ def table() -> dict[Any, Function]:
 
 
 def array_function(self: Any, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`__array_function__`: NumPy calls it when a tensor is among the arguments of a function."""
+    """Implement `__array_function__`: NumPy calls it if a tensor is among the arguments of a function."""
     implementation = table().get(function)
     for kind in types:
         if not issubclass(kind, (Variable, np.ndarray)):
-            return NotImplemented  # an array of another library: it may know what to do
+            return NotImplemented  # an array of another library: it may implement the call
     if implementation is None:
         raise refusal(function)
     return implementation(*args, **kwargs)
 
 
 def refusal(function: Any) -> TypeError:
-    """What a function says that has no implementation."""
+    """Return the error of a function without an implementation."""
     name, module = function.__name__, getattr(function, "__module__", None) or "numpy"
     if name in REFUSED:
         return TypeError(f"{module}.{name}() does not take tensors: {REFUSED[name]}. [nd-no-derivative]")

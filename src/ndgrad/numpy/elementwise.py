@@ -1,4 +1,4 @@
-"""Elementwise functions that are no ufuncs: clipping, rounding, complex parts, repairs, sinc,
+"""Elementwise functions that are not ufuncs: clipping, rounding, complex parts, repairs, sinc,
 i0, interpolation, tests."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: Out = None, *,
     min: ArrayLike | None = None, max: ArrayLike | None = None, **options: Any,
 ) -> Array:  # fmt: skip
-    """The elements kept between two bounds; an element on a bound keeps its gradient.
+    """The elements clamped to two bounds; an element on a bound keeps its gradient.
 
     >>> import ndgrad.numpy as np
     >>> np.clip(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
@@ -107,7 +107,7 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: bool = True, device: Device =
 
 
 def real(val: ArrayLike) -> Array:
-    """The real part, a view; of real numbers the array itself.
+    """The real part, a view; for real numbers the array itself.
 
     >>> import ndgrad.numpy as np
     >>> np.real(np.array([1.0 + 2.0j]))
@@ -117,7 +117,7 @@ def real(val: ArrayLike) -> Array:
 
 
 def imag(val: ArrayLike) -> Array:
-    """The imaginary part, a view; of real numbers zeros.
+    """The imaginary part, a view; zeros for real numbers.
 
     >>> import ndgrad.numpy as np
     >>> np.imag(np.array([1.0 + 2.0j]))
@@ -127,7 +127,7 @@ def imag(val: ArrayLike) -> Array:
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """The argument of complex numbers, in radians or degrees; of real ones 0 or pi.
+    """The argument of complex numbers, in radians or degrees; for real ones 0 or pi.
 
     >>> import ndgrad.numpy as np
     >>> np.angle(np.array([1.0, 1.0j]), deg=True)
@@ -139,7 +139,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
-    """The real part where all imaginary parts are within `tol` units of precision of zero, else the array.
+    """The real part if all imaginary parts are within `tol` units of precision of zero, else the array.
 
     >>> import ndgrad.numpy as np
     >>> np.real_if_close(np.array([1.0 + 1e-17j]))
@@ -153,7 +153,7 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
 
 
 def iscomplex(x: ArrayLike) -> Array:
-    """Where the imaginary part is not zero.
+    """A mask of elements whose imaginary part is not zero.
 
     >>> import ndgrad.numpy as np
     >>> np.iscomplex(np.array([1.0 + 0.0j, 2.0j]))
@@ -163,7 +163,7 @@ def iscomplex(x: ArrayLike) -> Array:
 
 
 def isreal(x: ArrayLike) -> Array:
-    """Where the imaginary part is zero.
+    """A mask of elements whose imaginary part is zero.
 
     >>> import ndgrad.numpy as np
     >>> np.isreal(np.array([1.0 + 0.0j, 2.0j]))
@@ -180,7 +180,7 @@ def isreal(x: ArrayLike) -> Array:
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Array:
-    """NaN and infinities replaced by numbers, which get no gradient; with copy=False in place.
+    """Replace NaN and infinities by numbers, which get no gradient; with copy=False in place.
 
     >>> import ndgrad.numpy as np
     >>> np.nan_to_num(np.array([1.0, np.nan]))
@@ -194,7 +194,7 @@ def nan_to_num(
 
 
 def isposinf(x: ArrayLike, out: Out = None) -> Array:
-    """Where elements are positive infinity.
+    """A mask of positive infinities.
 
     >>> import ndgrad.numpy as np
     >>> np.isposinf(np.array([1.0, np.inf]))
@@ -204,7 +204,7 @@ def isposinf(x: ArrayLike, out: Out = None) -> Array:
 
 
 def isneginf(x: ArrayLike, out: Out = None) -> Array:
-    """Where elements are negative infinity.
+    """A mask of negative infinities.
 
     >>> import ndgrad.numpy as np
     >>> np.isneginf(np.array([1.0, -np.inf]))
@@ -216,7 +216,7 @@ def isneginf(x: ArrayLike, out: Out = None) -> Array:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1.0e-5, atol: ArrayLike = 1.0e-8, equal_nan: bool = False
 ) -> Array:
-    """Where two arrays are equal within `atol + rtol * abs(b)`.
+    """A mask of elements that are equal within `atol + rtol * abs(b)`.
 
     >>> import ndgrad.numpy as np
     >>> np.isclose(np.array([1.0, 2.0]), [1.0 + 1e-9, 2.1])
@@ -304,8 +304,7 @@ def interp(
 
 
 def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi) -> Array:
-    """Jumps of more than half a period taken out; the whole periods that are added are constant, so gradients pass
-    unchanged.
+    """Remove jumps of more than half a period. The added whole periods are constant, so gradients pass unchanged.
 
     >>> import ndgrad.numpy as np
     >>> np.unwrap(np.array([0.0, 3.0, 6.5]), period=4.0)
@@ -320,7 +319,7 @@ def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period
     half = period // 2 if whole else period / 2
     wrapped = call(np.remainder, steps + half, period) - half
     if not whole or period % 2 == 0:
-        # a jump of exactly half a period keeps its direction
+        # A jump of exactly half a period keeps its direction.
         up = comparison.logical_and(comparison.eq(wrapped, -half), comparison.gt(steps, 0))
         wrapped = selection.where(up, half, wrapped)
     small = comparison.lt(complex_ops.abs(steps), half if discont is None else discont)

@@ -1,6 +1,6 @@
-"""`numpy.emath` on Arrays: functions that go on into the complex plane where real numbers end.
+"""`numpy.emath` on Arrays: functions with complex results outside their real domain.
 
-Whether they do depends on the values, as in NumPy: one negative number makes the whole result of `sqrt` complex.
+The result's dtype depends on the values, as in NumPy: one negative number makes the whole result of `sqrt` complex.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _beyond_one(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def sqrt(x: ArrayLike) -> Array:
-    """The square root; complex where an element is negative.
+    """The square root; complex if an element is negative.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.sqrt(np.array([-4.0, 4.0]))
@@ -49,7 +49,7 @@ def sqrt(x: ArrayLike) -> Array:
 
 
 def log(x: ArrayLike) -> Array:
-    """The natural logarithm; complex where an element is negative.
+    """The natural logarithm; complex if an element is negative.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.log(-1.0).imag
@@ -59,7 +59,7 @@ def log(x: ArrayLike) -> Array:
 
 
 def log10(x: ArrayLike) -> Array:
-    """The logarithm to base 10; complex where an element is negative.
+    """The logarithm to base 10; complex if an element is negative.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.log10(np.array([10.0, 100.0]))
@@ -69,7 +69,7 @@ def log10(x: ArrayLike) -> Array:
 
 
 def log2(x: ArrayLike) -> Array:
-    """The logarithm to base 2; complex where an element is negative.
+    """The logarithm to base 2; complex if an element is negative.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.log2(np.array([2.0, 8.0]))
@@ -79,7 +79,7 @@ def log2(x: ArrayLike) -> Array:
 
 
 def logn(n: ArrayLike, x: ArrayLike) -> Array:
-    """The logarithm to base n; complex where an element is negative.
+    """The logarithm to base n; complex if an element is negative.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.logn(3.0, 9.0)
@@ -89,14 +89,14 @@ def logn(n: ArrayLike, x: ArrayLike) -> Array:
 
 
 def power(x: ArrayLike, p: ArrayLike) -> Array:
-    """Powers; complex where a base is negative, fractions where an exponent is.
+    """Powers; complex if a base is negative, floating point if an exponent is.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.power(2, -1)
     array(0.5)
     """
     exponent = as_array(p)
-    # integers to negative powers are fractions here, not errors
+    # Integers to negative powers are fractions here, not errors.
     exponent = (
         with_dtype(exponent, np.float64)
         if np_dtype(exponent).kind in "iu" and (values_of(exponent) < 0).any()
@@ -107,7 +107,7 @@ def power(x: ArrayLike, p: ArrayLike) -> Array:
 
 
 def arccos(x: ArrayLike) -> Array:
-    """The inverse cosine; complex where an element lies beyond 1.
+    """The inverse cosine; complex if an element lies outside [-1, 1].
 
     >>> import ndgrad.numpy as np
     >>> np.emath.arccos(np.array([1.0, 0.0]))
@@ -117,7 +117,7 @@ def arccos(x: ArrayLike) -> Array:
 
 
 def arcsin(x: ArrayLike) -> Array:
-    """The inverse sine; complex where an element lies beyond 1.
+    """The inverse sine; complex if an element lies outside [-1, 1].
 
     >>> import ndgrad.numpy as np
     >>> np.emath.arcsin(np.array([1.0, 0.0]))
@@ -127,7 +127,7 @@ def arcsin(x: ArrayLike) -> Array:
 
 
 def arctanh(x: ArrayLike) -> Array:
-    """The inverse hyperbolic tangent; complex where an element lies beyond 1.
+    """The inverse hyperbolic tangent; complex if an element lies outside [-1, 1].
 
     >>> import ndgrad.numpy as np
     >>> np.emath.arctanh(np.array([0.0]))

@@ -1,5 +1,6 @@
-"""`numpy.fft` on Arrays. The transforms are those of torch's names; NumPy's differences are argument
-names, dtypes and errors."""
+"""`numpy.fft` on Arrays. The transforms are those of torch's namespace; NumPy's differ in argument names, dtypes and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Device, Out
     from ndgrad.numpy._array import Array
 
-#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+#: torch's functions. They return Arrays for Arrays, which their declarations cannot express.
 fft_api: Any = _fft
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
 
 
 def _floating(name: str, a: ArrayLike, *, real: bool) -> Array:
-    """Integers are transformed in double precision, half precision in single, as in NumPy."""
+    """Convert integers to double precision and half precision to single, as in NumPy."""
     t = as_array(a)
     dtype = np_dtype(t)
     if real and dtype.kind == "c":
@@ -65,14 +66,14 @@ class _Box(Protocol):
 
 
 def _described(function: Callable[..., Any], name: str, sentence: str, example: str) -> Any:
-    """A transform with its name, its docstring and torch's keywords."""
+    """Return a transform with its name, its docstring and torch's keywords."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
     return torch_names(function)
 
 
 def _line(name: str, sentence: str, example: str, *, real: bool = False) -> _Line:
-    """A transform along one axis."""
+    """Return a transform along one axis."""
     transform = getattr(fft_api, name)
 
     def function(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
@@ -86,7 +87,7 @@ def _line(name: str, sentence: str, example: str, *, real: bool = False) -> _Lin
 
 
 def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = None, *, real: bool = False) -> _Box:
-    """A transform along several axes."""
+    """Return a transform along several axes."""
     transform = getattr(fft_api, name[:-1] + "n")
     default = axes
 
@@ -109,7 +110,7 @@ def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = No
 
 
 def _repeated(name: str, t: Array, s: Sequence[int] | None, dims: tuple[int, ...], norm: str | None) -> Array:
-    """NumPy transforms an axis that is named twice twice."""
+    """Transform an axis that is given twice twice, as in NumPy."""
     if name not in ("fft2", "fftn", "ifft2", "ifftn"):
         raise ValueError(f"{name}(): axes {dims} names an axis twice. Name each once. [nd-dim]")
     for d, n in zip(reversed(dims), reversed(s if s is not None else (None,) * len(dims)), strict=True):

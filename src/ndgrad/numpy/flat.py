@@ -1,4 +1,4 @@
-"""`Array.flat`: the elements in C order as one line, whatever the memory order; reads and writes are recorded."""
+"""`Array.flat`: the elements in C order as one line, for any memory order; reads and writes are recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FlatElements:
-    """What `x.flat` is: indexable, writable and iterable.
+    """The value of `x.flat`: indexable, writable and iterable.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros((2, 2))
@@ -56,7 +56,7 @@ class FlatElements:
             put_in_turn(self.base, np.atleast_1d(places), value)
 
     def copy(self) -> Array:
-        """The elements as one line.
+        """Return the elements as one line.
 
         >>> import ndgrad.numpy as np
         >>> np.eye(2).flat.copy()

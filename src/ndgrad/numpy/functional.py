@@ -1,7 +1,7 @@
-"""Functions of functions: a Python function applied along axes or to every element, and its results put together.
+"""Higher-order functions: apply a Python function along axes or to every element, and combine its results.
 
-NumPy's `vectorize` and `frompyfunc` hand each element to C as a plain object and lose the graph. The `vectorize` here
-hands out 0-d Arrays and stacks what comes back.
+NumPy's `vectorize` and `frompyfunc` pass each element as a plain object and lose the graph. The `vectorize` here passes
+0-d Arrays and stacks the results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
-    """A function of lines applied to every line along an axis; its results stand in the place of the lines.
+    """Apply a function to every line along an axis; its results replace the lines.
 
     >>> import ndgrad.numpy as np
     >>> np.apply_along_axis(lambda v: v.sum(), 1, np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -43,14 +43,14 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     results = [as_array(func1d(lines[place], *args, **kwargs)) for place in np.ndindex(*lead)]
     made = join.stack(*operands(*results), dim=0)
     made = shape_ops.reshape(made, shape=(*lead, *results[0].shape))
-    # the dimensions of the result come where the axis was
+    # The dimensions of the result replace the axis.
     for k in range(results[0].ndim):
         made = moved(made, len(lead) + k, axis + k)
     return made
 
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
-    """A reduction applied along one axis after the other, keeping dimensions.
+    """Apply a reduction along one axis after the other, keeping dimensions.
 
     >>> import ndgrad.numpy as np
     >>> np.apply_over_axes(np.sum, np.ones((2, 3)), (0, 1))
@@ -69,7 +69,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
 
 
 class vectorize:
-    """A Python function of numbers as a function of arrays, differentiable: a loop over the elements, in Python.
+    """Turn a Python function of numbers into a differentiable function of arrays, by a Python loop over the elements.
 
     >>> import ndgrad.numpy as np
     >>> positive_part = np.vectorize(lambda x: x if x > 0 else 0.0 * x)
@@ -124,7 +124,7 @@ class vectorize:
         return joined if len(joined) > 1 else joined[0]
 
     def _core_ranks(self, count: int) -> list[int]:
-        """How many dimensions of each argument belong to one call."""
+        """Return the number of dimensions of each argument that belong to one call."""
         if self.signature is None:
             return [0] * count
         return [

@@ -49,15 +49,14 @@ def indices(dimensions: Sequence[int], dtype: Dtype = int, sparse: Literal[False
 @overload
 def indices(dimensions: Sequence[int], dtype: Dtype = int, *, sparse: Literal[True]) -> tuple[Array, ...]: ...
 def indices(dimensions: Sequence[int], dtype: Dtype = int, sparse: bool = False) -> Any:
-    """The coordinates of the elements of a grid: one array with a first axis for the dimensions, a tuple where
-    `sparse`.
+    """The coordinates of the elements of a grid: one array with a first axis for the dimensions, a tuple if `sparse`.
 
     >>> import ndgrad.numpy as np
     >>> np.indices((2, 2))[1]
     array([[0, 1],
            [0, 1]])
     """
-    # the stubs want a literal sparse
+    # The stubs require a literal sparse.
     return as_arrays(np.indices(dimensions, dtype, sparse))  # type: ignore[call-overload]
 
 
@@ -92,7 +91,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Array, Array]:
-    """The indices that a function such as `triu` leaves of an n x n matrix.
+    """The indices that a function such as `triu` keeps of an n x n matrix.
 
     >>> import ndgrad.numpy as np
     >>> np.mask_indices(2, np.triu, 1)
@@ -103,7 +102,7 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Arr
 
 
 class _Grid:
-    """`mgrid` and `ogrid`: slices become coordinates, as full arrays or as lines that broadcast.
+    """Implementation of `mgrid` and `ogrid`: slices become coordinates, as full arrays or as lines that broadcast.
 
     >>> import ndgrad.numpy as np
     >>> np.ogrid[0:2, 0:3][0]
@@ -126,7 +125,7 @@ mgrid, ogrid = _Grid(np.mgrid, "mgrid"), _Grid(np.ogrid, "ogrid")
 
 
 class _Joiner:
-    """`r_` and `c_`: slices become ranges, and everything is joined along an axis.
+    """Implementation of `r_` and `c_`: slices become ranges, and everything is joined along an axis.
 
     >>> import ndgrad.numpy as np
     >>> np.r_[0:3, 7.0]
@@ -162,7 +161,7 @@ class _Joiner:
 
 
 def _range(piece: slice) -> Array:
-    from ndgrad.numpy.creation import arange, linspace  # which uses this file's grids
+    from ndgrad.numpy.creation import arange, linspace  # avoids an import cycle
 
     start, stop, step = 0 if piece.start is None else piece.start, piece.stop, 1 if piece.step is None else piece.step
     if isinstance(step, complex):
@@ -171,7 +170,7 @@ def _range(piece: slice) -> Array:
 
 
 def _raised(t: Array, ndmin: int, trans1d: int) -> Array:
-    """An array of fewer dimensions gets new ones; its own begin at the place that the directive names."""
+    """Add dimensions to an array; its own begin at the position given by the directive."""
     if t.ndim == 0:
         t = shape_ops.reshape(t, shape=(1,))
     missing = ndmin - t.ndim

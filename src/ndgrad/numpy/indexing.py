@@ -1,5 +1,5 @@
-"""Reading and writing by place: take, put, choose, where, masks, diagonals; and the functions that
-write into their argument.
+"""Reading and writing at indices: take, put, choose, where, masks, diagonals; and functions that write into their
+argument.
 
 Functions that write take Arrays and record the write. A plain ndarray has no graph to record in, so writing a value
 that requires grad into one raises.
@@ -63,7 +63,7 @@ def where(condition: ArrayLike, /) -> tuple[Array, ...]: ...
 @overload
 def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 def where(condition: ArrayLike, /, *values: ArrayLike) -> Any:
-    """`x` where the condition is true, else `y`; with the condition alone, the indices at which it is.
+    """`x` if the condition is true, else `y`, elementwise; with the condition alone, the indices of true elements.
 
     >>> import ndgrad.numpy as np
     >>> np.where(np.array([True, False]), 1.0, np.array([3.0, 4.0]))
@@ -79,7 +79,7 @@ def where(condition: ArrayLike, /, *values: ArrayLike) -> Any:
 
 
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
-    """Of several choices, the first whose condition is true, else the default.
+    """The first of several choices whose condition is true, else the default.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 2.0, 3.0])
@@ -100,7 +100,7 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
 
 
 def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: str = "raise") -> Array:
-    """At each place the element of the choice that `a` numbers.
+    """Elements of the choices, selected by the numbers in `a`.
 
     >>> import ndgrad.numpy as np
     >>> np.choose([0, 1], [np.array([1, 2]), np.array([30, 40])])
@@ -117,7 +117,8 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: st
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
-    """Each function on the elements where its condition is true; a last function without condition takes the rest.
+    """Apply each function to the elements for which its condition is true; a last function without condition takes the
+    rest.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([-2.0, 2.0])
@@ -153,7 +154,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
 
 
 def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
-    """Places within an axis, by NumPy's three modes."""
+    """Return indices within an axis, by NumPy's three modes."""
     if indices.dtype.kind not in "iub":
         raise TypeError(
             f"Cannot cast array data from {indices.dtype!r} to dtype('int64') according to the rule 'safe' [nd-cast]"
@@ -173,7 +174,7 @@ def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
 
 
 def _open_within(indices: Any, length: int, mode: str) -> Array:
-    """The same for places that are not known here; where they must be within the axis, the call looks at them."""
+    """Same as `_within` for unknown indices; if they must be within the axis, the call checks them."""
     t = as_array(indices)
     if mode == "wrap":
         return arithmetic.remainder(t, length)
@@ -181,7 +182,7 @@ def _open_within(indices: Any, length: int, mode: str) -> Array:
         return selection.clamp(t, 0, length - 1)
     seen = checkable(t)
     if seen is None or ((seen < -length) | (seen >= length)).any():
-        return as_array(_within(values_of(indices), length, mode))  # which raises
+        return as_array(_within(values_of(indices), length, mode))  # raises
     return selection.where(comparison.lt(t, 0), t + length, t)
 
 
@@ -223,7 +224,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
             f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {t.ndim} "
             "[nd-ndim]"
         )
-    # the other dimensions broadcast against each other
+    # The other dimensions broadcast against each other.
     rest = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in (t, places)))
     t, places = (broadcast(x, (*rest[:axis], x.shape[axis], *rest[axis + 1 :])) for x in (t, places))
     length = t.shape[axis]
@@ -254,7 +255,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
 
 
 def _true_places(condition: ArrayLike) -> Any:
-    """Where the flattened condition is true."""
+    """Return the indices of true elements of the flattened condition."""
     return flatnonzero(condition) if is_open(condition) else np.flatnonzero(np.ravel(values_of(condition)))
 
 
@@ -262,7 +263,7 @@ def _true_places(condition: ArrayLike) -> Any:
 
 
 def _written_elsewhere(name: str, target: Any, function: Callable[..., Any], *args: Any, **options: Any) -> bool:
-    """Whether the target is plain memory, which NumPy then writes itself; a differentiable value for it raises."""
+    """True if the target is plain memory, which NumPy then writes itself; raise for a differentiable value."""
     if isinstance(target, Variable):
         return False
     if not isinstance(target, np.ndarray):
@@ -276,7 +277,7 @@ def _written_elsewhere(name: str, target: Any, function: Callable[..., Any], *ar
 
 
 def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
-    """Write values into an array, where a mask allows.
+    """Write values into an array, at the true elements of a mask.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(2)
@@ -288,7 +289,7 @@ def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind"
         return
     value = as_array(src)
     number = src.__class__ in (int, float, bool, complex)
-    # the stubs want a literal casting
+    # The stubs require a literal casting.
     if not np.can_cast(np.min_scalar_type(src) if number else np_dtype(value), np_dtype(dst), casting):  # type: ignore[arg-type]
         raise TypeError(
             f"Cannot cast array data from {np_dtype(value)!r} to {np_dtype(dst)!r} according to the rule {casting!r} "
@@ -302,7 +303,7 @@ def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind"
 
 
 def put(a: Array | NDArray[Any], ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
-    """Write values at indices of the flattened array; too few are used again from the first on.
+    """Write values at indices of the flattened array; too few values are repeated.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(3)
@@ -321,8 +322,7 @@ def put(a: Array | NDArray[Any], ind: ArrayLike, v: ArrayLike, mode: str = "rais
 
 
 def _put_open(a: Array | NDArray[Any], places: Array, v: ArrayLike, mode: str) -> None:
-    """The same at places that are not known here. The first index alone counts from the end, or is out of range, as
-    the place does."""
+    """Same as `put` for unknown indices. Only the first dimension's index may count from the end or be out of range."""
     shape = tuple(a.shape)
     if mode != "raise":
         places = _open_within(places, math.prod(shape), mode)
@@ -334,13 +334,13 @@ def _put_open(a: Array | NDArray[Any], places: Array, v: ArrayLike, mode: str) -
 
 
 def _again(v: ArrayLike, count: int, dtype: Dtype) -> Array:
-    """The values as one line of `count`, from the start again where there are too few."""
+    """Return the values as one line of length `count`, repeated if there are too few."""
     values = flat(with_dtype(as_array(v), dtype))
     return values if values.shape[0] == count else values[np.arange(count) % values.shape[0]]
 
 
 def _put_flat(a: Array | NDArray[Any], places: Any, values: Array) -> None:
-    """Write at places of the flattened array, whatever its memory order."""
+    """Write at indices of the flattened array, for any memory order."""
     shape = tuple(a.shape)
     if not shape:
         write(fill_ops.copy, a, (shape_ops.reshape(values[-1:], shape=()),), {})
@@ -349,8 +349,9 @@ def _put_flat(a: Array | NDArray[Any], places: Any, values: Array) -> None:
 
 
 def put_in_turn(a: Array, places: Any, value: ArrayLike) -> None:
-    """Write at places of the flattened array as NumPy's flat iterators do: each value is read when its turn comes, so
-    one that lies in the array itself may have been written by then."""
+    """Write at indices of the flattened array as NumPy's flat iterators do: each value is read in its turn, so a value
+    inside the array itself may have been overwritten by then.
+    """
     values, shape = with_dtype(as_array(value), np_dtype(a)), tuple(a.shape)
     if not values.size or not shares_memory(a, values):
         _put_flat(a, places, _again(values, len(places), np_dtype(a)))
@@ -361,7 +362,7 @@ def put_in_turn(a: Array, places: Any, value: ArrayLike) -> None:
 
 
 def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
-    """Write values, one after the other, where the mask is true.
+    """Write values, in order, at the true elements of a mask.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(3)
@@ -383,12 +384,12 @@ def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
             raise ValueError("Cannot insert from an empty array! [nd-too-few]")
         if isinstance(vals, Variable) and np_dtype(vals) == np_dtype(arr) and sample_of(vals).flags.c_contiguous:
             put_in_turn(as_array(arr), places, vals)
-        else:  # NumPy copies values that do not lie in a line
+        else:  # NumPy copies values that are not in one line
             _put_flat(arr, places, _again(vals, len(places), np_dtype(arr)))
 
 
 def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None:
-    """Write values where the mask is true; each place gets the value at the same place (over and over) of `values`.
+    """Write values at the true elements of a mask; each gets the value at the same index of `values`, repeated.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(3)
@@ -410,7 +411,7 @@ def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None
 
 
 def _put_chosen(a: Array | NDArray[Any], chosen: Array, values: Array) -> None:
-    """Write values at the places of the flattened array that are chosen."""
+    """Write values at the chosen indices of the flattened array."""
     shape = tuple(a.shape)
     chosen, values = (shape_ops.reshape(t, shape=shape) for t in (chosen, values))
     write(index_ops.masked_fill, a, (chosen, values), {})
@@ -437,7 +438,7 @@ def put_along_axis(arr: Array | NDArray[Any], indices: ArrayLike, values: ArrayL
 
 
 def _open_grid(shape: tuple[int, ...], places: NDArray[Any], axis: int) -> tuple[NDArray[Any], ...]:
-    """Index arrays for all dimensions: the places along one, counting along the others."""
+    """Return index arrays for all dimensions: the indices along one, and ranges along the others."""
     if places.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array [nd-index]")
     if places.ndim != len(shape):
@@ -452,7 +453,7 @@ def _open_grid(shape: tuple[int, ...], places: NDArray[Any], axis: int) -> tuple
 
 
 def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -> None:
-    """Write a value, or values over and over, on the main diagonal.
+    """Write a value, or repeated values, to the main diagonal.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros((2, 2))
@@ -493,7 +494,7 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
         raise ValueError(
             "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. [nd-ndim]"
         )
-    rows = arranged(index_ops.nonzero(t))  # in C order, so that columns lie apart, as NumPy's do
+    rows = arranged(index_ops.nonzero(t))  # in C order, so that columns do not overlap in memory, as in NumPy
     return tuple(rows[:, d] for d in range(t.ndim))
 
 
@@ -520,14 +521,15 @@ def flatnonzero(a: ArrayLike) -> Array:
 
 
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
-    """Lines of indices shaped so that together they index the rectangle of all pairs.
+    """Index arrays, shaped to index the rectangle of all combinations.
 
     >>> import ndgrad.numpy as np
     >>> np.arange(9).reshape(3, 3)[np.ix_([0, 2], [0, 1])]
     array([[0, 1],
            [6, 7]])
     """
-    found: tuple[Any, ...] = np.ix_(*plain(args))  # whose elements are those of the arguments, or where a mask is true
+    # the elements are those of the arguments, or the true indices of a mask
+    found: tuple[Any, ...] = np.ix_(*plain(args))
     return tuple(
         shape_ops.reshape(as_array(a), shape=f.shape) if at_stake(a) else constant(f)
         for a, f in zip(args, found, strict=True)
@@ -535,7 +537,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
 
 
 def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[Array, ...]:
-    """The indices along each dimension of places in the flattened array.
+    """Convert indices of the flattened array to indices along each dimension.
 
     >>> import ndgrad.numpy as np
     >>> np.unravel_index([1, 5], (2, 3))
@@ -545,13 +547,13 @@ def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[A
     if is_open(indices) and order in ("C", "F"):
         lengths = (sizes,) if isinstance(sizes, int) else sizes
         return _open_unravelled(as_array(indices), lengths, order)
-    # the stubs want a literal order
+    # The stubs require a literal order.
     found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]
     return as_arrays(tuple(np.asarray(i) for i in found))
 
 
 def _open_unravelled(places: Array, lengths: tuple[int, ...], order: str) -> tuple[Array, ...]:
-    """The same for places that are not known here; the call looks at them."""
+    """Same as `unravel_index` for unknown indices; the call checks them."""
     seen = checkable(places)
     if np_dtype(places).kind not in "iu" or seen is None or ((seen < 0) | (seen >= math.prod(lengths))).any():
         return as_arrays(np.unravel_index(plain(places), lengths, order))  # type: ignore[call-overload]  # which raises
@@ -566,7 +568,7 @@ def _open_unravelled(places: Array, lengths: tuple[int, ...], order: str) -> tup
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str | tuple[str, ...] = "raise", order: str = "C"
 ) -> Array:
-    """The places in the flattened array of indices along each dimension.
+    """Convert indices along each dimension to indices of the flattened array.
 
     >>> import ndgrad.numpy as np
     >>> np.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
@@ -574,14 +576,14 @@ def ravel_multi_index(
     """
     if any(map(is_open, multi_index)) and order in ("C", "F") and len(multi_index) == len(dims):
         return _open_ravelled(multi_index, dims, mode, order)
-    # the stubs want a literal order
+    # The stubs require a literal order.
     return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]
 
 
 def _open_ravelled(
     multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str | tuple[str, ...], order: str
 ) -> Array:
-    """The same for indices that are not known here; the call looks at those that must be within their dimension."""
+    """Same as `ravel_multi_index` for unknown indices; the call checks those that must be within their dimension."""
     modes = (mode,) * len(dims) if isinstance(mode, str) else mode
     total: Any = 0
     ordered = list(zip(multi_index, dims, modes, strict=True))

@@ -1,6 +1,6 @@
-"""Questions about arrays, and arrays as text and files: answers that no gradient belongs to.
+"""Inspection of arrays, and arrays as text and files: results without gradients.
 
-NumPy gives them itself, from the plain values; in a traced function, which has none, a few follow from ops.
+NumPy computes them from the plain values. A traced function has no values; there ops compute some of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ R = TypeVar("R")
 def _by_numpy(
     name: str, result: type[R], sentence: str, example: str, by_ops: Callable[..., Any] | None = None
 ) -> Callable[..., R]:
-    """NumPy's function on plain values; arrays in its result become Arrays. `by_ops` answers if values are unknown.
+    """Return NumPy's function on plain values; arrays in its result become Arrays. `by_ops` is used if values are
+    unknown.
 
     The signature is NumPy's own, so the function must be one that NumPy writes in Python.
     """
@@ -47,7 +48,7 @@ def _by_numpy(
         return as_arrays(theirs(*plain(args), **plain(options)))
 
     function.__name__ = function.__qualname__ = name
-    # functions take attributes
+    # Functions accept attributes.
     function.__signature__ = signature(theirs).replace(return_annotation=result)  # type: ignore[attr-defined]
     function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
     return function
@@ -131,7 +132,7 @@ savez_compressed = _by_numpy(
 )  # fmt: skip
 
 
-# NumPy writes the next two in C, without a signature before version 2.4. They have their own here.
+# NumPy implements the next two in C, without a signature before version 2.4. They have their own here.
 def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = 0) -> bool:
     """True if the memory of two arrays may overlap; by default only its bounds are compared.
 
@@ -155,7 +156,7 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
 
 
 def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: Literal["big", "little"] = "big") -> Array:
-    """Booleans packed into the bits of bytes.
+    """Pack booleans into the bits of bytes.
 
     >>> import ndgrad.numpy as np
     >>> np.packbits(np.array([True, False, True]))
@@ -200,7 +201,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
-    """The number of elements, or of those along axes.
+    """The number of elements, in total or along axes.
 
     >>> import ndgrad.numpy as np
     >>> np.size(np.zeros((2, 3)), 1)
@@ -224,7 +225,7 @@ def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
 
 
 def can_cast(from_: ArrayLike | Dtype, to: Dtype, casting: str = "safe") -> bool:
-    """Whether a dtype can become another one under a casting rule.
+    """True if a dtype can be cast to another one under a casting rule.
 
     >>> import ndgrad.numpy as np
     >>> np.can_cast(np.float64, np.float32)
@@ -244,7 +245,7 @@ def common_type(*arrays: ArrayLike) -> type[Any]:
 
 
 def min_scalar_type(a: ArrayLike, /) -> np.dtype[Any]:
-    """The smallest dtype that holds a number; of an array its dtype.
+    """The smallest dtype that holds a number; for an array its dtype.
 
     >>> import ndgrad.numpy as np
     >>> np.min_scalar_type(300)
@@ -254,7 +255,7 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype[Any]:
 
 
 def iscomplexobj(x: ArrayLike) -> bool:
-    """Whether an array has a complex dtype, whatever its values.
+    """True if an array has a complex dtype, for any values.
 
     >>> import ndgrad.numpy as np
     >>> np.iscomplexobj(np.array([1.0 + 0.0j]))
@@ -264,7 +265,7 @@ def iscomplexobj(x: ArrayLike) -> bool:
 
 
 def isrealobj(x: ArrayLike) -> bool:
-    """Whether an array has a real dtype.
+    """True if an array has a real dtype.
 
     >>> import ndgrad.numpy as np
     >>> np.isrealobj(np.array([1.0]))

@@ -1,4 +1,4 @@
-"""Several arrays in one, and one with parts added or taken out: concatenation, stacks, blocks, padding, insertion."""
+"""Joining arrays, and adding or removing parts: concatenation, stacks, blocks, padding, insertion."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def concatenate(
     arrays: Sequence[ArrayLike], /, axis: int | None = 0, out: Out = None, *, dtype: Dtype = None,
     casting: str = "same_kind",
 ) -> Array:  # fmt: skip
-    """Arrays joined along an axis that they have; with axis=None flattened first.
+    """Join arrays along an existing axis; with axis=None they are flattened first.
 
     >>> import ndgrad.numpy as np
     >>> np.concatenate([np.array([1, 2]), np.array([3])])
@@ -94,8 +94,9 @@ def concatenate(
 
 
 def _joined_in_turn(found: list[Array], axis: int, out: Any, casting: str) -> Any:
-    """One array after the other into `out`, as NumPy writes them: one that lies in `out` may
-    have been written by then."""
+    """Write one array after the other to `out`, as NumPy does: an array inside `out` may have been overwritten by
+    then.
+    """
     shape, begin = list(found[0].shape), 0
     shape[axis] = sum(t.shape[axis] for t in found)
     if tuple(out.shape) != tuple(shape):
@@ -116,7 +117,7 @@ concat = concatenate
 def stack(
     arrays: Sequence[ArrayLike], axis: int = 0, out: Out = None, *, dtype: Dtype = None, casting: str = "same_kind"
 ) -> Array:
-    """Arrays of one shape joined along a new axis.
+    """Join arrays of one shape along a new axis.
 
     >>> import ndgrad.numpy as np
     >>> np.stack([np.array([1, 2]), np.array([3, 4])])
@@ -135,7 +136,7 @@ def stack(
 
 
 def vstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "same_kind") -> Array:
-    """Arrays joined along the first axis; lines count as rows.
+    """Join arrays along the first axis; lines count as rows.
 
     >>> import ndgrad.numpy as np
     >>> np.vstack([np.array([1, 2]), np.array([3, 4])])
@@ -146,7 +147,7 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "sam
 
 
 def hstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "same_kind") -> Array:
-    """Arrays joined along the second axis, lines along their only one.
+    """Join arrays along the second axis, lines along their only one.
 
     >>> import ndgrad.numpy as np
     >>> np.hstack([np.array([1, 2]), np.array([3])])
@@ -157,7 +158,7 @@ def hstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "sam
 
 
 def dstack(tup: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the third axis.
+    """Join arrays along the third axis.
 
     >>> import ndgrad.numpy as np
     >>> np.dstack([np.zeros((2, 2)), np.ones((2, 2))]).shape
@@ -167,7 +168,7 @@ def dstack(tup: Sequence[ArrayLike]) -> Array:
 
 
 def column_stack(tup: Sequence[ArrayLike]) -> Array:
-    """Arrays joined side by side; lines count as columns.
+    """Join arrays side by side; lines count as columns.
 
     >>> import ndgrad.numpy as np
     >>> np.column_stack([np.array([1, 2]), np.array([3, 4])])
@@ -179,7 +180,7 @@ def column_stack(tup: Sequence[ArrayLike]) -> Array:
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """An array with values joined at its end; both flattened where no axis is named.
+    """Append values to an array; both are flattened if no axis is given.
 
     >>> import ndgrad.numpy as np
     >>> np.append(np.array([1, 2]), 3)
@@ -189,7 +190,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 def block(arrays: Any) -> Array:
-    """One array of nested lists of blocks.
+    """Assemble an array from nested lists of blocks.
 
     >>> import ndgrad.numpy as np
     >>> np.block([[np.eye(2), np.zeros((2, 1))]])
@@ -235,7 +236,7 @@ def _blocks(arrays: Any, depth: int, ndim: int) -> Array:
 
 
 def _places(obj: Any, length: int) -> Any:
-    """Places along an axis as non-negative ints; a mask names those where it is true."""
+    """Return indices along an axis as non-negative ints; a mask selects its true elements."""
     if isinstance(obj, slice):
         return np.arange(length)[obj]
     given = np.asarray(plain(obj))
@@ -273,7 +274,7 @@ def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None
 
 
 def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """A copy with values put before these indices along an axis.
+    """A copy with values inserted before these indices along an axis.
 
     >>> import ndgrad.numpy as np
     >>> np.insert(np.array([1, 3]), 1, 2)
@@ -287,7 +288,7 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
     places = _places(obj, length)
     new = with_dtype(as_array(values), np_dtype(t))
     if places.ndim == 0:
-        # for a single place, NumPy lines the values up from the first axis
+        # For a single index, NumPy aligns the values from the first axis.
         new = shape_ops.reshape(new, shape=(1,) * (t.ndim - new.ndim) + new.shape)
         new = moved(new, 0, axis)
         count = new.shape[axis]
@@ -316,7 +317,8 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
-    """The array with margins; `mode` says what stands there, as in NumPy, and gradients of copied elements are summed.
+    """Pad the array; `mode` selects the values of the margins, as in NumPy, and gradients of copied elements are
+    summed.
 
     >>> import ndgrad.numpy as np
     >>> np.pad(np.array([1, 2]), 1, mode="edge")
@@ -375,7 +377,7 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 
 def _pairs(values: Any, ndim: int) -> list[tuple[Any, Any]]:
-    """A setting that may be one value, one pair, or a pair for each axis."""
+    """Normalise a setting that may be one value, one pair, or a pair for each axis."""
     v = as_array(values)
     whole = broadcast(v, (ndim, 2))
     return [(whole[d, 0], whole[d, 1]) for d in range(ndim)]
@@ -412,8 +414,9 @@ def _pad_axis(t: Array, d: int, before: int, after: int, mode: str, kwargs: dict
 
 
 def _pad_mirror(t: Array, d: int, before: int, after: int, mode: str, reflect_type: str) -> Array:
-    """Places beyond the ends are mirrored back in, again and again; an odd mirror also turns the
-    values over at the edge."""
+    """Pad by mirroring: indices beyond the ends are reflected repeatedly. An odd mirror also reflects the values about
+    the edge.
+    """
     n = t.shape[d]
     places = np.arange(-before, n + after)
     if n == 1 and mode == "reflect":
@@ -423,7 +426,8 @@ def _pad_mirror(t: Array, d: int, before: int, after: int, mode: str, reflect_ty
     index = np.where(phase < n, phase, period - phase - (0 if mode == "reflect" else 1))
     if reflect_type == "even":
         return part(t, d, index)
-    # value(place) = +-value(index) + constant * edges: each crossing of an edge with value e maps v to 2 e - v
+    # The result is value(index) = +-value(source) + constant * edges: each crossing of an edge with value e maps v to 2
+    # e - v.
     first, last = part(t, d, slice(0, 1)), part(t, d, slice(n - 1, n))
     sign, of_first, of_last = np.ones(len(places)), np.zeros(len(places)), np.zeros(len(places))
     for k, place in enumerate(places):
@@ -443,7 +447,7 @@ def _pad_mirror(t: Array, d: int, before: int, after: int, mode: str, reflect_ty
 
 
 def _pad_ramp(t: Array, d: int, before: int, after: int, ends: tuple[Any, Any]) -> Array:
-    """Evenly from the end value to the edge of the array, which itself is not repeated."""
+    """Pad linearly from the end value to the edge of the array, which itself is not repeated."""
     dtype, n = np_dtype(t), t.shape[d]
     ramps = []
     for edge, end, weight in (
@@ -480,7 +484,7 @@ def _pad_statistic(t: Array, d: int, before: int, after: int, mode: str, length:
 def _pad_by_function(
     t: Array, widths: list[tuple[int, int]], function: Callable[..., Any], kwargs: dict[str, Any]
 ) -> Array:
-    """The user's function fills the margins of each line in place, which Arrays record."""
+    """Let the user's function fill the margins of each line in place, which Arrays record."""
     padded = padding.constant_pad_nd(t, pads=tuple(widths), value=0.0).copy()
     for d in range(t.ndim):
         rows = moved(padded, d, t.ndim - 1)

@@ -1,7 +1,7 @@
 """`numpy.linalg` on Arrays: NumPy's names, results and errors over the ops of linear algebra.
 
-Where the two worlds differ it is NumPy's way that counts: real eigenvalues stay real, `solve` takes a vector only if it
-has one dimension, tolerances and shapes of residuals are NumPy's, and bad shapes raise `LinAlgError`.
+If NumPy and torch differ, NumPy's conventions apply: real eigenvalues stay real, `solve` takes a vector only if it has
+one dimension, tolerances and shapes of residuals are NumPy's, and bad shapes raise `LinAlgError`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out
     from ndgrad.numpy._array import Array
 
-#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+#: torch's functions. They return Arrays for Arrays, which their declarations cannot express.
 decomposition: Any = _decomposition
 linalg_api: Any = _linalg
 norm_api: Any = _norm
@@ -69,7 +69,7 @@ class EigResult(NamedTuple):
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues, rising, and orthonormal eigenvectors as columns."""
+    """Eigenvalues in increasing order, and orthonormal eigenvectors as columns."""
 
     eigenvalues: Array
     eigenvectors: Array
@@ -90,7 +90,7 @@ class SlogdetResult(NamedTuple):
 
 
 class SVDResult(NamedTuple):
-    """Singular vectors and, falling, singular values: the matrix is `U * S @ Vh`."""
+    """Singular vectors, and singular values in decreasing order: the matrix is `U * S @ Vh`."""
 
     U: Array
     S: Array
@@ -149,7 +149,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @torch_names
 def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Any] = 2) -> Array:
-    """The sums of products over axes of both arrays: the last and the first ones, or those named.
+    """The sums of products over axes of both arrays: the last and the first ones, or the given ones.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
@@ -355,7 +355,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
     values = decomposition.svdvals(x)
     limit = max(m, n) * finfo(np_dtype(x)).eps if rcond is None else 0.0 if rcond == -1 else float(rcond)
     rank = min(m, n)
-    if rank:  # whether it is full is all that a traced function asks
+    if rank:  # a traced function only needs to know whether it is full
         counted = comparison.gt(values, limit * values[:1])
         if not checkable(counted).all():
             rank = int(values_of(counted).sum())
@@ -461,7 +461,7 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
 
 
 def svdvals(x: ArrayLike, /) -> Array:
-    """The singular values, falling.
+    """The singular values in decreasing order.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.svdvals(np.array([[0.0, 2.0], [1.0, 0.0]]))
@@ -470,7 +470,7 @@ def svdvals(x: ArrayLike, /) -> Array:
     return decomposition.svdvals(_matrices(x))
 
 
-#: From NumPy 2.5 on eigenvalues of general matrices are complex whatever they are.
+#: Since NumPy 2.5, eigenvalues of general matrices are always complex.
 _ALWAYS_COMPLEX = np.linalg.eigvals(np.eye(1)).dtype.kind == "c"
 
 
@@ -479,7 +479,7 @@ def _real_if_all_are(t: Array, w: Array) -> bool:
 
 
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors; real where the matrix is real and all eigenvalues are.
+    """Eigenvalues and eigenvectors; real if the matrix and all eigenvalues are real.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.eig(np.diag(np.array([1.0, 2.0]))).eigenvectors.real
@@ -503,7 +503,7 @@ def eigvals(a: ArrayLike) -> Array:
 
 
 def real_if_possible(t: Array, w: Array) -> Array:
-    """Eigenvalues of a real matrix as real numbers, if all are."""
+    """Return eigenvalues of a real matrix as real numbers, if all are."""
     return w.real if _real_if_all_are(t, w) else w
 
 
@@ -520,7 +520,7 @@ def _triangle(UPLO: str) -> str:
 
 
 def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
-    """Eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one triangle is read.
+    """Eigenvalues in increasing order, and eigenvectors, of symmetric or Hermitian matrices; only one triangle is read.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
@@ -530,7 +530,7 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
 
 
 def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
-    """The eigenvalues, rising, of symmetric or Hermitian matrices.
+    """The eigenvalues of symmetric or Hermitian matrices, in increasing order.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
@@ -611,7 +611,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
 
 
 def matrix_rank(A: ArrayLike, tol: float | None = None, hermitian: bool = False, *, rtol: float | None = None) -> Array:
-    """How many singular values are larger than a tolerance.
+    """The number of singular values larger than a tolerance.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.matrix_rank(np.ones((2, 2)))

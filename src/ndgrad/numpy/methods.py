@@ -48,7 +48,7 @@ def sort(
 
 
 def partition(self: Array, kth: ArrayLike, axis: Axis = -1, kind: str = "introselect", order: None = None) -> None:
-    """Partition in place: what belongs at `kth` stands there, smaller numbers before it.
+    """Partition in place: the kth element gets its sorted position, smaller numbers come before it.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([3.0, 1.0, 2.0])
@@ -60,7 +60,7 @@ def partition(self: Array, kth: ArrayLike, axis: Axis = -1, kind: str = "introse
 
 
 def compress(self: Array, condition: ArrayLike, axis: Axis = None, out: Out = None) -> Array:
-    """The parts along an axis for which the condition holds.
+    """Return the parts along an axis for which the condition holds.
 
     >>> import ndgrad.numpy as np
     >>> np.array([1.0, 2.0, 3.0]).compress([True, False, True])
@@ -70,7 +70,7 @@ def compress(self: Array, condition: ArrayLike, axis: Axis = None, out: Out = No
 
 
 def conjugate(self: Array) -> Array:
-    """The complex conjugate; of real numbers the array itself, as NumPy's method has it and its function does not.
+    """Return the complex conjugate; for real numbers the array itself, like NumPy's method and unlike its function.
 
     >>> import ndgrad.numpy as np
     >>> np.array([1.0 + 2.0j]).conj()
@@ -87,7 +87,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def give_methods() -> None:
-    """Give the methods their places on the class."""
+    """Add the methods to the class."""
     for name, function in METHODS.items():
         method = torch_names(function)
         method.__module__, method.__qualname__ = "ndgrad.numpy", f"Array.{name}"

@@ -1,4 +1,4 @@
-"""Polynomials as lines of coefficients, the highest power first, as in NumPy's old functions of these names."""
+"""Polynomials as lines of coefficients, the highest power first, as in NumPy's older functions of these names."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
             "Use numpy.polyval on plain coefficients. [nd-unsupported]"
         )
     at = as_array(x)
-    made: Any = arranged_like(at * 0, at)  # NumPy's zeros_like(x), whose memory order the result has
+    made: Any = arranged_like(at * 0, at)  # like NumPy's zeros_like(x), whose memory order the result has
     for k in range(c.shape[0]):
         made = made * at + c[k]
     return made
@@ -168,8 +168,8 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     array([ 1.,  1., -2.])
     """
     zeros = _coefficients(seq_of_zeros)
-    # complex roots that carry a derivative make complex coefficients, pairs or not: a change of one root of
-    # a pair makes them complex
+    # Complex roots that carry a derivative give complex coefficients, even in conjugate pairs: a change of one root of
+    # a pair makes them complex.
     may_be_real = (zeros.ndim == 2 and np_dtype(zeros).kind != "c") or not at_stake(zeros)
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
         zeros = linalg.real_if_possible(zeros, linalg.eigvals(zeros))
@@ -186,7 +186,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 
 def roots(p: ArrayLike) -> Array:
-    """The roots, as eigenvalues of the companion matrix; differentiable where they are simple.
+    """The roots, as eigenvalues of the companion matrix; differentiable if they are simple.
 
     >>> import ndgrad.numpy as np
     >>> np.roots(np.array([1.0, 1.0, -2.0]))

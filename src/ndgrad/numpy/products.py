@@ -1,4 +1,4 @@
-"""Products of arrays: dot and its kin, einsum through the core's own contraction, outer, kron, cross."""
+"""Products of arrays: dot and its variants, einsum through the core's own contraction, outer, kron, cross."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axis, Dtype, Out
     from ndgrad.numpy._array import Array
 
-#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+#: torch's functions. They return Arrays for Arrays, which their declarations cannot express.
 einsum_api: Any = _einsum
 product_api: Any = _product
 
@@ -91,7 +91,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """The Kronecker product: the second array, scaled by each element of the first.
+    """The Kronecker product: copies of the second array, scaled by each element of the first.
 
     >>> import ndgrad.numpy as np
     >>> np.kron(np.array([1, 10]), np.array([1, 2]))
@@ -101,7 +101,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Array:
-    """The sums of products over axes of both arrays: the last and the first ones, or those named.
+    """The sums of products over axes of both arrays: the last and the first ones, or the given ones.
 
     >>> import ndgrad.numpy as np
     >>> np.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
@@ -145,8 +145,7 @@ def einsum(
     *args: Any, out: Out = None, optimize: bool | str | Sequence[Any] = False, dtype: Dtype = None, order: str = "K",
     casting: str = "safe",
 ) -> Array:  # fmt: skip
-    """Sums of products over named dimensions; the order of contractions is chosen by ndgrad itself, whatever `optimize`
-    says.
+    """Sums of products over named dimensions; ndgrad chooses the order of contractions itself and ignores `optimize`.
 
     >>> import ndgrad.numpy as np
     >>> np.einsum("ij,j->i", np.eye(2), np.array([1.0, 2.0]))
@@ -166,12 +165,12 @@ def einsum(
     return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")
 
 
-#: What was asked of NumPy's einsum -> the memory order of its result.
+#: Arguments of NumPy's einsum -> memory order of its result.
 _orders: dict[Any, tuple[int, ...]] = {}
 
 
 def _einsum_order(args: tuple[Any, ...], values: list[Array], order: str, optimize: Any) -> tuple[int, ...]:
-    """The memory order that NumPy chooses for a result, by the strides of the operands."""
+    """Return the memory order that NumPy chooses for a result, by the strides of the operands."""
     samples = [laid_out(t) for t in values]
     by_lists = not isinstance(args[0], str)
     names = args[0] if not by_lists else str([*args[1::2], *args[len(args) // 2 * 2 :]])
@@ -180,13 +179,13 @@ def _einsum_order(args: tuple[Any, ...], values: list[Array], order: str, optimi
     if found is None:
         if len(_orders) > 4096:
             _orders.clear()
-        # a few elements at the distances that all of them have
+        # A few elements are enough: they have the same strides as the whole.
         corners = [s[(slice(0, 2),) * s.ndim] for s in samples]
         asked = (names, *corners)
         if by_lists:
             pairs = zip(corners, args[1::2], strict=False)
             asked = (*(item for pair in pairs for item in pair), *args[len(args) // 2 * 2 :])
-        # a literal order
+        # The stubs require a literal order.
         found = _orders[key] = order_like(np.einsum(*asked, order=order, optimize=optimize))  # type: ignore[call-overload]
     return found
 
@@ -194,7 +193,7 @@ def _einsum_order(args: tuple[Any, ...], values: list[Array], order: str, optimi
 def einsum_path(
     *args: Any, optimize: bool | str | Sequence[Any] = "greedy", einsum_call: bool = False
 ) -> tuple[list[Any], str]:
-    """The order in which NumPy would contract the operands of an einsum, and a report about it.
+    """The order in which NumPy would contract the operands of an einsum, and a report.
 
     >>> import ndgrad.numpy as np
     >>> np.einsum_path("ij,jk", np.eye(2), np.eye(2))[0]

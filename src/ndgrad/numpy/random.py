@@ -1,8 +1,8 @@
-"""`numpy.random` with Arrays: NumPy's generators draw, the results are Arrays.
+"""`numpy.random` with Arrays: NumPy's generators draw, and the results are Arrays.
 
-Draws from families that a shift and a scale make of one standard distribution are differentiable in these parameters:
-the standard number is drawn, then shifted and scaled, which for one seed gives the numbers that NumPy gives. A
-parameter that requires grad in any other distribution is refused, since its draws have no derivative there.
+Draws from location-scale families are differentiable in these parameters: a standard number is drawn, then shifted and
+scaled. For the same seed this gives NumPy's numbers. In any other distribution a parameter that requires grad raises an
+error, since its draws have no derivative.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MT19937, PCG64, PCG64DXSM, Philox, SFC64 = (
 
 # ----- shift and scale ------------------------------------------------------------------------------------------------
 
-#: Distribution -> names of its parameters with defaults, and the draw from the standard numbers `z`
-#: of the same distribution.
+#: Distribution -> names of its parameters with defaults, and the map from standard numbers `z` of the same
+#: distribution.
 _SCALED: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[..., Any]]] = {
     name: (parameters, standard, formula)
     for name, parameters, standard, formula in (
@@ -77,7 +77,7 @@ _SCALED: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[..., Any]]
 
 
 def _draw(source: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A draw from NumPy's generator `source`."""
+    """Draw from NumPy's generator `source`."""
     if not at_stake(args, options):
         return as_arrays(getattr(source, name)(*plain(args), **plain(options)))
     if name not in _SCALED:
@@ -95,7 +95,7 @@ def _draw(source: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]
 
 
 def _reorder(source: Any, x: Any, shuffle: Callable[[Any], None]) -> None:
-    """Shuffle an Array in place along its first axis, its history included."""
+    """Shuffle an Array in place along its first axis, with its history."""
     if not isinstance(x, Variable):
         source.shuffle(x)
         return
@@ -105,14 +105,15 @@ def _reorder(source: Any, x: Any, shuffle: Callable[[Any], None]) -> None:
 
 
 class Draws(Protocol):
-    """A distribution: its parameters and `size`, by position or by name, as in NumPy; a single number
-    where no size is given."""
+    """A distribution: its parameters and `size`, by position or by name, as in NumPy; a single number if no size is
+    given.
+    """
 
     def __call__(self, *parameters: Any, **options: Any) -> Array: ...
 
 
 def _draws(name: str, sentence: str, arguments: str, shape: str = "(4,)", source: str = "default_rng(0)") -> Draws:
-    """The method that draws from a distribution."""
+    """Return the method that draws from a distribution."""
 
     def method(self: _Source, *args: Any, **options: Any) -> Any:
         return _draw(self._numpy, name, args, options)
@@ -127,7 +128,7 @@ def _draws(name: str, sentence: str, arguments: str, shape: str = "(4,)", source
 
 
 class _Source:
-    """What generators of both kinds have in common."""
+    """Base class of both kinds of generators."""
 
     _numpy: Any  # NumPy's generator
 
@@ -212,7 +213,7 @@ class _Source:
         _reorder(self._numpy, x, self._numpy.shuffle)
 
     def permutation(self, x: ArrayLike, axis: int = 0) -> Array:
-        """A shuffled copy, or the shuffled numbers below x; elements keep their gradients.
+        """Return a shuffled copy, or the shuffled numbers below x; elements keep their gradients.
 
         >>> import ndgrad.numpy as np
         >>> np.random.default_rng(0).permutation(3)
@@ -252,7 +253,7 @@ class Generator(_Source):
         axis: int = 0,
         shuffle: bool = True,
     ) -> Array:
-        """Elements picked at random, which keep their gradients; the probabilities have none.
+        """Pick elements at random; they keep their gradients, the probabilities have none.
 
         >>> import ndgrad.numpy as np
         >>> np.random.default_rng(0).choice(np.array([1.0, 2.0]), 3)
@@ -264,7 +265,7 @@ class Generator(_Source):
         return _picked(a, places, axis)
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """Generators whose draws are independent of this one's.
+        """Return generators whose draws are independent of this one's.
 
         >>> import ndgrad.numpy as np
         >>> len(np.random.default_rng(0).spawn(2))
@@ -304,7 +305,7 @@ def _picked(a: ArrayLike, places: Any, axis: int) -> Array:
 
 
 def default_rng(seed: Any = None) -> Generator:
-    """A generator, as numpy.random.default_rng gives for the same seed, whose draws are Arrays.
+    """Return a generator whose draws are Arrays, equal to those of numpy.random.default_rng for the same seed.
 
     >>> import ndgrad.numpy as np
     >>> mean = np.array(2.0).requires_grad_()
@@ -348,7 +349,7 @@ class RandomState(_Source):
         return _draw(self._numpy, "random_integers", (low, high, size), {})
 
     def seed(self, seed: Any = None) -> None:
-        """Start again from a seed.
+        """Restart from a seed.
 
         >>> import ndgrad.numpy as np
         >>> state = np.random.RandomState(1)
@@ -359,7 +360,7 @@ class RandomState(_Source):
         self._numpy.seed(plain(seed))
 
     def get_state(self, legacy: bool = True) -> Any:
-        """The state, from which `set_state` goes on.
+        """Return the state, for `set_state`.
 
         >>> import ndgrad.numpy as np
         >>> np.random.RandomState(0).get_state()[0]
@@ -368,7 +369,7 @@ class RandomState(_Source):
         return self._numpy.get_state(legacy)
 
     def set_state(self, state: Any) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         >>> import ndgrad.numpy as np
         >>> first, second = np.random.RandomState(0), np.random.RandomState(1)
@@ -381,7 +382,7 @@ class RandomState(_Source):
     def choice(
         self, a: ArrayLike, size: Shape | None = None, replace: bool = True, p: ArrayLike | None = None
     ) -> Array:
-        """Elements picked at random, which keep their gradients; the probabilities have none.
+        """Pick elements at random; they keep their gradients, the probabilities have none.
 
         >>> import ndgrad.numpy as np
         >>> np.random.RandomState(0).choice(np.array([1.0, 2.0]), 3)

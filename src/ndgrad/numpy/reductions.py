@@ -1,8 +1,8 @@
 """Reductions along axes, with NumPy's signatures: sums, products, means, deviations, extremes,
-and their kin that skip NaN.
+and their variants that skip NaN.
 
 Sums, products and extremes are the `reduce` of their ufuncs, as in NumPy, so `initial=` and `where=` mean the same in
-both. Skipping NaN means replacing it by what changes nothing; the replaced elements get a gradient of exactly zero.
+both. Skipping NaN means replacing it by a neutral element; the replaced elements get a gradient of exactly zero.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def ptp(a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VA
 def all(
     a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, *, where: ArrayLike = True
 ) -> Array:
-    """Whether all elements along axes are true.
+    """True if all elements along axes are true.
 
     >>> import ndgrad.numpy as np
     >>> np.all(np.array([[True, False], [True, True]]), axis=1)
@@ -140,7 +140,7 @@ def all(
 def any(
     a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, *, where: ArrayLike = True
 ) -> Array:
-    """Whether an element along axes is true.
+    """True if any element along axes is true.
 
     >>> import ndgrad.numpy as np
     >>> np.any(np.array([0.0, 2.0]))
@@ -164,7 +164,7 @@ def count_nonzero(a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) ->
 
 
 def argmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
-    """The index of the largest element, the first of equal ones; of the flattened array where no axis is named.
+    """The index of the largest element, the first of equal ones; of the flattened array if no axis is given.
 
     >>> import ndgrad.numpy as np
     >>> np.argmax(np.array([1.0, 4.0, 2.0]))
@@ -174,7 +174,7 @@ def argmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool =
 
 
 def argmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
-    """The index of the smallest element, the first of equal ones; of the flattened array where no axis is named.
+    """The index of the smallest element, the first of equal ones; of the flattened array if no axis is given.
 
     >>> import ndgrad.numpy as np
     >>> np.argmin(np.array([[3.0, 1.0], [0.0, 2.0]]), axis=0)
@@ -226,7 +226,7 @@ def mean(
     a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE, *,
     where: ArrayLike = True,
 ) -> Array:  # fmt: skip
-    """The arithmetic mean along axes; of integers in float64.
+    """The arithmetic mean along axes; for integers in float64.
 
     >>> import ndgrad.numpy as np
     >>> np.mean(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -243,13 +243,13 @@ def mean(
 
 
 def _count(t: Array, dims: tuple[int, ...], keepdims: bool, where: ArrayLike) -> Array:
-    """How many elements a mask leaves along the axes, in the dtype of the result."""
+    """Return the number of elements that a mask selects along the axes, in the dtype of the result."""
     mask = broadcast(as_array(where), t.shape)
     return ops.sum(mask, dim=dims, keepdim=keepdims, dtype=real_dtype(t))
 
 
 def real_dtype(t: Array) -> np.dtype[Any]:
-    """The dtype of the parts of complex numbers, and of real numbers their own."""
+    """Return the dtype of the parts of complex numbers; for real numbers their own."""
     dtype = np_dtype(t)
     return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
 
@@ -271,8 +271,8 @@ def std(
     a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, ddof: float = 0, keepdims: bool = NO_VALUE,
     *, where: ArrayLike = True, mean: ArrayLike = NO_VALUE, correction: float = NO_VALUE,
 ) -> Array:  # fmt: skip
-    """The standard deviation along axes, by default of the population (ddof=0); its gradient is 0 where all elements
-    are equal.
+    """The standard deviation along axes, by default of the population (ddof=0); its gradient is 0 if all elements are
+    equal.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 3.0]).requires_grad_()
@@ -295,7 +295,7 @@ def _variance(
     dims = many_axes(axis, t.ndim)
     keep = _kept(keepdims)
     if where is True and centre is NO_VALUE and is_floating(np_dtype(t)) and t.size and dims:
-        # torch's functions take a correction too, and warn where it leaves nothing to divide by
+        # torch's functions take a correction too, and warn if the divisor is not positive.
         return getattr(statistics_api, name)(t, dims, correction=ddof, keepdim=keep)
     mid = mean(t, dims, keepdims=True, where=where) if centre is NO_VALUE else as_array(centre)
     away = t - mid
@@ -309,8 +309,7 @@ def _variance(
 
 
 def _root(variance: Array) -> Array:
-    """The square root, with slope 0 where there is no spread: of a single number, too, the deviation
-    is 0 wherever it lies."""
+    """Return the square root, with slope 0 at zero spread: the deviation of a single number is 0 everywhere."""
     flat = variance == 0
     return selection.where(flat, 0.0, arithmetic.sqrt(selection.where(flat, 1.0, variance)))
 
@@ -391,7 +390,7 @@ def cumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = Non
 def cumulative_sum(
     x: ArrayLike, /, *, axis: Axis = None, dtype: Dtype = None, out: Out = None, include_initial: bool = False
 ) -> Array:
-    """Running sums along an axis; `include_initial` puts a zero first.
+    """Running sums along an axis; `include_initial` adds a leading zero.
 
     >>> import ndgrad.numpy as np
     >>> np.cumulative_sum(np.array([1.0, 2.0]), include_initial=True)
@@ -403,7 +402,7 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, /, *, axis: Axis = None, dtype: Dtype = None, out: Out = None, include_initial: bool = False
 ) -> Array:
-    """Running products along an axis; `include_initial` puts a one first.
+    """Running products along an axis; `include_initial` adds a leading one.
 
     >>> import ndgrad.numpy as np
     >>> np.cumulative_prod(np.array([2.0, 3.0]), include_initial=True)
@@ -428,7 +427,7 @@ def _cumulative(
     made = accumulate(ufunc, t, axis, dtype)
     if include_initial:
         ends = (*t.shape[:axis], 1, *t.shape[axis + 1 :])
-        # in its memory order, which is then that of both
+        # Both use the memory order of the result.
         first = np.full_like(sample_of(made), ufunc.identity, shape=ends)
         made = join.cat(constant(first), made, dim=axis)
     return deliver(name, made, out)
@@ -438,7 +437,7 @@ def _cumulative(
 
 
 def _filled(a: ArrayLike, instead: float) -> tuple[Array, Array | None]:
-    """The array with NaN replaced, and where there was none; the mask is None where there can be no NaN."""
+    """Return the array with NaN replaced, and a mask of other elements; the mask is None if there can be no NaN."""
     t = as_array(a)
     if not is_inexact(np_dtype(t)):
         return t, None
@@ -447,7 +446,7 @@ def _filled(a: ArrayLike, instead: float) -> tuple[Array, Array | None]:
 
 
 def _both(mask: Array | None, where: ArrayLike) -> Any:
-    """One mask of two."""
+    """Combine two masks."""
     if mask is None:
         return where
     return mask if where is True else comparison.logical_and(mask, as_array(where))
@@ -457,7 +456,7 @@ def nansum(
     a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE,
     initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
-    """The sum along axes, in which NaN counts as zero and gets no gradient.
+    """The sum along axes, where NaN counts as zero and gets no gradient.
 
     >>> import ndgrad.numpy as np
     >>> np.nansum(np.array([1.0, np.nan, 2.0]))
@@ -470,7 +469,7 @@ def nanprod(
     a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE,
     initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
-    """The product along axes, in which NaN counts as one and gets no gradient.
+    """The product along axes, where NaN counts as one and gets no gradient.
 
     >>> import ndgrad.numpy as np
     >>> np.nanprod(np.array([2.0, np.nan, 3.0]))
@@ -480,13 +479,13 @@ def nanprod(
 
 
 def _copied_and_filled(a: ArrayLike, instead: float) -> Array:
-    """The array with NaN replaced, in the memory order of a copy of it."""
+    """Return the array with NaN replaced, in the memory order of its copy."""
     t = as_array(a)
     return arranged_like(_filled(t, instead)[0], t)
 
 
 def nancumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
-    """Running sums, in which NaN counts as zero.
+    """Running sums; NaN counts as zero.
 
     >>> import ndgrad.numpy as np
     >>> np.nancumsum(np.array([1.0, np.nan, 2.0]))
@@ -496,7 +495,7 @@ def nancumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = N
 
 
 def nancumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
-    """Running products, in which NaN counts as one.
+    """Running products; NaN counts as one.
 
     >>> import ndgrad.numpy as np
     >>> np.nancumprod(np.array([2.0, np.nan, 3.0]))

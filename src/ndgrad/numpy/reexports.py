@@ -1,8 +1,8 @@
-"""What ndgrad.numpy takes from NumPy as it is, and what it leaves out.
+"""Names that ndgrad.numpy takes from NumPy unchanged, and names that it leaves out.
 
-Dtypes, constants, settings and questions about dtypes have nothing to do with gradients. What is left out
-would either hold plain memory (and so lose gradients) or belongs to another subject; each has its reason,
-which the AttributeError repeats.
+Dtypes, constants, settings and questions about dtypes are independent of gradients. A name that is left out would
+either hold plain memory (and so lose gradients) or belongs to another subject. Each has its reason, which the
+AttributeError repeats.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ CONSTANTS: dict[str, Any] = {
     if hasattr(np, name)
 }
 
-#: Submodules of NumPy that are handed out as they are.
+#: Submodules of NumPy that are reexported unchanged.
 MODULES = frozenset("char core ctypeslib dtypes exceptions f2py lib ma polynomial rec strings testing typing".split())
 
-#: Name -> why it is not here.
+#: Name -> reason why it is missing.
 LEFT_OUT = {
     "asmatrix": "matrices multiply with *, Arrays elementwise; use asarray and @",
     "matrix": "matrices multiply with *, Arrays elementwise; use array and @",

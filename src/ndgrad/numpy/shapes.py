@@ -1,5 +1,4 @@
-"""Shapes: views and copies with other axes, NumPy's signatures. What is a view in NumPy is a
-differentiable view here."""
+"""Shapes: views and copies with other axes, NumPy's signatures. Views in NumPy are differentiable views here."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out, Shape
     from ndgrad.numpy._array import Array
 
-#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+#: torch's functions. They return Arrays for Arrays, which their declarations cannot express.
 rearrange: Any = _rearrange
 triangle_api: Any = _triangle
 as_strided_by_elements: Any = _as_strided
@@ -56,7 +55,7 @@ __all__ = [
     "swapaxes", "tile", "trace", "transpose", "tril", "trim_zeros", "triu", "unstack", "vsplit",
 ]  # fmt: skip
 
-#: How an array is cut: the number of pieces, or the places of the cuts.
+#: Number of pieces, or indices of the cuts.
 Sections: TypeAlias = "int | ArrayLike"
 
 # ----- another shape -------------------------------------------------------------------------------------------------
@@ -66,7 +65,7 @@ def reshape(
     a: ArrayLike, /, shape: Shape | None = None, order: str = "C", *, newshape: Shape | None = None,
     copy: bool | None = None,
 ) -> Array:  # fmt: skip
-    """The elements in another shape: a view where possible, else a copy.
+    """The elements in another shape: a view if possible, else a copy.
 
     >>> import ndgrad.numpy as np
     >>> np.reshape(np.arange(4), (2, -1))
@@ -82,7 +81,7 @@ def reshape(
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """The elements as one line: a view if they lie side by side in memory in that order, else a copy.
+    """The elements as one line: a view if they are contiguous in that order, else a copy.
 
     >>> import ndgrad.numpy as np
     >>> np.ravel(np.array([[1, 2], [3, 4]]), order="F")
@@ -102,8 +101,9 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 
 def _iterated(strides: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions, from the slowest to the fastest, in the order in which NumPy's iterators go through an array: by
-    their strides, but a stride of 0 (of a broadcast dimension) is no reason to move."""
+    """Return the dimensions, from the slowest to the fastest, in the order of NumPy's iterators: by their strides, but
+    a stride of 0 (of a broadcast dimension) does not move.
+    """
     order: list[int] = []  # from the fastest to the slowest
     for d in reversed(range(len(strides))):
         place = len(order)
@@ -118,7 +118,7 @@ def _iterated(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
-    """A view without axes of length one: all of them, or those named.
+    """A view without axes of length one: all of them, or the given ones.
 
     >>> import ndgrad.numpy as np
     >>> np.squeeze(np.zeros((1, 3, 1)), 0).shape
@@ -136,7 +136,7 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """A view with axes of length one put in at these places of the result.
+    """A view with axes of length one inserted at these positions of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.expand_dims(np.zeros(3), (0, 2)).shape
@@ -150,7 +150,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 
 def resize(a: ArrayLike, new_shape: Shape) -> Array:
-    """The elements in order, over and over, until the new shape is full.
+    """The elements in order, repeated until the new shape is full.
 
     >>> import ndgrad.numpy as np
     >>> np.resize(np.array([1, 2, 3]), (2, 2))
@@ -220,7 +220,7 @@ def _each(function: Callable[[Array], Array], arys: tuple[ArrayLike, ...]) -> An
 
 
 def broadcast_to(array: ArrayLike, shape: Shape, subok: bool = False) -> Array:
-    """A read-only view in a shape to which the array broadcasts; gradients are summed back.
+    """A read-only view, broadcast to a shape; gradients are summed.
 
     >>> import ndgrad.numpy as np
     >>> np.broadcast_to(np.array([1, 2]), (2, 2))
@@ -263,7 +263,7 @@ def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
 
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """A view with its axes permuted; reversed where none are named.
+    """A view with its axes permuted; reversed if none are given.
 
     >>> import ndgrad.numpy as np
     >>> np.transpose(np.array([[1, 2], [3, 4]]), (1, 0))
@@ -304,7 +304,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """A view with axes moved to other places, the others in their order.
+    """A view with axes moved to other positions; the others keep their order.
 
     >>> import ndgrad.numpy as np
     >>> np.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
@@ -400,7 +400,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
-    """The elements shifted along axes; those that leave at one end come back at the other.
+    """The elements shifted cyclically along axes.
 
     >>> import ndgrad.numpy as np
     >>> np.roll(np.array([1, 2, 3]), 1)
@@ -449,7 +449,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
 
 
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
-    """Each element repeated along an axis, all as often or each by its own count.
+    """Each element repeated along an axis, by one count or by individual counts.
 
     >>> import ndgrad.numpy as np
     >>> np.repeat(np.array([1, 2]), [1, 3])
@@ -517,7 +517,7 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
-    """Views of pieces along the second axis, of a line along its only one.
+    """Views of pieces along the second axis, for a line along its only one.
 
     >>> import ndgrad.numpy as np
     >>> np.hsplit(np.arange(4), 2)
@@ -659,7 +659,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
 
 
 def _square_part(m: ArrayLike) -> Array:
-    """A vector counts as the row of a square matrix, over and over."""
+    """Expand a vector to a square matrix with equal rows."""
     t = as_array(m)
     return broadcast(t, (t.size, t.size)) if t.ndim == 1 else t
 
@@ -708,7 +708,7 @@ def as_strided(
     x: ArrayLike, shape: Shape | None = None, strides: Sequence[int] | None = None, subok: bool = False,
     writeable: bool = True, *, check_bounds: bool | None = None,
 ) -> Array:  # fmt: skip
-    """A view with any shape and strides (in bytes) into the memory of the array; it must stay within it.
+    """A view with any shape and strides (in bytes) into the memory of the array; it must stay inside that memory.
 
     >>> import ndgrad.numpy as np
     >>> np.lib.stride_tricks.as_strided(np.arange(4), (2, 2), (8, 8))

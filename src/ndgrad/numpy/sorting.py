@@ -1,5 +1,5 @@
-"""Sorting, searching and sets. Sorted, unique or common values are elements picked from the input, so they carry its
-gradient; the places at which they stand do not.
+"""Sorting, searching and sets. Sorted, unique or common values are elements of the input, so they carry its gradient;
+their indices do not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axis
     from ndgrad.numpy._array import Array
 
-#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+#: torch's functions. They return Arrays for Arrays, which their declarations cannot express.
 order_api: Any = _order
 
 __all__ = [
@@ -61,7 +61,7 @@ def sort(
     a: ArrayLike, axis: Axis = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
     descending: bool = False,
 ) -> Array:  # fmt: skip
-    """A sorted copy; gradients go back to the places of the elements. NaN comes last.
+    """A sorted copy; gradients go to the original elements. NaN comes last.
 
     >>> import ndgrad.numpy as np
     >>> np.sort(np.array([3.0, 1.0, 2.0]))
@@ -93,7 +93,7 @@ def argsort(
 
 
 def _choose_kind(name: str, kind: str | None, stable: bool | None) -> str | None:
-    """The way to sort, as in NumPy: its default kind does not keep the order of equal elements."""
+    """Return the sorting algorithm, as in NumPy: its default kind does not keep the order of equal elements."""
     if stable is not None:
         if kind is not None:
             raise ValueError(
@@ -105,7 +105,7 @@ def _choose_kind(name: str, kind: str | None, stable: bool | None) -> str | None
 
 
 def _falling(t: Array, axis: int) -> Array:
-    """The order from the largest to the smallest, in which NaN stands last all the same."""
+    """Return the order from the largest to the smallest, with NaN still last."""
     if is_inexact(np_dtype(t)):
         return ops.argsort(arithmetic.neg(t), dim=axis, descending=False)
     return ops.argsort(t, dim=axis, descending=True)
@@ -128,7 +128,7 @@ def sort_complex(a: ArrayLike) -> Array:
 def partition(
     a: ArrayLike, kth: ArrayLike, axis: Axis = -1, kind: str = "introselect", order: None = None
 ) -> Array:
-    """A copy in which the kth elements stand where sorting would put them, the smaller before and the larger behind.
+    """A copy with the kth elements in their sorted positions, smaller elements before and larger ones after.
 
     >>> import ndgrad.numpy as np
     >>> np.partition(np.array([3.0, 1.0, 2.0]), 1)[1]
@@ -159,7 +159,7 @@ def _along(t: Array, places: Any, axis: int) -> Array:
 
 
 def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
-    """The indices that sort by several keys, of which the last counts first.
+    """The indices that sort by several keys; the last key is the primary one.
 
     >>> import ndgrad.numpy as np
     >>> np.lexsort((np.array([3, 1, 2]), np.array([0, 1, 0])))
@@ -169,7 +169,7 @@ def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
 
 
 def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
-    """The indices at which values would have to be put in to keep a sorted line sorted.
+    """The indices at which to insert values so that a sorted line stays sorted.
 
     >>> import ndgrad.numpy as np
     >>> np.searchsorted(np.array([1.0, 2.0, 3.0]), [1.5, 2.0])
@@ -185,7 +185,7 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """The number of the bin of each value; bins contain their left edge unless `right` says otherwise.
+    """The number of the bin of each value; bins contain their left edge unless `right` is set.
 
     >>> import ndgrad.numpy as np
     >>> np.digitize(np.array([0.5, 1.0, 2.5]), [1.0, 2.0])
@@ -236,7 +236,7 @@ def unique(
     (array([1., 2.]), array([1, 2]))
     """
     t = as_array(ar)
-    # NumPy's stubs list no call with flags that are not literal
+    # NumPy's stubs have no overload for flags that are not literals.
     found = list(np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan))  # type: ignore[call-overload]
     if return_inverse and axis is not None:
         found[2] = found[2].reshape(-1)  # NumPy 2.0.0 keeps the other axes, with length 1
@@ -248,8 +248,7 @@ def unique(
 
 
 class UniqueAllResult(NamedTuple):
-    """Unique values, the places of the first of each, for each element the place of its value, and
-    how often each occurs."""
+    """Unique values, the indices of their first occurrences, for each element the index of its value, and counts."""
 
     values: Array
     indices: Array
@@ -258,21 +257,21 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """Unique values, and how often each occurs."""
+    """Unique values and their counts."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverseResult(NamedTuple):
-    """Unique values, and for each element the place of its value."""
+    """Unique values, and for each element the index of its value."""
 
     values: Array
     inverse_indices: Array
 
 
 def _unique(name: str, x: ArrayLike) -> tuple[Array, ...]:
-    """What NumPy's function finds, with the values taken from the differentiable input."""
+    """Return the result of NumPy's function, with the values taken from the differentiable input."""
     t = as_array(x)
     found = getattr(np, name)(values_of(t))
     values, *others = (found,) if isinstance(found, np.ndarray) else found
@@ -280,7 +279,7 @@ def _unique(name: str, x: ArrayLike) -> tuple[Array, ...]:
 
 
 def _picked(t: Array, wanted: NDArray[Any]) -> Array:
-    """The elements with these values, in their order, which NumPy does not promise to be rising."""
+    """Return the elements with these values, in their order, which NumPy does not promise to be increasing."""
     _, first = np.unique(values_of(t), return_index=True, equal_nan=False)
     places = np.empty(len(wanted), np.intp)
     places[np.argsort(wanted, kind="stable")] = first
@@ -298,7 +297,7 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
-    """Unique values and how often each occurs.
+    """Unique values and their counts.
 
     >>> import ndgrad.numpy as np
     >>> np.unique_counts(np.array([2.0, 1.0, 2.0])).values
@@ -334,7 +333,7 @@ def isin(
     element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
     kind: Literal["sort", "table"] | None = None,
 ) -> Array:  # fmt: skip
-    """Whether each element is one of the test elements.
+    """A mask of elements that are among the test elements.
 
     >>> import ndgrad.numpy as np
     >>> np.isin(np.array([1, 2, 3]), [2, 4])
@@ -347,7 +346,7 @@ def in1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
     kind: Literal["sort", "table"] | None = None,
 ) -> Array:  # fmt: skip
-    """isin() of the flattened array, as it was before NumPy 2.
+    """Apply isin() to the flattened array; the form before NumPy 2.
 
     >>> import ndgrad.numpy as np
     >>> np.isin(np.array([1, 2, 3]), [2, 4])
@@ -404,7 +403,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
-    """The values that one of the two has, sorted.
+    """The values of both arrays together, sorted.
 
     >>> import ndgrad.numpy as np
     >>> np.union1d(np.array([1, 2]), [2, 3])

@@ -1,8 +1,8 @@
 """Order statistics, covariances and histograms.
 
-A quantile lies between two neighbours of the sorted sample. Where exactly, for each of NumPy's methods, NumPy
-is asked itself: the quantile of 0, 1, ..., n-1 is the fractional rank. So every method is there, and gradients
-go to the two neighbours.
+A quantile lies between two neighbours of the sorted sample. NumPy itself gives the position for each of its methods:
+the quantile of 0, 1, ..., n-1 is the fractional rank. So every method is supported, and gradients go to the two
+neighbours.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out
     from ndgrad.numpy._array import Array
 
-#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+#: torch's functions. They return Arrays for Arrays, which their declarations cannot express.
 statistics_api: Any = _statistics
 
 __all__ = [
@@ -55,7 +55,7 @@ __all__ = [
 
 # ----- quantiles ------------------------------------------------------------------------------------------------------
 
-#: How fast the rank grows with q, from the number of elements; other methods step.
+#: Derivative of the rank with respect to q, from the number of elements; other methods are step functions.
 _RANK_SLOPES: dict[str, Callable[[float], float]] = {
     "linear": lambda n: n - 1.0,
     "interpolated_inverted_cdf": lambda n: n,
@@ -72,8 +72,8 @@ def quantile(
     method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
     interpolation: str | None = None,
 ) -> Array:  # fmt: skip
-    """The q-th quantiles along axes, by any of NumPy's methods; differentiable in the sample, and in q where the method
-    is continuous.
+    """The q-th quantiles along axes, by any of NumPy's methods; differentiable in the sample, and in q if the method is
+    continuous.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 2.0, 4.0]).requires_grad_()
@@ -165,37 +165,38 @@ def _quantile(
     if skip_nan and np.isnan(valid).any():
         warnings.warn(f"{name}: All-NaN slice encountered", RuntimeWarning, stacklevel=4)
     if is_floating(np_dtype(made)):
-        # NaN stands last in a sorted line
+        # NaN comes last in a sorted line.
         missing = constant(np.isnan(valid)[..., None]) if skip_nan else comparison.isnan(ranked[..., -1:])
         made = selection.where(missing, math.nan, made)
-    # the quantiles come first in the result
+    # The quantiles come first in the result.
     made = shape_ops.permute(made, dims=(made.ndim - 1, *range(made.ndim - 1)))
     return shape_ops.reshape(made, shape=(*chosen.shape, *reduced_shape(t, dims, keepdims)))
 
 
 def _ranks(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The fractional ranks of the quantiles, which all lines have in common, and how many elements a line has."""
+    """Return the fractional ranks of the quantiles, which all lines have in common, and the number of elements in a
+    line.
+    """
     n = ranked.shape[-1]
     if n == 0:
         raise IndexError(
             f"quantiles of nothing: a line of the array has no elements (shape {ranked.shape}). "
             "Look at its size first. [nd-too-few]"
         )
-    # the stubs want a literal method
+    # The stubs require a literal method.
     ranks = np.quantile(np.arange(n, dtype=float), q, method=method)  # type: ignore[call-overload]
     return ranks, np.asarray(float(n))
 
 
 def _ranks_without_nan(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """As `_ranks`, for every line, of which the elements that are not NaN count; the number is
-    NaN where there are none."""
+    """Same as `_ranks`, for every line, without the elements that are NaN; the number is NaN if there are none."""
     values = values_of(ranked)
     counts = values.shape[-1] - (
         np.isnan(values).sum(axis=-1) if is_floating(values.dtype) else np.zeros(values.shape[:-1], int)
     )
     ranks = np.zeros((*counts.shape, len(q)))
     for count in np.unique(counts[counts > 0]):
-        # the stubs want a literal method
+        # The stubs require a literal method.
         ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]
     return ranks, np.where(counts == 0, np.nan, counts.astype(float))
 
@@ -203,7 +204,9 @@ def _ranks_without_nan(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDA
 def _weighted_ranks(
     t: Array, lines: Array, dims: tuple[int, ...], q: NDArray[Any], method: str, weights: ArrayLike, skip_nan: bool
 ) -> tuple[Array, NDArray[Any], NDArray[Any]]:
-    """As `_ranks`, where each element has a weight; such quantiles step, so the weights have no derivative."""
+    """Same as `_ranks`, with a weight for each element; such quantiles are step functions, so the weights have no
+    derivative.
+    """
     w = as_array(weights)
     if w.shape != t.shape:
         if len(dims) != 1 or w.shape != (t.shape[dims[0]],):
@@ -224,13 +227,13 @@ def _weighted_ranks(
         if count == 0 or (not skip_nan and nan[line].any()):
             valid[line] = np.nan
             continue
-        # the stubs want a literal method
+        # The stubs require a literal method.
         ranks[line] = np.quantile(np.arange(count, dtype=float), q, weights=heavy[line][:count], method=method)  # type: ignore[call-overload]
     return sorted_, ranks, valid
 
 
 def _between(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, method: str) -> Array:
-    """Between the elements around the ranks; the way from one to the other depends on q."""
+    """Interpolate between the elements around the ranks; the position between them depends on q."""
     below, above = np.floor(ranks).astype(np.intp), np.ceil(ranks).astype(np.intp)
     lower = _picked(ranked, below)
     if method in _STEPS:
@@ -252,7 +255,7 @@ def _between(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, 
 
 
 def _picked(ranked: Array, ranks: NDArray[Any]) -> Array:
-    """The elements of these ranks in every line, in which the ranks may be all alike."""
+    """Return the elements of these ranks in every line; the ranks may be the same for all lines."""
     last = ranked.ndim - 1
     return part(ranked, last, ranks) if ranks.ndim == 1 else extremum.pick_along(ranked, constant(ranks), dim=last)
 
@@ -260,7 +263,7 @@ def _picked(ranked: Array, ranks: NDArray[Any]) -> Array:
 def median(
     a: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
-    """The median along axes; of an even number the mean of the middle two, which share the gradient.
+    """The median along axes; for an even number the mean of the middle two, which share the gradient.
 
     >>> import ndgrad.numpy as np
     >>> np.median(np.array([1.0, 5.0, 2.0, 4.0]))
@@ -290,7 +293,7 @@ def _median(name: str, a: ArrayLike, axis: Axes, keepdims: bool, skip_nan: bool)
     dims = many_axes(axis, t.ndim)
     if len(dims) != 1 or keepdims:
         return made
-    # NumPy sorts a copy, and takes the mean along the axis
+    # NumPy sorts a copy, and takes the mean along the axis.
     return arranged(made, tuple(d - (d > dims[0]) for d in order_like(sample_of(t)) if d != dims[0]))
 
 
@@ -298,7 +301,7 @@ def _median(name: str, a: ArrayLike, axis: Axes, keepdims: bool, skip_nan: bool)
 
 
 def _variables(m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: Dtype) -> Array:
-    """The observations as a matrix with one variable in each row."""
+    """Return the observations as a matrix with one variable in each row."""
     t = as_array(m)
     if t.ndim > 2:
         raise ValueError("m has more than 2 dimensions [nd-ndim]")
@@ -348,7 +351,7 @@ def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, bias: object = None, ddof: object = None,
     dtype: Dtype = None,
 ) -> Array:  # fmt: skip
-    """The correlations of variables; `bias` and `ddof`, which older NumPys still take, cancel out.
+    """The correlations of variables; `bias` and `ddof`, which older versions of NumPy still take, cancel out.
 
     >>> import ndgrad.numpy as np
     >>> np.corrcoef(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(6)
@@ -362,7 +365,7 @@ def corrcoef(
 
 
 def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
-    """How often each integer occurs, or the sum of its weights, which are differentiable.
+    """The count of each integer, or the sum of its weights, which are differentiable.
 
     >>> import ndgrad.numpy as np
     >>> np.bincount(np.array([1, 3, 3]))
@@ -384,7 +387,7 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
 
 
 def _weighted(places: NDArray[Any], weights: Array, count: int) -> Array:
-    """Sums of the weights of each place; places outside [0, count) are left out."""
+    """Return sums of the weights for each index; indices outside [0, count) are left out."""
     if weights.shape != places.shape:
         raise ValueError(
             f"The weights and list don't have the same length: {weights.shape} and {places.shape} [nd-shape]"
@@ -409,8 +412,9 @@ def histogram_bin_edges(
 
 
 def _edges(t: Array, edges: NDArray[Any], range: Sequence[Any] | None) -> Array:
-    """Even edges: between the ends of the range, or between the extremes of the sample, or around
-    these where they coincide."""
+    """Return even edges: between the ends of the range, or between the extremes of the sample, or around these if they
+    coincide.
+    """
     ends = () if range is None else tuple(range)
     if not (at_stake(ends) if ends else t.size and at_stake(t)):
         return constant(edges)
@@ -422,7 +426,7 @@ def _edges(t: Array, edges: NDArray[Any], range: Sequence[Any] | None) -> Array:
 
 
 def _bins_of(values: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
-    """The bin of each value: bins contain their left edge, and the last one its right edge too."""
+    """Return the bin of each value: bins contain their left edge, and the last one its right edge too."""
     places = np.searchsorted(edges, values, "right") - 1
     return np.where(values == edges[-1], len(edges) - 2, places)
 

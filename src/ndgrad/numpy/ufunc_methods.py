@@ -1,7 +1,7 @@
 """The methods of ufuncs on Arrays: reduce, accumulate, reduceat, outer and at, for every binary ufunc.
 
-Where an op does the whole thing (a sum, a running product, a scatter) it is used; else the ufunc is applied step by
-step along the axis, which is what the words mean, and has the right derivative whatever the ufunc.
+If one op computes the whole result (a sum, a running product, a scatter), it is used. Otherwise the ufunc is applied
+step by step along the axis. This is the definition, and has the right derivative for any ufunc.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _NoValue:
         return "<no value>"
 
 
-#: What stands for an argument that was not given, where None means something.
+#: Default of arguments for which None has a meaning.
 NO_VALUE: Any = _NoValue()
 
 # ----- reduce ---------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def _all_or_dims(whole: Any, along: Any, t: Array, dims: tuple[int, ...], keepdi
 
 
 def _kept_dtype(t: Array) -> np.dtype[Any] | None:
-    """Integers were widened already where NumPy widens them, and must not be widened again."""
+    """Return the dtype unchanged: integers were widened already as in NumPy, and must not be widened again."""
     dtype = np_dtype(t)
     return None if dtype.kind in INEXACT else dtype
 
@@ -89,7 +89,7 @@ def _truth(along: Any) -> Callable[..., Any]:
     return lambda t, dims, keepdims: along(t, dim=dims, keepdim=keepdims)
 
 
-#: Reductions that one op does, of any number of axes.
+#: Reductions over any number of axes by one op.
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: _sum,
     np.multiply: _prod,
@@ -102,7 +102,7 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
 
 
 def joined(t: Array, dims: Sequence[int]) -> Array:
-    """The given axes as one, the last."""
+    """Merge the given axes into one, the last."""
     rest = [d for d in range(t.ndim) if d not in dims]
     return shape_ops.reshape(
         permuted(t, (*rest, *dims)), shape=(*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims))
@@ -117,7 +117,7 @@ def reduce_along(
     ufunc: np.ufunc, array: ArrayLike, axis: Axes = 0, dtype: Dtype = None, out: Out = None, keepdims: bool = False,
     initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
-    """`ufunc.reduce(array, ...)`."""
+    """Implement `ufunc.reduce(array, ...)`."""
     t = as_array(array)
     dims = many_axes(axis, t.ndim)
     quick = _REDUCTIONS.get(ufunc)
@@ -153,8 +153,7 @@ def reduce_along(
 
 
 def _reduced(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], keepdims: bool, start: Any, initial: Any) -> Array:
-    """The reduction of all elements of `t`; `start` is what comes of none of them, `initial` what
-    the caller begins with."""
+    """Reduce all elements of `t`; `start` is the result for none of them, `initial` the caller's first value."""
     quick = _REDUCTIONS.get(ufunc)
     is_empty = math.prod(t.shape[d] for d in dims) == 0
     if is_empty and start is not None:
@@ -172,7 +171,7 @@ def _reduced(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], keepdims: bool, s
 
 
 def reduction_dtype(ufunc: np.ufunc, have: np.dtype[Any], dtype: Dtype) -> np.dtype[Any]:
-    """What a reduction computes in: the given dtype; sums and products of small integers in the machine's integer."""
+    """Return the dtype of a reduction: the given one; for sums and products of small integers the machine's integer."""
     if dtype is not None:
         return np.dtype(dtype)
     if ufunc in (np.logical_and, np.logical_or, np.logical_xor):
@@ -185,13 +184,12 @@ def reduction_dtype(ufunc: np.ufunc, have: np.dtype[Any], dtype: Dtype) -> np.dt
 
 
 def _absorbs(ufunc: np.ufunc) -> bool:
-    """Whether combining with the start again and again changes nothing, so that masked elements
-    can be replaced by it."""
+    """True if combining with the start repeatedly changes nothing, so that it can replace masked elements."""
     return ufunc in _REDUCTIONS
 
 
 def _start(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], initial: Any, where: Any) -> Any:
-    """The element that a masked one is replaced by: the identity, or an extremum's `initial`."""
+    """Return the replacement of masked elements: the identity, or an extremum's `initial`."""
     if where is True and 0 not in [t.shape[d] for d in dims]:
         return None if initial is NO_VALUE else initial
     if (
@@ -204,7 +202,7 @@ def _start(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], initial: Any, where
 
 
 def _fold(ufunc: np.ufunc, t: Array, dims: Sequence[int], keepdims: bool, initial: Any) -> Array:
-    """One element after the other; of several axes, only where the order cannot matter, as in NumPy."""
+    """Combine one element after the other; for several axes, only if the order cannot matter, as in NumPy."""
     if len(dims) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
         raise ValueError(
             f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified [nd-dim]"
@@ -242,7 +240,7 @@ def _check_binary(ufunc: np.ufunc, method: str) -> None:
 
 # ----- accumulate -----------------------------------------------------------------------------------------------------
 
-#: Running forms that one op does.
+#: Running forms by one op.
 _SCANS: dict[Any, Callable[..., Any]] = {
     np.add: lambda t, axis: scan.cumsum(t, dim=axis),
     np.multiply: lambda t, axis: scan.cumprod(t, dim=axis),
@@ -253,7 +251,7 @@ _SCANS: dict[Any, Callable[..., Any]] = {
 
 
 def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None) -> Array:
-    """`ufunc.accumulate(array, ...)`."""
+    """Implement `ufunc.accumulate(array, ...)`."""
     _check_binary(ufunc, "accumulate")
     t = as_array(array)
     if t.ndim == 0:
@@ -279,8 +277,9 @@ def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: int = 0, dtype: Dtype = 
 def reduceat(
     ufunc: np.ufunc, array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None
 ) -> Array:
-    """`ufunc.reduceat(array, indices, ...)`: slices from each index to the next, single elements
-    where these do not rise."""
+    """Implement `ufunc.reduceat(array, indices, ...)`: slices from each index to the next, single elements if these do
+    not increase.
+    """
     _check_binary(ufunc, "reduceat")
     t = as_array(array)
     axis = one_axis(axis, t.ndim)
@@ -301,7 +300,7 @@ def reduceat(
 
 
 def outer(ufunc: np.ufunc, first: ArrayLike, second: ArrayLike, **options: Any) -> Array:
-    """`ufunc.outer(A, B)`: every pair of elements."""
+    """Implement `ufunc.outer(A, B)`: every pair of elements."""
     implementation(ufunc)
     if ufunc.nin != 2 or ufunc.signature is not None:
         raise ValueError(
@@ -316,7 +315,7 @@ def outer(ufunc: np.ufunc, first: ArrayLike, second: ArrayLike, **options: Any) 
 
 
 def at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
-    """`ufunc.at(array, indices[, values])`: in place, where an index that occurs twice counts twice."""
+    """Implement `ufunc.at(array, indices[, values])`: in place; an index that occurs twice counts twice."""
     implementation(ufunc)
     if len(second) != ufunc.nin - 1:
         raise TypeError(
@@ -341,7 +340,9 @@ def _is_basic(items: tuple[Any, ...]) -> bool:
 
 
 def _at_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], second: tuple[Any, ...]) -> None:
-    """An element that occurs k times takes part in k rounds; within a round no element occurs twice."""
+    """Apply in rounds: an element that occurs k times takes part in k rounds; within a round no element occurs
+    twice.
+    """
     numbers = np.arange(math.prod(array.shape)).reshape(tuple(array.shape))[plain(items)]
     shape = numbers.shape
     targets = numbers.ravel()

@@ -1,8 +1,7 @@
-"""The ufuncs of ndgrad.numpy: objects like NumPy's, with `reduce`, `outer` and the rest, that make Arrays
-of whatever they are given.
+"""The ufuncs of ndgrad.numpy: objects like NumPy's, with `reduce`, `outer` and the other methods, that return Arrays.
 
-A call on Python or NumPy numbers alone has nothing to differentiate, and gives what NumPy gives: a number.
-Each ufunc is declared below with its docstring: what it computes, and the arguments and the result of its example.
+A call on only Python or NumPy numbers has nothing to differentiate, and returns a number like NumPy.
+Each ufunc is declared below with its docstring: a description, and the arguments and the result of its example.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 class UniversalFunction:
-    """One ufunc: `ndgrad.numpy.add` is `numpy.add` with Arrays as results.
+    """A ufunc: `ndgrad.numpy.add` is `numpy.add` with Arrays as results.
 
     >>> import ndgrad.numpy as np
     >>> np.add([1.0, 2.0], 3.0, where=[True, False], out=np.zeros(2))
@@ -51,7 +50,7 @@ class UniversalFunction:
             if (
                 quick is not None
                 and inputs[0].__class__ is Array
-                # `out` comes by position too
+                # `out` may be positional too.
                 and (len(inputs) == 1 or (len(inputs) == 2 == self.nin and inputs[1].__class__ in READY))
             ):
                 return quick(*inputs)
@@ -75,7 +74,7 @@ class UniversalFunction:
         keepdims: bool = False,
         **options: Any,
     ) -> Array:
-        """The elements along axes combined into one.
+        """Combine the elements along axes into one.
 
         >>> import ndgrad.numpy as np
         >>> np.multiply.reduce([1.0, 2.0, 3.0])
@@ -84,7 +83,7 @@ class UniversalFunction:
         return ufunc_methods.reduce_along(self.ufunc, array, axis, dtype, out, keepdims, **options)
 
     def accumulate(self, array: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None) -> Array:
-        """The results of combining the first element, the first two, and so on, along an axis.
+        """Return the results of combining the first element, the first two, and so on, along an axis.
 
         >>> import ndgrad.numpy as np
         >>> np.maximum.accumulate([1.0, 3.0, 2.0])
@@ -95,7 +94,7 @@ class UniversalFunction:
     def reduceat(
         self, array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None
     ) -> Array:
-        """The reductions of the slices that begin at these indices along an axis.
+        """Reduce the slices that begin at these indices along an axis.
 
         >>> import ndgrad.numpy as np
         >>> np.add.reduceat([1.0, 2.0, 3.0, 4.0], [0, 3])
@@ -104,7 +103,7 @@ class UniversalFunction:
         return ufunc_methods.reduceat(self.ufunc, array, indices, axis, dtype, out)
 
     def outer(self, A: ArrayLike, B: ArrayLike, /, **options: Any) -> Array:
-        """The results for all pairs of elements.
+        """Return the results for all pairs of elements.
 
         >>> import ndgrad.numpy as np
         >>> np.subtract.outer([3.0, 4.0], [1.0, 2.0])
@@ -114,7 +113,7 @@ class UniversalFunction:
         return ufunc_methods.outer(self.ufunc, A, B, **options)
 
     def at(self, a: Any, indices: Index, *values: ArrayLike) -> None:
-        """Apply the function in place at indices; one that occurs twice counts twice.
+        """Apply the function in place at indices; an index that occurs twice counts twice.
 
         >>> import ndgrad.numpy as np
         >>> x = np.zeros(2)
@@ -156,13 +155,13 @@ class PairFunction(UniversalFunction):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        # of two results
+        # There are two results.
         def __call__(self, *inputs: ArrayLike | Out, **kwargs: Any) -> tuple[Array, Array]: ...  # type: ignore[override]
 
 
 @functools.cache
 def _signature(nin: int, nout: int) -> Signature:
-    """What `help` and editors show of a ufunc."""
+    """Return the signature of a ufunc for `help` and editors."""
     names = ["x"] if nin == 1 else [f"x{k + 1}" for k in range(nin)]
     options = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True, "signature": None}
     return Signature(
@@ -179,8 +178,9 @@ def _find(name: str) -> UniversalFunction:
 
 
 def _declared(name: str, sentence: str, arguments: str, result: str) -> tuple[Any, str]:
-    """NumPy's ufunc (an older NumPy may not have it yet: then a stand-in, which nobody can reach) and
-    the docstring of ours."""
+    """Return NumPy's ufunc and the docstring of ours. If an older NumPy does not have the ufunc, it is a placeholder
+    that no name refers to.
+    """
     return getattr(
         np, name, np.positive
     ), f"{sentence}\n\n>>> import ndgrad.numpy as np\n>>> np.{name}({arguments})\n{result}\n"

@@ -1,8 +1,8 @@
-"""NumPy's ufuncs on Arrays: which op each one is, and what its keyword arguments mean.
+"""NumPy's ufuncs on Arrays: the op of each one, and its keyword arguments.
 
-A plain call goes from one dictionary straight to the op's eager function, because this is the way every line of other
-people's code takes. Everything rarer (`out=`, `where=`, `dtype=`, lists, torch's face) takes `general`. NumPy itself
-says which dtypes a call computes in (`ufunc.resolve_dtypes`), so promotion and casting errors are NumPy's own.
+A plain call goes through one dictionary directly to the op's eager function, because every line of user code takes this
+path. Rarer calls (`out=`, `where=`, `dtype=`, lists, torch's tensor class) take `general`. NumPy itself gives the
+dtypes of a call (`ufunc.resolve_dtypes`), so promotion and casting errors are NumPy's own.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 
 _SCALARS = (bool, int, float, complex)
 
-#: Classes whose instances an eager function takes as they are.
+#: Classes that an eager function accepts directly.
 READY = frozenset((Array, Tensor, bool, int, float))
 
 # ----- ufuncs that are ops --------------------------------------------------------------------------------------------
 
-#: NumPy's name -> the op, where NumPy's meaning on every dtype is the op's.
+#: NumPy's name -> the op, if both have the same meaning for every dtype.
 _OPS: dict[str, Any] = {
     "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "divide": arithmetic.div,
     "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.remainder, "fmod": arithmetic.fmod,
@@ -105,8 +105,9 @@ def _modf(x: Array) -> tuple[Array, Array]:
 
 
 def _frexp(x: Array) -> tuple[Array, Array]:
-    """x = mantissa 2^exponent; between powers of two the exponent is constant, so the mantissa
-    has slope 2^-exponent."""
+    """Return mantissa and exponent of x = mantissa 2^exponent. Between powers of two the exponent is constant, so the
+    mantissa has slope 2^-exponent.
+    """
     exponent = rounding.binary_exponent(x)
     return arithmetic.ldexp(x, -exponent), exponent
 
@@ -120,7 +121,7 @@ def _conjugated(x: Array) -> Array:
 
 
 def _conjugate(x: Array) -> Array:
-    """A new array, also of real numbers."""
+    """Return a new array, also for real numbers."""
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else cast_ops.clone(x)
 
 
@@ -134,7 +135,7 @@ def _vecdot(x: Array, y: Array) -> Array:
 
 
 def _elsewhere(name: str) -> Callable[..., Any]:
-    """A ufunc without a derivative: NumPy computes it from the values."""
+    """Return a ufunc without a derivative: NumPy computes it from the values."""
     ufunc = getattr(np, name)
     return lambda *inputs: as_arrays(np.asarray(ufunc(*plain(inputs))))
 
@@ -147,27 +148,29 @@ _COMPOSED: dict[str, Callable[..., Any]] = {
     **{name: _elsewhere(name) for name in ("spacing", "bitwise_count") if hasattr(np, name)},
 }  # fmt: skip
 
-#: Ufuncs that are refused, and what to write instead.
+#: Ufuncs that are refused, and their replacements.
 REFUSED = {"isnat": "it is for dates, which tensors do not hold. For numbers use numpy.isnan"}
 
-#: Which dimensions of its operands and of its result a gufunc works on (negative, from the end).
+#: Core dimensions of a gufunc's operands and result (negative, from the end).
 _CORE = {"matmul": ((-2, -1), (-2, -1), (-2, -1)), "vecdot": ((-1,), (-1,), ()), "matvec": ((-2, -1), (-1,), (-1,)),
          "vecmat": ((-1,), (-2, -1), (-1,))}  # fmt: skip
 
 
 def ufuncs() -> dict[str, np.ufunc]:
-    """Every ufunc of the installed NumPy, by its own name."""
+    """Return every ufunc of the installed NumPy, by its own name."""
     return {f.__name__: f for f in vars(np).values() if isinstance(f, np.ufunc)}
 
 
-#: ufunc -> what computes it from Arrays and numbers whose dtypes are right.
+#: ufunc -> implementation for Arrays and numbers of the right dtypes
 IMPLEMENTATIONS: dict[Any, Callable[..., Any]] = {
     f: _COMPOSED.get(name) or _OPS[name] for name, f in ufuncs().items() if name in _OPS or name in _COMPOSED
 }
 
 
 def _straight(ufunc: np.ufunc, op: Op) -> Callable[..., Any]:
-    """The op's eager function, behind a look at the dtypes where the op and the ufunc differ on others than floats."""
+    """Return the op's eager function, after a check of the dtypes if op and ufunc differ for dtypes other than
+    floats.
+    """
     eager: Callable[..., Any] = op.eager
     if ufunc.__name__ not in ("conjugate", "logaddexp", "rint"):
         return eager
@@ -180,7 +183,7 @@ def _straight(ufunc: np.ufunc, op: Op) -> Callable[..., Any]:
     return guarded
 
 
-#: ufunc -> op that NumPy's arguments can go straight to.
+#: ufunc -> op that takes NumPy's arguments directly
 _STRAIGHT_OPS: dict[Any, Any] = {
     f: op
     for name, f in ufuncs().items()
@@ -189,14 +192,14 @@ _STRAIGHT_OPS: dict[Any, Any] = {
 
 
 def straight(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """What a plain call of a ufunc on Arrays goes straight to, if anything; made when the ufunc is first called."""
+    """Return the function for a plain call of a ufunc on Arrays, if any; created at the first call of the ufunc."""
     found = _quick.get(ufunc)
     if found is None and ufunc in _STRAIGHT_OPS:
         found = _quick[ufunc] = _straight(ufunc, _STRAIGHT_OPS[ufunc])
     return found
 
 
-#: Operators that Python sends to ufuncs when an ndarray stands on the left.
+#: Ufuncs that Python calls for operators with an ndarray on the left.
 _OPERATORS = frozenset(
     getattr(np, name)
     for name in (
@@ -206,7 +209,7 @@ _OPERATORS = frozenset(
     )
 )  # fmt: skip
 
-#: ufunc -> eager function, once it has been called.
+#: ufunc -> eager function, filled at the first call
 _quick: dict[Any, Callable[..., Any]] = {}
 
 
@@ -214,9 +217,9 @@ _quick: dict[Any, Callable[..., Any]] = {}
 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """`__array_ufunc__`: NumPy calls it when a tensor is among the arguments of a ufunc."""
+    """Implement `__array_ufunc__`: NumPy calls it if a tensor is among the arguments of a ufunc."""
     if method == "__call__" and not kwargs and self.__class__ is Array:
-        # The first call takes the same way as later ones: hooks on saved tensors see the same tensors.
+        # The first call takes the same path as later ones: hooks on saved tensors see the same tensors.
         run = _quick.get(ufunc) or straight(ufunc)
         if run is not None:
             if len(inputs) == 1:
@@ -228,7 +231,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         return NotImplemented
     if method == "__call__":
         return _operator_or_call(ufunc, inputs, kwargs)
-    from ndgrad.numpy import ufunc_methods  # which is made of this file's calls
+    from ndgrad.numpy import ufunc_methods  # avoids an import cycle
 
     out = kwargs.pop("out", None)
     if out is not None:
@@ -241,7 +244,9 @@ def _is_ready(x: object) -> bool:
 
 
 def _someone_else_knows(inputs: tuple[Any, ...], out: Out) -> bool:
-    """Whether an operand has rules of its own for ufuncs (units, data frames, other libraries): it gets its turn."""
+    """True if an operand has its own rules for ufuncs (units, data frames, other libraries) and should handle the
+    call.
+    """
     for x in (*inputs, *(out or ())):
         if not isinstance(x, (Variable, np.generic)):
             theirs = getattr(type(x), "__array_ufunc__", None)
@@ -251,9 +256,10 @@ def _someone_else_knows(inputs: tuple[Any, ...], out: Out) -> bool:
 
 
 def _operator_or_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's functions hand out Arrays. But `ndarray + t` arrives here too, and NumPy does not say whether an
-    operator or a function was written: with an ndarray on the left of a tensor of torch's face, the result keeps that
-    face, as `t + ndarray` does."""
+    """Choose the result's class. NumPy's functions return Arrays. But `ndarray + t` also comes here, and NumPy does not
+    tell operators from functions. With an ndarray on the left of a torch-style tensor, the result is such a tensor, as
+    for `t + ndarray`.
+    """
     if (
         ufunc in _OPERATORS
         and not kwargs
@@ -273,7 +279,7 @@ def call(
     casting: str = "same_kind", order: str = "K", subok: bool = True, signature: Any = None, sig: Any = None,
     axes: Any = None, axis: int | None = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """`ufunc(*inputs, ...)` with the meaning of each keyword in NumPy."""
+    """Call `ufunc(*inputs, ...)` with NumPy's meaning of each keyword."""
     run = implementation(ufunc)
     given, outs = inputs[: ufunc.nin], _outputs(ufunc, inputs, out)
     if len(given) != ufunc.nin:
@@ -301,7 +307,7 @@ def call(
 
 
 def implementation(ufunc: np.ufunc) -> Callable[..., Any]:
-    """What computes a ufunc; a clear refusal where nothing does."""
+    """Return the implementation of a ufunc, or raise a clear error if there is none."""
     found = IMPLEMENTATIONS.get(ufunc)
     if found is None:
         found = _special(ufunc)
@@ -329,13 +335,14 @@ def _nearest(ufunc: np.ufunc) -> str:
 
 
 def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """SciPy's special functions are ufuncs too; those that ndgrad.special or ndgrad.scipy.special has
-    are the same function."""
+    """Return the implementation of one of SciPy's special functions, which are ufuncs too, from ndgrad.special or
+    ndgrad.scipy.special.
+    """
     scipy_special = sys.modules.get("scipy.special")
     name = ufunc.__name__
     if scipy_special is None or getattr(scipy_special, name, None) is not ufunc:
         return None
-    from ndgrad import special  # once SciPy's special functions meet an Array
+    from ndgrad import special  # loaded when SciPy's special functions meet an Array
 
     found: Any = getattr(special, _SCIPY_NAMES.get(name, name), None) if name not in _OTHER_MEANING else None
     if found is None:
@@ -353,12 +360,12 @@ def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
 _SCIPY_NAMES = {"j0": "bessel_j0", "j1": "bessel_j1", "y0": "bessel_y0", "y1": "bessel_y1",
                 "k0": "modified_bessel_k0", "k1": "modified_bessel_k1", "k0e": "scaled_modified_bessel_k0",
                 "k1e": "scaled_modified_bessel_k1"}  # fmt: skip
-#: Names that torch's namespace gives to something else than SciPy's.
+#: Names with a meaning in torch's namespace that differs from SciPy's.
 _OTHER_MEANING = frozenset(("logit", "round"))
 
 
 def _outputs(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Out) -> tuple[Any, ...]:
-    """One place, or None, for each result; they may be given by position too."""
+    """Return one output, or None, for each result; outputs may be positional too."""
     extra = inputs[ufunc.nin :]
     if extra and out is not None:
         raise TypeError(f"{ufunc.__name__}(): out= was given by position and by keyword. Give it once. [nd-out]")
@@ -383,13 +390,13 @@ def _symbol(ufunc: np.ufunc) -> str:
 
 
 def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: Any, casting: str) -> tuple[Any, ...]:
-    """The dtypes of inputs and outputs that NumPy would compute in."""
+    """Return the dtypes of inputs and outputs that NumPy would use."""
     given = [
         type(v) if v.__class__ in (int, float, complex) else np.dtype(bool) if v.__class__ is bool else np_dtype(v)
         for v in values
     ]
     extension = next((g for g in given if isinstance(g, np.dtype) and g.kind == "V"), None)
-    if extension is not None:  # beside bfloat16 NumPy takes Python's floats for float32
+    if extension is not None:  # with bfloat16, NumPy treats Python floats as float32
         given = [extension if g in (int, float) else g for g in given]
     if signature is None and dtype is not None:
         signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
@@ -397,7 +404,7 @@ def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: An
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
     options = {} if signature is None else {"signature": signature}
     try:
-        # the stubs want a literal
+        # The stubs require a literal.
         found: tuple[Any, ...] = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **options)  # type: ignore[arg-type]
     except TypeError as error:
         kinds = ", ".join(str(g) for g in given)
@@ -407,7 +414,7 @@ def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: An
 
 def _in_loop(value: Any, dtype: np.dtype[Any]) -> Any:
     if not isinstance(value, Variable):
-        # a float stays a Python float, which is the short way through every op, wherever that means the same
+        # Keep a Python float if that means the same: it is the fast path through every op.
         return value if is_inexact(dtype) and isinstance(value, float) else constant(np.asarray(value, dtype))
     have = np_dtype(value)
     return value if have == dtype else cast_ops.cast(value, dtype=dtype)
@@ -419,8 +426,9 @@ def _in_loop(value: Any, dtype: np.dtype[Any]) -> Any:
 def _masked(
     run: Callable[..., Any], values: list[Any], where: ArrayLike, outs: tuple[Any, ...], dtypes: tuple[Any, ...]
 ) -> tuple[Array, ...]:
-    """Only the chosen elements are computed: elsewhere the function may have no value, and its
-    derivative no finite one."""
+    """Compute only the chosen elements: elsewhere the function may have no value, and its derivative may not be
+    finite.
+    """
     mask = as_array(where)
     if np_dtype(mask).kind != "b":
         raise TypeError(
@@ -447,23 +455,24 @@ def _masked(
 
 
 def _with_chosen(chosen: Array, values: list[Any]) -> list[Any]:
-    """Values, in which one that is chosen stands at all places that are not, whichever these are: there the function
-    has a value. Whatever its slope, none of it comes back to what was not chosen."""
+    """Replace all elements that are not chosen by a chosen one, for which the function has a value. No gradient reaches
+    the replaced elements.
+    """
     if not chosen.size:
         return values
     with no_grad():
         line = flat(chosen)
         place = extremum.argmax(cast_ops.cast(line, dtype=np.dtype(np.int8)), dim=0, keepdim=True)
-        there = taken(line, 0, place)  # whether any is chosen
+        there = taken(line, 0, place)  # True if any is chosen
         safe = [shape_ops.reshape(selection.where(there, taken(flat(v), 0, place), 1), shape=()) for v in values]
     return [selection.where(chosen, v, one) for v, one in zip(values, safe, strict=True)]
 
 
 def _zeros_beside(values: list[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Zeros in the shape and the memory order of what NumPy makes of operands."""
+    """Return zeros in the shape and memory order of NumPy's result for the operands."""
     samples: list[Any] = [laid_out(v) for v in values]
     flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
-    # the stubs know no None
+    # The stubs do not allow None.
     made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]
     return np.zeros_like(made.operands[-1])
 
@@ -471,7 +480,7 @@ def _zeros_beside(values: list[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
 def _generalised(
     ufunc: np.ufunc, run: Callable[..., Any], values: list[Any], axes: Any, axis: int | None, keepdims: bool
 ) -> Array:
-    """A gufunc on other axes than the last ones: they move there and back."""
+    """Apply a gufunc to other axes than the last ones: they are moved there and back."""
     core = _CORE[ufunc.__name__]
     values = operands(*values)
     for v, c in zip(values, core, strict=False):
@@ -498,7 +507,7 @@ def _generalised(
 
 
 def _from_end(t: Array, axes: tuple[int, ...]) -> Array:
-    """The last axes moved to the given places."""
+    """Move the last axes to the given positions."""
     places = [a % t.ndim for a in axes]
     rest = iter(range(t.ndim - len(places)))
     order = [t.ndim - len(places) + places.index(d) if d in places else next(rest) for d in range(t.ndim)]

@@ -1,4 +1,4 @@
-"""Models for other runtimes: functions and modules as ONNX files."""
+"""Export of functions and modules as ONNX models, for other runtimes."""
 
 from ndgrad._src.foundations.shadowing import prefer_functions
 from ndgrad.onnx import errors

@@ -1,4 +1,4 @@
-"""How reductions, shapes, indexing and joins are written in ONNX."""
+"""ONNX writers of reductions, shapes, indexing and joins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reduced(g: Graph, kind: str, x: str, dims: Sequence[int], keepdim: bool) -> 
 def _reduction(g: Graph, i: Instruction) -> str:
     value, dtype = i.arguments[0], i.result.dtype
     dims = _dims(i, value)
-    if dtype.kind == "b":  # ONNX reduces numbers only
+    if dtype.kind == "b":  # ONNX reduces only numbers
         x = g.cast(g.argument(value, np.dtype(bool)), np.uint8)
         return g.cast(reduced(g, _REDUCTIONS[i.op.name], x, dims, i.settings.get("keepdim", False)), dtype)
     x = g.argument(value, dtype)
@@ -86,7 +86,7 @@ def _argument_of(g: Graph, i: Instruction) -> str:
 
 @writes("max_at", "min_at", "pick_along")
 def _taken(g: Graph, i: Instruction) -> str:
-    """The elements along a dimension that an index names, as argmax gives it."""
+    """Write a read of the elements along a dimension at the indices of argmax."""
     value, index = i.arguments
     dim, keepdim = i.settings["dim"], i.settings.get("keepdim", True)
     places = g.names[index]
@@ -197,7 +197,7 @@ def _select(g: Graph, i: Instruction) -> str:
 
 @writes("getitem", "element")
 def _getitem(g: Graph, i: Instruction) -> str:
-    """Basic indexing: slices, whole numbers, None and an ellipsis."""
+    """Write basic indexing: slices, integers, None and an ellipsis."""
     value, index = i.arguments[0], i.settings["index"]
     index = index if isinstance(index, tuple) else (index,)
     used = sum(1 for k in index if k is not None and k is not Ellipsis)
@@ -231,7 +231,7 @@ def _getitem(g: Graph, i: Instruction) -> str:
 
 @writes("slice_scatter")
 def _slice_scatter(g: Graph, i: Instruction) -> str:
-    """A write of a part: the elements of the part, by their places in the whole."""
+    """Write a scatter into a part: the elements of the part, by their indices in the whole."""
     x, y = i.arguments
     shape = g.fixed(g.shape(x), "the shape of an array of which a part is written")
     places = np.arange(x.size).reshape(shape)[i.settings["index"]].reshape(-1)
@@ -277,7 +277,7 @@ def _gather(g: Graph, i: Instruction) -> str:
 
 @writes("index")
 def _index(g: Graph, i: Instruction) -> str:
-    """Advanced indexing by one array of whole numbers."""
+    """Write advanced indexing by one array of integers."""
     value, *indices = i.arguments
     given = [(d, k) for d, k in enumerate(indices) if k is not None]
     if len(given) != 1 or given[0][1].dtype.kind not in "iu":
@@ -301,7 +301,7 @@ def _take(g: Graph, i: Instruction) -> str:
 @writes("triu", "tril")
 def _triangle(g: Graph, i: Instruction) -> str:
     diagonal = g.constant(np.asarray(i.settings["diagonal"], np.int64))
-    dtype = i.result.dtype  # runtimes have it for few dtypes
+    dtype = i.result.dtype  # runtimes support it for few dtypes
     known = dtype if dtype.kind in "f" else np.dtype(np.int64)
     made = g.node("Trilu", g.argument(i.arguments[0], known), diagonal, upper=int(i.op.name == "triu"))
     return made if known == dtype else g.cast(made, dtype)

@@ -1,4 +1,4 @@
-"""How elementwise ops are written in ONNX."""
+"""ONNX writers of elementwise ops."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def _comparison(kind: str) -> Callable[[Graph, Instruction], str]:
 
 
 def _operands(g: Graph, i: Instruction) -> list[str]:
-    """The arguments, in the dtype of the result; those of logic in bool, and of questions in their own."""
+    """Return the arguments in the dtype of the result; those of logical ops in bool, and of comparisons in their
+    own.
+    """
     name, dtype = i.op.name, i.results[0].dtype
     if name.startswith("logical"):
         return [_truth(g, a) for a in i.arguments]
@@ -84,12 +86,14 @@ for _name, _kind in _COMPARISONS.items():
 
 # ----- several nodes --------------------------------------------------------------------------------------------------
 
-#: What a formula is given: makes a node of it, makes a constant of the result's dtype, and the arguments.
+#: A formula: takes functions that make a node and a constant of the result's dtype, and the arguments.
 Formula = Callable[..., str]
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
-    """`f(n, c, *arguments, **settings)`: `n` makes a node, `c` a constant of the dtype of the result."""
+    """Register `f(n, c, *arguments, **settings)` as a writer: `n` makes a node, `c` a constant of the result's
+    dtype.
+    """
 
     def register(f: Formula) -> Formula:
         def write(g: Graph, i: Instruction) -> str:
@@ -256,7 +260,7 @@ def _cast(g: Graph, i: Instruction) -> str:
 
 @writes("copy")
 def _copy(g: Graph, i: Instruction) -> str:
-    """What is left of an array after a write of all of it: the other, in its shape and dtype."""
+    """Write an overwrite of a whole array: the other one, in its shape and dtype."""
     x, y = i.arguments
     made: str = g.node("Expand", g.argument(y, i.result.dtype), g.numbers(g.shape(x)))
     return made

@@ -1,4 +1,4 @@
-"""The errors of exports, where torch has them."""
+"""Errors of exports, in torch's module of this name."""
 
 from ndgrad.onnx.graph import OnnxExporterError
 

@@ -1,7 +1,7 @@
 """`ndgrad.onnx.export`: a function or module as an ONNX model.
 
-The function is traced as the compiler traces it, and each op of the trace is written by its writer (`elementwise`,
-`arrays`, `networks`). An op without a writer is an error that names it and the line it comes from; nothing is left out.
+The compiler's tracer traces the function, and the writer of each op (`elementwise`, `arrays`, `networks`) writes it. An
+op without a writer raises an error with its name and source line; no op is left out.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.tensor.functions.data import from_numpy
 from ndgrad._src.tensor.storage import memory_of
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.onnx import arrays, elementwise, networks  # their writers  # noqa: F401
+from ndgrad.onnx import arrays, elementwise, networks  # registers their writers # noqa: F401
 from ndgrad.onnx.graph import Graph, OnnxExporterError
 from ndgrad.onnx.sizes import Disagreement, Merging, OpenSize, Varying
 from ndgrad.onnx.tracing import Traced, traced
@@ -35,17 +35,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ONNXProgram", "export", "is_in_onnx_export"]
 
-#: The versions of ONNX's set of ops that the writers know.
+#: Supported versions of ONNX's op set.
 _OPSETS = range(18, 22)
-#: Versions of the file format, by the first set of ops that needs a newer one: readers want no newer file than they
-#: must.
+#: Versions of the file format, by the first op set that needs a newer one: files use the oldest possible version.
 _FILE_FORMAT = 8
 
 _exporting: ContextVar[bool] = ContextVar("exporting", default=False)
 
 
 def is_in_onnx_export() -> bool:
-    """Whether a function is being traced for an export just now.
+    """True while a function is traced for an export.
 
     >>> ndgrad.onnx.is_in_onnx_export()
     False
@@ -60,17 +59,17 @@ class ONNXProgram:
         self.model_proto = model_proto
 
     def save(self, destination: str | os.PathLike[str] | IO[bytes], **options: Any) -> None:
-        """Write the model to a file; under a path, all of it or nothing."""
+        """Write the model to a file; a path gets all of it or nothing."""
         data = self.model_proto.SerializeToString()
         if isinstance(destination, (str, os.PathLike)):
-            with replacing(destination) as file:
+            with open_replacement(destination) as file:
                 file.write(data)
         else:
             destination.write(data)
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Run the model with onnxruntime, which must be installed, on tensors in the order of the inputs."""
-        import onnxruntime  # a package of its own, for this call alone
+        import onnxruntime  # separate package, only needed here
 
         session = onnxruntime.InferenceSession(self.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
         leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Variable)]
@@ -98,13 +97,12 @@ def export(
     verify: bool = False,
     **options: Any,
 ) -> ONNXProgram:
-    """Write a function or module as an ONNX model, traced with the arguments that are given.
+    """Export a function or module as an ONNX model, traced with the given arguments.
 
-    A module in training mode is put into eval mode for it. Sizes are those of the arguments, but for those that
-    `dynamic_axes` names ({"input": {0: "batch"}}) or `dynamic_shapes` (one dict from dimension to name for each
-    tensor). What cannot be written raises `OnnxExporterError`; nothing is written then. Needs the package onnx
-    (`pip install ndgrad[onnx]`), and onnxruntime for `verify`. Torch's other options choose how it exports, and are
-    ignored.
+    A module in training mode is put into eval mode for it. Sizes are those of the arguments, except for those in
+    `dynamic_axes` ({"input": {0: "batch"}}) or `dynamic_shapes` (one dict from dimension to name for each tensor).
+    Unsupported functions raise `OnnxExporterError`, and no file is written. Needs the package onnx (`pip install
+    ndgrad[onnx]`), and onnxruntime for `verify`. Torch's other options select its exporter, and are ignored.
 
     >>> model = ndgrad.nn.Sequential(ndgrad.nn.Linear(3, 2), ndgrad.nn.ReLU())
     >>> ndgrad.onnx.export(model, (ndgrad.ones(1, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
@@ -119,7 +117,7 @@ def export(
         )
     given = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
-    if given and isinstance(given[-1], dict) and kwargs is None:  # as torch takes keywords, too
+    if given and isinstance(given[-1], dict) and kwargs is None:  # torch accepts keywords in this form too
         named, given = given[-1], given[:-1]
     leaves, spec = tree_flatten((given, named))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Variable)]
@@ -150,7 +148,7 @@ def export(
 
 def _library() -> Any:
     try:
-        import onnx  # an extra
+        import onnx  # optional extra
         import onnx.checker
         import onnx.helper
         import onnx.numpy_helper
@@ -180,7 +178,7 @@ def _parameter_names(model: Any) -> dict[int, str]:
 
 @contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
-    """A block in which a module is in eval mode and `is_in_onnx_export()` is true."""
+    """Return a context in which a module is in eval mode and `is_in_onnx_export()` is true."""
     modes = {m: m.training for m in model.modules()} if hasattr(model, "modules") else {}
     token = _exporting.set(True)
     try:
@@ -246,7 +244,7 @@ class _Merged:
         self.traced = first
         self.instructions: list[Instruction] = []
         self.shapes: dict[Value, tuple[int, ...]] = {}
-        #: constants, and the shape of those that are one number over a shape that varies
+        #: Constants, and the shapes of those that are one number over a varying shape.
         self.constants: dict[Value, tuple[Any, tuple[int, ...]]] = {}
 
 
@@ -288,7 +286,7 @@ def _combined(traces: Sequence[Traced], merging: Merging) -> _Merged:
 
 
 def _resized(leaves: list[Any], sizes: Sequence[OpenSize], trial: dict[str, int]) -> list[Any]:
-    """The arguments with other sizes, their values repeated: a trace looks at none."""
+    """Return the arguments with other sizes, their values repeated: a trace does not depend on values."""
     found, place = [], -1
     by_name = {s.name: s for s in sizes}
     for leaf in leaves:
@@ -348,7 +346,7 @@ def _written(
 
 
 def _needed(merged: _Merged) -> set[int]:
-    """The instructions on which an output depends, by identity."""
+    """Return the instructions on which an output depends, by identity."""
     wanted, found = set(merged.traced.program.outputs), set()
     for instruction in reversed(merged.instructions):
         if any(r in wanted for r in instruction.results):
@@ -417,7 +415,7 @@ def _model(
 
 
 def _described(n: int, sizes: Sequence[OpenSize]) -> int | str | None:
-    """A size, the name of an open one, or None for one that is made of open ones."""
+    """Return a size, the name of an open one, or None for one that depends on open ones."""
     if not isinstance(n, Varying):
         return n
     one = [s.name for s, f in zip(sizes, n.factors) if f]
@@ -425,7 +423,7 @@ def _described(n: int, sizes: Sequence[OpenSize]) -> int | str | None:
 
 
 def _verify(program: ONNXProgram, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    from ndgrad._src.core.grad_mode import no_grad  # for this check alone
+    from ndgrad._src.core.grad_mode import no_grad  # only needed here
 
     with _evaluating(model), no_grad():
         want = [leaf for leaf in tree_flatten(model(*args, **kwargs))[0] if isinstance(leaf, Variable)]

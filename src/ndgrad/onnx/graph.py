@@ -1,4 +1,4 @@
-"""The graph of a model while it is written: nodes with their names, and values of the traced program by name."""
+"""The graph of a model under construction: nodes with their names, and values of the traced program by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ndgrad.onnx.sizes import OpenSize, Varying
 if TYPE_CHECKING:
     import onnx
 
-#: The largest number of an integer dtype stands for "to the end" where a slice has one.
+#: The largest integer means "to the end" in a slice.
 END = np.iinfo(np.int64).max
 
 
@@ -22,7 +22,7 @@ class OnnxExporterError(RuntimeError):
 
 
 class Graph:
-    """Collects nodes and initializers. What `node` gives are names, which other nodes take."""
+    """Collects nodes and initializers. `node` returns names, which other nodes take."""
 
     def __init__(self, library: Any, sizes: Sequence[OpenSize]) -> None:
         self.library, self.sizes = library, sizes
@@ -40,14 +40,14 @@ class Graph:
         return f"{stem}_{self._count}"
 
     def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """A node; the name of its output, or a list of them."""
+        """Add a node; return the name of its output, or a list of them."""
         names = [self.fresh(kind.lower()) for _ in range(outputs)]
         given = {k: v for k, v in attributes.items() if v is not None}
         self.nodes.append(self.library.helper.make_node(kind, list(inputs), names, **given))
         return names[0] if outputs == 1 else names
 
     def constant(self, array: Any, dtype: Any = None) -> str:
-        """The name of an array that stands in the model; equal ones are one."""
+        """Return the name of a constant array in the model; equal ones are shared."""
         held = np.ascontiguousarray(array, dtype=dtype).reshape(np.shape(array))
         key = (held.dtype.str + held.dtype.name, held.shape, held.tobytes())
         if key not in self._constants:
@@ -62,7 +62,7 @@ class Graph:
     # ----- arguments --------------------------------------------------------------------------------------------------
 
     def argument(self, value: Any, dtype: Any) -> str:
-        """The name of an argument, as an array of this dtype."""
+        """Return the name of an argument, as an array of this dtype."""
         if isinstance(value, Value):
             name = self.names[value]
             return name if value.dtype == dtype else self.cast(name, dtype)
@@ -75,19 +75,19 @@ class Graph:
         return made
 
     def kind(self, dtype: Any) -> int:
-        """ONNX's number for a dtype."""
+        """Return ONNX's number for a dtype."""
         found: int = self.library.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return found
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """A shape, in which open sizes are `Varying`."""
+        """Return a shape, in which open sizes are `Varying`."""
         return self.shapes[value]
 
     # ----- whole numbers, among them open sizes
     # -------------------------------------------------------------------------
 
     def numbers(self, values: Sequence[int]) -> str:
-        """An array of int64 with one dimension."""
+        """Return the name of a one-dimensional array of int64."""
         if not any(isinstance(v, Varying) for v in values):
             return self.constant(np.asarray(values, np.int64))
         parts = [
@@ -97,7 +97,7 @@ class Graph:
         return made
 
     def fixed(self, values: Any, what: str) -> Any:
-        """Numbers that a node has as attributes, which cannot follow open sizes."""
+        """Return numbers for a node's attributes, which cannot follow open sizes."""
         for v in values if isinstance(values, (tuple, list)) else (values,):
             if isinstance(v, Varying):
                 raise OnnxExporterError(

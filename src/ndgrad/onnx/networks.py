@@ -1,4 +1,4 @@
-"""How products, convolutions, pooling, normalisation and attention are written in ONNX."""
+"""ONNX writers of products, convolutions, pooling, normalisation and attention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ndgrad.onnx.writers import writes
 
 
 def _swapped(g: Graph, x: str, ndim: int) -> str:
-    """A stack of matrices, each transposed."""
+    """Write the transposes of a stack of matrices."""
     made: str = g.node("Transpose", x, perm=[*range(ndim - 2), ndim - 1, ndim - 2])
     return made
 
@@ -69,8 +69,9 @@ def _convolution(g: Graph, i: Instruction) -> str:
 
 @writes("convolution_input")
 def _transposed_convolution(g: Graph, i: Instruction) -> str:
-    """The adjoint of a convolution is ONNX's transposed one; the size of its result says how much is added at the
-    end."""
+    """Write the adjoint of a convolution as ONNX's transposed one; the size of its result determines the padding at the
+    end.
+    """
     y, w = i.arguments
     s = i.settings
     x_shape = [int(n) for n in g.fixed(g.shape(i.result)[2:], "the size of a transposed convolution")]
@@ -98,7 +99,7 @@ def _window(g: Graph, i: Instruction) -> dict[str, Any]:
 
 @writes("max_pool")
 def _max_pool(g: Graph, i: Instruction) -> Any:
-    """The places that it gives beside the values are counted in another way by ONNX, and are not written."""
+    """Write max pooling without its indices, which ONNX counts in another way."""
     return g.node("MaxPool", g.names[i.arguments[0]], **_window(g, i), ceil_mode=int(i.settings["ceil_mode"])), ""
 
 
@@ -184,7 +185,7 @@ def _dropout(g: Graph, i: Instruction) -> str:
 
 @writes("resample")
 def _resample(g: Graph, i: Instruction) -> str:
-    """An interpolation along one dimension is a product with a matrix of few entries."""
+    """Write an interpolation along one dimension as a product with a matrix of few entries."""
     value, dim, taps = i.arguments[0], i.settings["dim"], i.settings["taps"]
     length = int(g.fixed(g.shape(value)[dim], "the size of an interpolation"))
     matrix = np.zeros((length, taps.outputs))

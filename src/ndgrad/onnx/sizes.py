@@ -1,9 +1,8 @@
-"""Sizes that an exported model leaves open.
+"""Open sizes of an exported model.
 
-A function is traced once with the sizes it was given, and once more for each size that is open, with another number
-there. A number that comes out differently is written as `a + b n + ...` of the open sizes, and two more traces, with
-all of them changed, must agree. So the model's reshapes and slices follow the sizes of its inputs, or the export is
-refused.
+A function is traced once with the given sizes, and once more for each open size, with another number there. A number
+that differs is written as `a + b n + ...` of the open sizes, and two more traces, with all of them changed, must agree.
+So the model's reshapes and slices follow the sizes of its inputs, or the export raises an error.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ndgrad._src.ops.resample import Taps
 
 @dataclass(frozen=True)
 class OpenSize:
-    """A size of an input that is left open: its name, where it is read, its number, and all places that have it."""
+    """An open size of an input: its name, its source, its number, and all dimensions that have it."""
 
     name: str
     input: int
@@ -28,14 +27,14 @@ class OpenSize:
     places: list[tuple[int, int]]
 
 
-#: By how much a size is changed to see what depends on it, and what else is tried, with all sizes changed: neither may
-#: turn a size into 1 or into another of the function's numbers for all of them.
+#: Change of a size in the traces that find its influence, and the further changes, applied to all sizes. Neither may
+#: turn a size into 1 or into another of the function's numbers in all traces.
 _STEP = 2
 _CHECKS = (3, 7)
 
 
 class Varying(int):
-    """A number that depends on open sizes: what it is in the first trace, and `constant + sum(factor * size)`."""
+    """A number that depends on open sizes: its value in the first trace, and `constant + sum(factor * size)`."""
 
     constant: int
     factors: tuple[int, ...]
@@ -51,11 +50,11 @@ class Disagreement(Exception):
 
 
 class Merging:
-    """Puts what several traces say into one."""
+    """Merges several traces into one."""
 
     def __init__(self, sizes: Sequence[OpenSize]) -> None:
         self.sizes = sizes
-        #: by how much each trace changes each size: the first none, then one by one, then all, to see whether it is so
+        #: Change of each size in each trace: none in the first, then one by one, then all, as a check.
         self.changes: list[list[int]] = [[0] * len(sizes)] if sizes else []
         self.changes += [[_STEP if i == j else 0 for j in range(len(sizes))] for i in range(len(sizes))]
         self.changes += [[base + i for i in range(len(sizes))] for base in _CHECKS] if sizes else []

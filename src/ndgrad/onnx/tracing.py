@@ -1,5 +1,4 @@
-"""A function as a program of ops: what the compiler's tracer sees in one call, with nothing left out and nothing
-joined."""
+"""A function as a program of ops: one call as seen by the compiler's tracer, without removing or fusing ops."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 @dataclass
 class Traced:
-    """A program, and where its inputs come from: first the tensors among the arguments, then these tensors."""
+    """A program, and the sources of its inputs: first the tensors among the arguments, then these tensors."""
 
     program: Program
     arguments: int
@@ -29,7 +28,7 @@ class Traced:
 
 
 def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Traced:
-    """The ops that a call consists of. Tensors that are no arguments (parameters, buffers) are inputs too."""
+    """Return the ops of a call. Tensors that are not arguments (parameters, buffers) are inputs too."""
     flat, spec = tree_flatten((tuple(args), kwargs))
     arguments = [leaf for leaf in flat if isinstance(leaf, Variable)]
     others = [(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)]
@@ -52,7 +51,7 @@ def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
             raise GraphBreak("it draws random numbers; put modules into eval mode")
         with observing(tracer):
             arrays = [payload_of(leaf) for leaf in leaves]
-            # What is returned as it was given is an input of the program, like any tensor from outside.
+            # A returned argument is an input of the program, like any captured tensor.
             found = [
                 a if getattr(a, "is_traced", False) else tracer.outside_of(t, a)._array
                 for t, a in zip(leaves, arrays, strict=True)

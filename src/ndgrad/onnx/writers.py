@@ -1,4 +1,4 @@
-"""Which function writes which op of the table as ONNX nodes."""
+"""Registry of functions that write ops of the table as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 from ndgrad._src.compiler.program.program import Instruction
 from ndgrad.onnx.graph import Graph
 
-#: Given an instruction, writes its nodes; the name of its result, or a name per result ("" for one that is not made).
+#: Writes the nodes of an instruction; returns the name of its result, or a name per result ("" for a missing one).
 Writer: TypeAlias = Callable[[Graph, Instruction], "str | Sequence[str]"]
 
 WRITERS: dict[str, Writer] = {}

@@ -1,4 +1,4 @@
-"""Optimizers and schedules of learning rates, under torch's names."""
+"""Optimizers and learning rate schedules, under torch's names."""
 
 from __future__ import annotations
 

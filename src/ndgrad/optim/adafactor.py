@@ -29,16 +29,16 @@ __all__ = ["Adafactor"]
 
 
 def _rms(x: Tensor) -> Any:
-    """The root of the mean square."""
+    """Return the root of the mean square."""
     return x.norm(2) / x.numel() ** 0.5
 
 
 class Adafactor(Optimizer):
-    """Steps like Adam's without a first moment, scaled by the size of the parameter, with moments in little memory.
+    """Adam without a first moment, scaled by the size of the parameter, with moments in little memory.
 
-    Of the squared gradients of a matrix the means of rows and of columns are kept, and their product stands for each
-    element. Steps get shorter as 1 / sqrt(t) where lr is larger than that, and one whose root mean square exceeds `d`
-    is cut down to it.
+    For a matrix, only the means of the squared gradients over rows and over columns are kept; their product represents
+    each element. Steps shrink as 1 / sqrt(t) if lr is larger than that. A step whose root mean square exceeds `d` is
+    scaled down to it.
 
     >>> import ndgrad
     >>> p = ndgrad.ones(2, 3, requires_grad=True)

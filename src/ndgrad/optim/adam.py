@@ -1,4 +1,4 @@
-"""Adam and its relatives: steps scaled by running moments of the gradient."""
+"""Adam and its variants: steps scaled by running moments of the gradient."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ class _Adaptive(Optimizer):
         return fresh(p, "exp_avg", "exp_avg_sq")
 
     def _advance(self, p: Tensor, grad: Tensor, state: State, group: Group) -> tuple[Any, Tensor, Tensor, Tensor]:
-        """What every step begins with: the count of steps, the gradient after weight decay, its
-        mean and that of its square.
+        """Begin a step: return the step count, the gradient after weight decay, its mean and that of its square.
 
-        The decay is on the parameter itself, or through the gradient.
+        The decay acts on the parameter itself, or through the gradient.
         """
         if group["weight_decay"] != 0:
             if group["decoupled_weight_decay"]:
@@ -54,7 +53,7 @@ class _Adaptive(Optimizer):
 
 
 class Adam(_Adaptive):
-    """Steps of size lr in the direction mean(g) / sqrt(mean(g^2)), means being running ones (Kingma and Ba, 2014).
+    """Steps of size lr in the direction mean(g) / sqrt(mean(g^2)), with running means (Kingma and Ba, 2014).
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -230,7 +229,7 @@ class NAdam(_Adaptive):
 
 
 class RAdam(_Adaptive):
-    """Adam that waits with its scaling until the second moment is known well enough (Liu et al., 2019).
+    """Adam that starts its scaling when the estimate of the second moment is reliable (Liu et al., 2019).
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -267,14 +266,15 @@ class RAdam(_Adaptive):
         step, grad, mean, square = self._advance(p, grad, state, group)
         bias2 = 1 - beta2**step
         longest = 2 / (1 - beta2) - 1
-        length = longest - 2 * step * beta2**step / bias2  # of the moving average that the second moment is worth
+        # length of the moving average equivalent to the second moment
+        length = longest - 2 * step * beta2**step / bias2
         is_known = length > 5
 
         def where_known(value: Callable[[], Any]) -> Any:
             return either(is_known, value, lambda: 1.0)
 
         ratio = where_known(lambda: (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
-        # no root of what is not used: its derivative at 0 would be infinite
+        # Take no root of unused values: its derivative at 0 would be infinite.
         spread = where_known(lambda: root(where_known(lambda: square)) + group["eps"])
         scale = root(ratio * where_known(lambda: bias2))
         move(p, mean / spread, -group["lr"] * scale / (1 - beta1**step))

@@ -1,4 +1,4 @@
-"""Optimizers that give every element a step size of its own: Adagrad, Adadelta, RMSprop, Rprop."""
+"""Optimizers with a step size for every element: Adagrad, Adadelta, RMSprop, Rprop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
 
 def _filled(p: Tensor, value: float) -> Tensor:
-    """A value in the shape of a parameter; a complex one is updated as two real ones, so both parts get it."""
+    """Return a value in the shape of a parameter; a complex one is updated as two real ones, so both parts get it."""
     return full_like(p, complex(value, value) if p.is_complex() else value)
 
 
@@ -68,7 +68,7 @@ class Adagrad(Optimizer):
         move(p, grad / (state["sum"].sqrt() + group["eps"]), -group["lr"] / (1 + (step - 1) * group["lr_decay"]))
 
     def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        """Only the places where the gradient has entries change."""
+        """Update only the entries of a sparse gradient."""
         if group["weight_decay"] != 0:
             raise RuntimeError(
                 "Adagrad: weight_decay option is not compatible with sparse gradients: it would move every element. "
@@ -84,7 +84,7 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps whose size comes from the steps before, not from a learning rate (Zeiler, 2012).
+    """Steps whose size depends on earlier steps, not on a learning rate (Zeiler, 2012).
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -189,7 +189,7 @@ class RMSprop(Optimizer):
 class Rprop(Optimizer):
     """Step sizes that grow while an element's gradient keeps its sign and shrink when it changes.
 
-    The gradient counts by its sign alone (Riedmiller and Braun, 1993).
+    Only the sign of the gradient counts (Riedmiller and Braun, 1993).
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -236,6 +236,6 @@ class Rprop(Optimizer):
         changed = kept < 0
         factor = kept.masked_fill(kept > 0, grow).masked_fill(changed, shrink).masked_fill(kept == 0, 1.0)
         state["step_size"] = size = (state["step_size"] * factor).clamp(min=smallest, max=largest)
-        # Where the sign has changed, the step is taken back: none now, and no sign to compare with.
+        # If the sign has changed, the step is reverted: no step now, and no sign to compare with.
         state["prev"] = grad = grad.masked_fill(changed, 0.0)
         move(p, grad.sign() * size, -1.0)

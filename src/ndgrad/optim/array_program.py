@@ -1,9 +1,9 @@
-"""A formula as a list of NumPy calls over memory that exists: for steps without native kernels.
+"""A formula as a list of NumPy calls on existing memory: for steps without native kernels.
 
-The rule of an optimizer, written down as a formula (_src.arrays.formulas), is run on each parameter by ufuncs that
-write where they may: into the parameter and its state as soon as their old values are not needed any more, else into
-scratch memory. Nothing is allocated per call, and the arrays of one parameter are worked through in blocks that stay
-in the cache. Each op is the one that a tensor would run, so results are the same to the last bit.
+The rule of an optimizer, recorded as a formula (_src.arrays.formulas), runs on each parameter by ufuncs. They write
+into the parameter and its state as soon as the old values are no longer needed, else into scratch memory. Nothing is
+allocated per call, and the arrays of one parameter are processed in blocks that stay in the cache. Each op is the one
+that a tensor would run, so results are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ndgrad._src.ops.vocabulary import find
 
 Array = NDArray[Any]
 
-#: Elements of a block: with a handful of arrays it stays in a core's cache.
+#: Elements of a block: a handful of arrays of this size fit into a core's cache.
 _BLOCK = 16384
 
-#: Ops whose forward functions are Python's operators and not ufuncs.
+#: Ops whose forward functions are Python operators instead of ufuncs.
 _OPERATORS: dict[str, np.ufunc] = {
     "abs": np.absolute, "eq": np.equal, "ge": np.greater_equal, "gt": np.greater, "le": np.less_equal, "lt": np.less,
     "ne": np.not_equal,
@@ -41,8 +41,9 @@ def _ufunc(node: Node) -> np.ufunc:
 
 
 class _Writer:
-    """The calls of a formula, one line each: o are memory that is written, a operands, n numbers, t and c scratch
-    memory for values and for conditions."""
+    """Writes the calls of a formula, one line each: o are memory that is written, a operands, n numbers, t and c
+    scratch memory for values and for conditions.
+    """
 
     def __init__(self, signature: Signature, targets: Sequence[int | None]) -> None:
         self.nodes = signature.nodes
@@ -76,7 +77,9 @@ class _Writer:
         return last
 
     def _owners(self, signature: Signature, targets: Sequence[int | None]) -> dict[int, int]:
-        """Which nodes write straight into the memory of an output: those after which nobody reads what stood there."""
+        """Return the nodes that can write directly into the memory of an output: its old value is not read
+        afterwards.
+        """
         owners: dict[int, int] = {}
         for place, number in enumerate(signature.outputs):
             target = targets[place]
@@ -91,7 +94,7 @@ class _Writer:
 
     def _write(self, number: int, node: Node) -> None:
         operands = [self._operand(reference) for reference in node.operands]
-        for kind, read in node.operands:  # what is read for the last time may be written over by this very call
+        for kind, read in node.operands:  # a value read for the last time may be overwritten by the same call
             place = self.places[read] if kind == NODE else ""
             if place[:1] in self.free and self.last_read.get(read) == number and place not in self.free[place[0]]:
                 self.free[place[0]].append(place)
@@ -118,8 +121,9 @@ class _Writer:
 
 @functools.lru_cache(maxsize=128)
 def program(signature: Signature, targets: tuple[int | None, ...], dtype: np.dtype[Any]) -> Run:
-    """A function that runs a formula on sets of arrays, outputs before inputs, given its numbers; `targets` says per
-    output which input lies in the same memory."""
+    """Return a function that runs a formula on sets of arrays, outputs before inputs, given its numbers. `targets`
+    gives, for each output, the input in the same memory.
+    """
     writer = _Writer(signature, targets)
     arrays = [f"o{n}" for n in range(len(signature.outputs))] + [f"a{n}" for n in range(len(writer.inputs))]
     numbers = [f"n{n}" for n in range(signature.numbers)]
@@ -127,7 +131,8 @@ def program(signature: Signature, targets: tuple[int | None, ...], dtype: np.dty
     names = ", ".join([*arrays, *numbers, *scratch])
     text = f"def block({names}):\n    " + "\n    ".join(writer.lines)
     space: dict[str, Any] = dict(writer.functions)
-    exec(compile(text, "<ndgrad generated step>", "exec"), space)  # our own lines: names of ufuncs and of arguments
+    # generated lines: only names of ufuncs and of arguments
+    exec(compile(text, "<ndgrad generated step>", "exec"), space)
     block = space["block"]
     kinds = [np.dtype(bool) if name[0] == "c" else dtype for name in scratch]
 

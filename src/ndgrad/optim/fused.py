@@ -1,18 +1,18 @@
 """Steps of an optimizer over the memory of all parameters of a group, in place.
 
-An optimizer is a rule for one parameter (`Optimizer._update`), which is written in elementwise operations. It is
-run once per step on symbols (ndgrad._src.arrays.formulas) in the place of a parameter, its gradient and its state. The
-formula that this leaves is run over the memory of all parameters: by a native kernel in one call, or by NumPy's ufuncs
-(ndgrad.optim.array_program) where there are none. The operations are those of the rule in its order, each rounded as
-NumPy rounds it, so that parameters are the same to the last bit whichever way is taken. On a GPU one kernel updates all
-parameters; there halves are rounded once in a step, and other last digits may differ too.
+An optimizer is a rule for one parameter (`Optimizer._update`), which consists of elementwise operations. Once per step
+it runs on symbols (ndgrad._src.arrays.formulas) instead of a parameter, its gradient and its state. The recorded
+formula runs over the memory of all parameters: by a native kernel in one call, or without native kernels by NumPy's
+ufuncs (ndgrad.optim.array_program). The operations are those of the rule in its order, each rounded like NumPy's, so
+all paths give the same parameters to the last bit. On a GPU one kernel updates all parameters; there halves are rounded
+once in a step, and other last digits may differ too.
 
-What a step finds out about parameters and states that are alike is kept as a `_Plan`, and the next step asks only
-whether they are still the same objects over the same memory.
+The facts about similar parameters and states are kept as a `_Plan`. The next step only checks that they are still the
+same objects over the same memory.
 
-Parameters that are not plain dense arrays of one dtype, rules that do other things, settings that are tensors and steps
-that are differentiated, traced or watched go the ordinary way. `foreach` and `fused`, where an optimizer has it, are
-taken as torch takes them: False for both asks for the ordinary way.
+The ordinary path handles parameters that are not plain dense arrays of one dtype, rules with other operations, settings
+that are tensors, and steps that are differentiated, traced or watched. `foreach` and `fused`, if an optimizer has it,
+have torch's meaning: False for both selects the ordinary path.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor
     from ndgrad.optim.optimizer import Group, Optimizer, State
 
-#: What Python's part in the update of one parameter is worth, in elements.
+#: Cost of Python's part in the update of one parameter, in elements.
 _EACH = 512
-#: What is updated alike: the numbers in its state, its dtype, and the names of the arrays there.
+#: Key of parameters that are updated alike: the numbers in the state, the dtype, and the names of the arrays there.
 _Bucket = dict[tuple[Any, ...], list[tuple[Any, Any, Any]]]
 
 
 class Plans:
-    """What the last steps of an optimizer knew of the parameters of its groups, by the id of a group.
+    """Plans of an optimizer's last steps for the parameters of its groups, by the id of a group.
 
-    A step gives the same with them and without, so a compiled step does not depend on them.
+    A step has the same result with and without them, so a compiled step does not depend on them.
     """
 
     __slots__ = ("of_group",)
@@ -56,14 +56,14 @@ class Plans:
         self.of_group: dict[int, _Plan] = {}
 
     def __environment__(self) -> list[Any]:
-        """Nothing that a trace depends on (ndgrad._src.compiler.capture.environment)."""
+        """Return nothing: a trace does not depend on it (ndgrad._src.compiler.capture.environment)."""
         return []
 
 
 def update_together(optimizer: Optimizer, group: Group) -> bool:
-    """Update the parameters of a group as the last step did, if all of them are as they were then."""
+    """Update the parameters of a group like the last step, if all of them are unchanged."""
     plan = optimizer._plans.of_group.get(id(group))
-    if plan is None or not _wanted(optimizer, group):  # a step that is traced must leave nothing behind
+    if plan is None or not _wanted(optimizer, group):  # a traced step must leave nothing behind
         return False
     if plan.update(optimizer, group):
         return True
@@ -74,8 +74,9 @@ def update_together(optimizer: Optimizer, group: Group) -> bool:
 def update_alike(
     optimizer: Optimizer, group: Group, found: list[tuple[Tensor, Tensor, State]]
 ) -> list[tuple[Tensor, Tensor, State]]:
-    """Update those parameters whose rule is a formula; the others are returned. `found` has parameters with
-    their gradients and states."""
+    """Update the parameters whose rule is a formula, and return the others. `found` has parameters with their gradients
+    and states.
+    """
     if not _wanted(optimizer, group):
         return found
     if not _is_worth_it(found):
@@ -99,7 +100,7 @@ def update_alike(
 
 
 def _is_worth_it(found: list[tuple[Tensor, Tensor, State]]) -> bool:
-    """Whether there is work enough for kernels: on a device there always is."""
+    """True if there is enough work for kernels: always on a device."""
     work = _EACH * len(found)
     for p, _, _ in found:
         work += p._array.size
@@ -119,7 +120,7 @@ def _wanted(optimizer: Optimizer, group: Group) -> bool:
 
 
 def _kind(optimizer: Optimizer, p: Any, grad: Any, state: State) -> tuple[Any, ...] | None:
-    """What must be alike for parameters to be updated together; None for those that kernels do not take."""
+    """Return the key of parameters that can be updated together, or None if kernels do not support the parameter."""
     array = p._array
     if not _plain(p, array, True) or not _plain(grad, array, False):
         return None
@@ -137,7 +138,7 @@ def _kind(optimizer: Optimizer, p: Any, grad: Any, state: State) -> tuple[Any, .
 
 
 def _plain(t: Any, like: Any, written: bool) -> bool:
-    """Whether a tensor is a dense array like another one."""
+    """True if a tensor is a dense array like another one."""
     if t.__class__ not in FACES:
         return False
     array = t._array
@@ -153,34 +154,34 @@ def _plain(t: Any, like: Any, written: bool) -> bool:
 
 
 class _Written:
-    """The rule of an optimizer as a formula, for parameters whose states are alike."""
+    """The rule of an optimizer as a formula, for parameters with similar states."""
 
     def __init__(self, optimizer: Optimizer, group: Group, like: State) -> None:
         numbers: Any = optimizer._numbers_in_state
         self.formula = Formula()
         p, grad = self.formula.input(), self.formula.input()
         state: Any = {name: value if name in numbers else self.formula.input() for name, value in like.items()}
-        #: the arrays of the state that the rule is given
+        #: The arrays of the state that the rule reads.
         self.names = [name for name in state if name not in numbers]
         before = {"": p.number, **{name: state[name].number for name in self.names}}
         optimizer._update(p, -grad if group.get("maximize") else grad, state, group)  # type: ignore[arg-type]
         after = {"": p, **{name: value for name, value in state.items() if isinstance(value, Symbol)}}
-        #: what it writes: the parameter (""), and arrays of the state, some of them new
+        #: The values it writes: the parameter (""), and arrays of the state, some of them new.
         self.changed = [name for name, symbol in after.items() if before.get(name) != symbol.number]
         self.signature = self.formula.signature([after[name] for name in self.changed])
-        #: the numbers of the state afterwards
+        #: The numbers of the state afterwards.
         self.numbers = {name: state[name] for name in numbers if name in state}
 
 
     @property
     def targets(self) -> tuple[int | None, ...]:
-        """Per output, the input that lies in the same memory."""
+        """Return, for each output, the input in the same memory."""
         inputs = {"": 0, **{name: place for place, name in enumerate(self.names, 2)}}
         return tuple([inputs.get(name) for name in self.changed])
 
 
 def _update(optimizer: Optimizer, group: Group, alike: list[tuple[Any, Any, Any]]) -> _Plan | None:
-    """Update parameters that are alike; None, and nothing changed, if the rule is no formula."""
+    """Update similar parameters; return None without any change if the rule is no formula."""
     try:
         rule = _Written(optimizer, group, alike[0][2])
         made: list[tuple[Any, str, Any]] = []
@@ -213,7 +214,7 @@ def _update(optimizer: Optimizer, group: Group, alike: list[tuple[Any, Any, Any]
 
 
 class _Row(NamedTuple):
-    """A parameter and the tensors that a step writes, each with the array that it had."""
+    """A parameter and the tensors that a step writes, each with its array."""
 
     p: Any
     array: Any
@@ -224,17 +225,17 @@ class _Row(NamedTuple):
 class _Plan:
     """Parameters that are updated together, and their memory.
 
-    Whether all is as the last step left it is asked of all parameters at once, list by list: a hundred of them would
-    take Python longer than the update itself if it went from one to the next.
+    The check for changes since the last step handles all parameters at once, list by list. For a hundred parameters, a
+    Python loop would take longer than the update itself.
     """
 
     def __init__(self, optimizer: Optimizer, rule: _Written, rows: list[_Row], sets: list[list[Any]]) -> None:
         self.rows = rows
         self.changed = rule.changed
         self.names = rule.names
-        #: where the gradient stands in a set
+        #: Index of the gradient in a set.
         self.place = len(rule.changed) + 1
-        #: of each parameter the arrays that are written and those that are read; the gradient is not kept
+        #: The arrays of each parameter that are written and read; the gradient is not kept.
         self.sets = sets
         self.dtype = rows[0].array.dtype
         self.kernels = native_kernels.step_kernels(rows[0].array)
@@ -247,12 +248,13 @@ class _Plan:
         self.written = [t for row in rows for t, _ in row.written]
         self.arrays = [a for row in rows for _, a in row.written]
         self.own = {id(a) for a in self.arrays}
-        #: whether no array that is written is a part of another
+        #: True if no written array is a part of another.
         self.lone = all(a.base is None for a in self.arrays)
 
     def order(self, optimizer: Optimizer, params: list[Any]) -> None:
-        """Note what the next step must find: the parameters of the group, of which some may have had no gradient, and
-        what the states of the others hold."""
+        """Note the expected state of the next step: the parameters of the group, of which some may have had no
+        gradient, and the contents of the others' states.
+        """
         numbers: Any = optimizer._numbers_in_state
         self.params = list(params)
         self.updated = [row.p for row in self.rows]
@@ -262,7 +264,7 @@ class _Plan:
         self.keys = [*chain.from_iterable(self.states)]
         self.numbers = [name for name in self.states[0] if name in numbers]
         self.shapes = [row.array.shape for row in self.rows]
-        #: tensors that must be over the arrays that they are over
+        #: Tensors that must keep their arrays.
         self.tensors: list[Any] = [*self.updated]
         self.held: dict[str, list[Any]] = {}
         for name in self.states[0]:
@@ -272,7 +274,7 @@ class _Plan:
         self.memory = [t._array for t in self.tensors]
 
     def prepare(self, rule: _Written) -> None:
-        """Have the code for a rule, which may be another one in the next step; NoFormula if there is none."""
+        """Generate the code for a rule, which may change in the next step; raise NoFormula if there is none."""
         if rule.signature == self.signature:
             return
         if self.kernels is None or not self.kernels.has_formula(rule.signature, self.dtype):
@@ -283,12 +285,12 @@ class _Plan:
         self.signature = rule.signature
 
     def update(self, optimizer: Optimizer, group: Group) -> bool:
-        """The next step, if everything is as it was; otherwise nothing is changed."""
+        """Run the next step if nothing has changed; otherwise change nothing."""
         gradients = self._gradients(optimizer, group["params"])
         if gradients is None:
             return False
         if self.kernels is not None:
-            self.kernels.rouse(self.chunks)  # while the rule is written down
+            self.kernels.rouse(self.chunks)  # while the rule is recorded
         try:
             rule = _Written(optimizer, group, self.rows[0].state)
             if rule.changed != self.changed or rule.names != self.names:
@@ -300,7 +302,7 @@ class _Plan:
         return True
 
     def _gradients(self, optimizer: Optimizer, params: list[Any]) -> list[Any] | None:
-        """The gradients, if no parameter and no state is another one, or elsewhere, since the last step."""
+        """Return the gradients, if no parameter or state has been replaced or moved since the last step."""
         states = [optimizer.state.get(p) for p in self.updated]
         if not _are(params, self.params) or any(p.grad is not None for p in self.idle):
             return None
@@ -315,7 +317,7 @@ class _Plan:
         if not all(_one_number([state[name] for state in self.states]) for name in self.numbers):
             return None
         gradients = [p.grad for p in self.updated]
-        if not FACES.keys() >= {*map(type, gradients)}:  # None is of no such class
+        if not FACES.keys() >= {*map(type, gradients)}:  # None has no such class
             return None
         if InferenceStorage in map(type, [g._storage for g in gradients]):
             return None
@@ -323,7 +325,7 @@ class _Plan:
         return found if self._are_alike(found) else None
 
     def _are_alike(self, gradients: list[Any]) -> bool:
-        """Whether gradients lie in memory as their parameters do, and not in theirs."""
+        """True if gradients have the memory layout of their parameters, without sharing their memory."""
         like = self.memory[0].__class__
         return (
             all(map(is_, map(type, gradients), repeat(like)))
@@ -335,7 +337,7 @@ class _Plan:
         )
 
     def run(self, optimizer: Optimizer, group: Group, rule: _Written, gradients: list[Any]) -> None:
-        """Run a rule on the memory of all parameters, and leave versions and numbers as it says."""
+        """Run a rule on the memory of all parameters, and set versions and numbers accordingly."""
         if graph_recording.active is not None:
             self._record(optimizer, group, rule, gradients)
             return
@@ -358,7 +360,9 @@ class _Plan:
         self._leave(optimizer, rule, storages)
 
     def _record(self, optimizer: Optimizer, group: Group, rule: _Written, gradients: list[Any]) -> None:
-        """Record a step. What depends on its number, or on settings that may change, is computed before each replay."""
+        """Record a step. Values that depend on the step count, or on settings that may change, are computed before each
+        replay.
+        """
         signature, recorded = self.signature, graph_recording.active
         assert recorded is not None
         numbers = self.kernels.later_numbers(len(rule.formula.numbers))
@@ -382,7 +386,7 @@ class _Plan:
         recorded.kept += [self, gradients]
 
     def _leave(self, optimizer: Optimizer, rule: _Written, storages: list[Any]) -> None:
-        """Versions and numbers after a step."""
+        """Set versions and numbers after a step."""
         writer = f"{type(optimizer).__name__}.step"
         for storage in storages:
             storage.bump(writer)
@@ -393,12 +397,12 @@ class _Plan:
 
 
 def _are(now: list[Any], then: list[Any]) -> bool:
-    """Whether objects are those of another list; tensors would compare their values."""
+    """True if both lists hold the same objects; comparing tensors with == would compare their values."""
     return len(now) == len(then) and all(map(is_, now, then))
 
 
 def _one_number(tensors: list[Any]) -> bool:
-    """Whether the same number stands in the states of all parameters."""
+    """True if all parameters have the same number in their states."""
     try:
         return len({t._array.item() for t in tensors}) == 1
     except (AttributeError, ValueError):  # no tensor, or not of one element
@@ -406,7 +410,7 @@ def _one_number(tensors: list[Any]) -> bool:
 
 
 def _overlap(outputs: int, sets: list[list[Any]]) -> bool:
-    """Whether memory that is written may be some other array's too, as with a parameter that is there twice."""
+    """True if written memory may also belong to another array, as for a parameter that occurs twice."""
     written = [a for arrays in sets for a in arrays[:outputs]]
     read = [arrays[outputs + 1] for arrays in sets]
     own = {id(a) for a in written}

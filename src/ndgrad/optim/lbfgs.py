@@ -1,4 +1,4 @@
-"""L-BFGS: a quasi-Newton method that knows the curvature from the last few steps (Nocedal, 1980).
+"""L-BFGS: a quasi-Newton method that estimates the curvature from the last few steps (Nocedal, 1980).
 
 A step of the optimizer is a whole run of iterations, so the closure, which computes the loss and the gradients, is
 needed. All parameters are handled as one vector.
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from ndgrad.optim.optimizer import Params, Rate
 
     Closure: TypeAlias = Callable[[], Tensor | float]
-    #: Along a line: from a length to loss, gradient and slope there; and a length with these.
+    #: Functions along a line: from a length to loss, gradient and slope there; and a length with these.
     Probe: TypeAlias = Callable[[float], tuple[float, Tensor, float]]
     Point: TypeAlias = tuple[float, float, Tensor, float]
 
 __all__ = ["LBFGS"]
 
-#: Of the conditions of Wolfe: how much of the promised descent must be there, and how much flatter
-#: the slope must have become.
+#: Wolfe conditions: the required share of the predicted descent, and the required flattening of the slope.
 _DESCENT, _CURVATURE = 1e-4, 0.9
 
 
@@ -87,7 +86,7 @@ class LBFGS(Optimizer):
             start += count
 
     def _probe(self, closure: Closure, direction: Tensor) -> Probe:
-        """Loss, gradient and slope at a distance along the direction; the parameters come back to where they are."""
+        """Return loss, gradient and slope at a distance along the direction; the parameters are restored."""
         home = [p.clone() for p in self._params]
 
         def at(length: float) -> tuple[float, Tensor, float]:
@@ -103,7 +102,7 @@ class LBFGS(Optimizer):
     # ----- iterations -----
 
     def step(self, closure: Closure) -> Tensor | float:  # type: ignore[override]  # needs its closure, as torch's does
-        """Run up to `max_iter` iterations; the loss at the start."""
+        """Run up to `max_iter` iterations; return the loss at the start."""
         with no_grad():
             return self._run(closure)
 
@@ -180,15 +179,16 @@ def _evaluated(closure: Closure) -> float:
 
 
 def _renew_direction(memory: dict[str, Any], gradient: Tensor, iteration: int, history_size: int) -> None:
-    """The next direction: minus the gradient at first, then minus the inverse Hessian, as far as
-    remembered, times the gradient."""
+    """Return the next direction: minus the gradient at first, then minus the estimated inverse Hessian times the
+    gradient.
+    """
     if iteration == 1:
         memory.update(d=-gradient, old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return
     y = gradient - memory["prev_flat_grad"]
     s = memory["d"] * memory["t"]
     curvature = float(y.dot(s))
-    if curvature > 1e-10:  # else the pair would make the Hessian indefinite
+    if curvature > 1e-10:  # otherwise the pair would make the Hessian indefinite
         if len(memory["old_dirs"]) == history_size:
             for name in ("old_dirs", "old_stps", "ro"):
                 memory[name].pop(0)
@@ -212,7 +212,7 @@ def _renew_direction(memory: dict[str, Any], gradient: Tensor, iteration: int, h
 
 
 def _cubic_minimum(a: tuple[float, float, float], b: tuple[float, float, float], low: float, high: float) -> float:
-    """Where the cubic through two points (place, value, slope) has its minimum, kept within [low, high]."""
+    """Return the minimum of the cubic through two points (position, value, slope), clamped to [low, high]."""
     (x1, f1, g1), (x2, f2, g2) = (a, b) if a[0] <= b[0] else (b, a)
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
     square = d1 * d1 - g1 * g2
@@ -231,8 +231,8 @@ def strong_wolfe(
     tolerance: float,
     max_probes: int = 25,
 ) -> tuple[float, Tensor, float, int]:
-    """A length at which the loss has fallen enough and the slope is flat enough; with loss,
-    gradient and number of probes.
+    """Return a length at which the loss has fallen enough and the slope is flat enough, with loss, gradient and number
+    of probes.
 
     First the length grows until such a length must lie between the last two (Nocedal and Wright, algorithm 3.5); then
     that bracket shrinks around it (algorithm 3.6), by cubic interpolation, with bisection where that makes no progress.

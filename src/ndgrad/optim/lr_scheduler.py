@@ -1,7 +1,7 @@
-"""Schedules of learning rates: each changes `lr` in the groups of an optimizer, once per call of `step()`.
+"""Learning rate schedules: each changes `lr` in the groups of an optimizer, once per call of `step()`.
 
-A schedule computes the next rate from the present one where it can, so that several schedules on one optimizer combine;
-that is torch's "chainable form", and rounding then is torch's too.
+If possible, a schedule computes the next rate from the present one, so that several schedules on one optimizer combine.
+This is torch's "chainable form", with the same rounding.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _count_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
 
 
 class LRScheduler:
-    """The base of schedules: a subclass says in `get_lr` what the rates are at `last_epoch`.
+    """Base class of schedules: a subclass computes the rates at `last_epoch` in `get_lr`.
 
     >>> import ndgrad
     >>> class Halving(ndgrad.optim.lr_scheduler.LRScheduler):
@@ -87,7 +87,7 @@ class LRScheduler:
         self._is_initial = False
 
     def _watch_steps(self) -> None:
-        """Have the optimizer note whether it has taken a step, to warn of a schedule that runs ahead of it."""
+        """Make the optimizer note whether it has taken a step, to warn of a schedule that runs ahead of it."""
         optimizer = self.optimizer
         if "_steps_taken" not in optimizer.__dict__:
             optimizer.__dict__["_steps_taken"] = 0
@@ -95,19 +95,19 @@ class LRScheduler:
             optimizer.register_step_post_hook(_count_step)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """Return everything but the optimizer."""
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where another schedule of the same kind was."""
+        """Continue from the state of another schedule of the same kind."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[float]:
-        """The rates that the last step has set."""
+        """Return the rates set by the last step."""
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """The rates at `last_epoch`, one per group; subclasses define it (those of this file by `_next_lr`)."""
+        """Return the rates at `last_epoch`, one per group; subclasses define it (those of this file by `_next_lr`)."""
         if not self._get_lr_called_within_step:
             warnings.warn("get_lr() is for the scheduler itself. Use get_last_lr().", stacklevel=2)
         return self._next_lr()
@@ -119,7 +119,7 @@ class LRScheduler:
         return [as_float(group["lr"]) for group in self.optimizer.param_groups]
 
     def _set_rates(self, compute: Callable[[], list[float]]) -> None:
-        """Finish a step: let the rates be computed, and set them."""
+        """Finish a step: compute the rates, and set them."""
         self._step_count += 1
         self._get_lr_called_within_step = True
         try:
@@ -131,7 +131,7 @@ class LRScheduler:
         self._last_lr: list[float] = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one (or to an epoch) and set the rates."""
+        """Advance by one (or to an epoch) and set the rates."""
         if self._step_count == 1 and not self.optimizer.__dict__.get("_steps_taken", 1):
             warnings.warn(
                 (
@@ -183,7 +183,7 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and the functions; of callable objects, their attributes."""
+        """Return everything but the optimizer and the functions; for callable objects, their attributes."""
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
             dict(vars(f)) if hasattr(f, "__dict__") and not hasattr(f, "__code__") else None for f in self.lr_lambdas
@@ -191,7 +191,7 @@ class LambdaLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where another was; functions stay those given here."""
+        """Continue from another schedule's state; functions stay the ones given here."""
         state = dict(state_dict)
         for function, values in zip(self.lr_lambdas, state.pop("lr_lambdas", ()), strict=False):
             if values is not None:
@@ -224,7 +224,7 @@ class MultiplicativeLR(LambdaLR):
 
 
 class _FactorLR(LRScheduler):
-    """The present rate times `_factor`, which is the first one times `_whole_factor`."""
+    """Multiply the present rate by `_factor`, so that it is the first one times `_whole_factor`."""
 
     _factor: Callable[[], float]
     _whole_factor: Callable[[], float]
@@ -286,7 +286,7 @@ class MultiStepLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float:
-        # compared one by one: in a traced step the epoch is a placeholder, which has no hash
+        # Compare one by one: in a traced step the epoch is a placeholder without a hash.
         return self.gamma ** next((count for epoch, count in self.milestones.items() if epoch == self.last_epoch), 0)
 
     def _whole_factor(self) -> float:
@@ -398,7 +398,7 @@ class LinearLR(_FactorLR):
 
 
 class PolynomialLR(_FactorLR):
-    """The rate times a power of the part of `total_iters` epochs that is left.
+    """The rate times a power of the remaining fraction of `total_iters` epochs.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -470,7 +470,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half cosines one after the other, of T_0, T_0 T_mult, ... epochs (Loshchilov and Hutter, 2016).
+    """A sequence of half cosines, of T_0, T_0 T_mult, ... epochs (Loshchilov and Hutter, 2016).
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -505,7 +505,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one, or to an epoch, which may lie between two whole ones."""
+        """Advance by one, or to an epoch, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -522,7 +522,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set_rates(self.get_lr)
 
     def _place(self, epoch: float) -> tuple[float, int]:
-        """How far into which half cosine an epoch lies."""
+        """Return the half cosine of an epoch, and the position in it."""
         if epoch < self.T_0:
             return epoch, self.T_0
         if self.T_mult == 1:
@@ -533,7 +533,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to `max_lr` and down far below the first rate, once; the momentum goes the other way (Smith and Topin, 2017).
+    """One cycle: up to `max_lr` and down far below the first rate; the momentum changes inversely (Smith and Topin,
+    2017).
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -644,11 +645,11 @@ def _set_momentum(group: dict[str, Any], value: float, as_beta1: bool) -> None:
 
 
 class CyclicLR(LRScheduler):
-    """Up from `base_lr` to `max_lr` and down again, over and over; the momentum goes the other way (Smith, 2015).
+    """Cycles from `base_lr` up to `max_lr` and down again; the momentum changes inversely (Smith, 2015).
 
-    `mode` says how the height of a cycle changes: not at all ("triangular"), halved with each ("triangular2"), or by
-    gamma with each step ("exp_range"). `scale_fn` is a function of one's own instead, of the number of the cycle or,
-    with scale_mode "iterations", of the step.
+    `mode` sets the height of cycles: constant ("triangular"), halved with each cycle ("triangular2"), or multiplied by
+    gamma in each step ("exp_range"). `scale_fn` is a custom function instead, of the cycle number or, with scale_mode
+    "iterations", of the step.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -717,7 +718,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs = lowest
 
     def scale_fn(self, x: float) -> float:
-        """The height of a cycle, of its number or of the step."""
+        """Return the height of a cycle, from its number or the step."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -736,7 +737,9 @@ class CyclicLR(LRScheduler):
         return [low + (high - low) * factor for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of a `scale_fn` that is an object, its attributes, of a function nothing."""
+        """Return everything but the optimizer; for a `scale_fn` that is an object, its attributes, for a function
+        nothing.
+        """
         state = super().state_dict()
         scale = state.pop("_scale_fn_custom")
         state["_scale_fn_custom"] = None
@@ -745,7 +748,7 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where another schedule was; the `scale_fn` stays this one's."""
+        """Continue from another schedule's state; `scale_fn` stays unchanged."""
         state = dict(state_dict)
         attributes = state.pop("_scale_fn_custom", None)
         super().load_state_dict(state)
@@ -781,7 +784,7 @@ def _check_schedulers(kind: str, schedulers: Sequence[LRScheduler], optimizer: O
 
 
 class SequentialLR(LRScheduler):
-    """Schedules one after the other, changing at milestones.
+    """A sequence of schedules that change at milestones.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -804,7 +807,7 @@ class SequentialLR(LRScheduler):
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Making the schedules has applied the first rates of all; only those of the first are wanted.
+        # Creating the schedules has applied the first rates of all; only those of the first are wanted.
         for group in optimizer.param_groups:
             _set_lr(group, group["initial_lr"])
         for scheduler in self._schedulers:
@@ -815,7 +818,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = list(self._schedulers[0].get_last_lr())
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one."""
+        """Advance by one."""
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[number]
@@ -826,12 +829,12 @@ class SequentialLR(LRScheduler):
         self._last_lr = list(scheduler.get_last_lr())
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, the schedules as their own states."""
+        """Return everything but the optimizer, with the schedules' own states."""
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
         return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where another was."""
+        """Continue from another schedule's state."""
         state = dict(state_dict)
         for scheduler, values in zip(self._schedulers, state.pop("_schedulers"), strict=True):
             scheduler.load_state_dict(values)
@@ -859,7 +862,7 @@ class ChainedScheduler(LRScheduler):
         self._last_lr = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one."""
+        """Advance by one."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._rates()
@@ -872,7 +875,7 @@ class ChainedScheduler(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times a factor when a measured value has not become better for `patience` epochs.
+    """Multiply the rate by a factor when a metric has not improved for `patience` epochs.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -923,9 +926,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    # needs the metric, as torch's does
+    # Needs the metric, as in torch.
     def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Take a measured value into account."""
+        """Process a measured value."""
         current = as_float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
@@ -962,7 +965,7 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """Whether a value is better than the best by more than the threshold."""
+        """True if a value is better than the best by more than the threshold."""
         if self.threshold_mode == "rel":
             sign = -1.0 if self.mode == "min" else 1.0
             bound = best * (1.0 + sign * self.threshold)

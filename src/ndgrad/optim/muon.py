@@ -16,8 +16,9 @@ __all__ = ["Muon"]
 
 
 def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """About the nearest matrix whose singular values are all one: a polynomial in X X^T that is near one on (0, 1],
-    applied again and again (Newton and Schulz)."""
+    """Return approximately the nearest matrix with all singular values one: a polynomial in X X^T that is near one on
+    (0, 1], applied repeatedly (Newton-Schulz).
+    """
     if steps >= 100:
         raise ValueError(
             f"Number of steps must be less than 100 for computational efficiency, and is {steps}. [nd-range]"
@@ -37,10 +38,10 @@ def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps:
 
 
 class Muon(Optimizer):
-    """Steps along the momentum with its singular values brought near one; for parameters that are matrices.
+    """Steps along the momentum with singular values near one, for parameters that are matrices.
 
-    Embeddings, heads, biases and the like belong to another optimizer. `adjust_lr_fn` "original" scales lr with the
-    shape of a matrix, "match_rms_adamw" such that settings of AdamW can be kept.
+    Use another optimizer for embeddings, heads, biases and similar parameters. `adjust_lr_fn` "original" scales lr with
+    the shape of a matrix, "match_rms_adamw" such that settings of AdamW can be kept.
 
     >>> import ndgrad
     >>> p = ndgrad.eye(2).requires_grad_()

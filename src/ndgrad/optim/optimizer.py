@@ -1,8 +1,8 @@
-"""What all optimizers share: groups of parameters, their state, hooks, saving, and the loop of a step.
+"""Base class of optimizers: groups of parameters, their state, hooks, saving, and the loop of a step.
 
-An optimizer is a rule for one parameter: `_start` makes its state, `_update` changes parameter and state in place. The
-loop over groups, the grad mode, gradients that are to be followed upwards and complex parameters (whose real and
-imaginary parts are updated like two real parameters) are dealt with here, once.
+An optimizer is a rule for one parameter: `_start` makes its state, `_update` changes parameter and state in place. This
+file handles the loop over groups, the grad mode, differentiable steps and complex parameters (whose real and imaginary
+parts are updated like two real parameters).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["Optimizer"]
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
-    #: What an optimizer takes: tensors, tensors with names, or groups of them with settings.
+    #: Parameters of an optimizer: tensors, tensors with names, or groups of them with settings.
     Params: TypeAlias = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
-    #: A setting that may be a tensor, to be followed by a gradient where the step is differentiable.
+    #: A setting that may be a tensor, with a gradient if the step is differentiable.
     Rate: TypeAlias = float | Tensor
 
 Group = dict[str, Any]
@@ -70,7 +70,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 def _with_hooks(step: Step) -> Step:
-    """A `step` with its hooks around it; not around what it calls by super().step()."""
+    """Wrap `step` with its hooks; a call by super().step() runs them only once."""
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -100,7 +100,7 @@ def _with_hooks(step: Step) -> Step:
 
 
 class Required:
-    """A setting that has no default."""
+    """Placeholder of a setting without a default."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -110,7 +110,7 @@ required = Required()
 
 
 def _parameters(params: Any) -> tuple[list[Any], list[str] | None]:
-    """The parameters that a group is given, and their names if it is given pairs."""
+    """Return the parameters of a group, and their names if they are given as pairs."""
     if isinstance(params, Variable):
         return [params], None
     if isinstance(params, (set, frozenset)):
@@ -140,10 +140,10 @@ def _check_parameter(p: Any, may_be_computed: bool) -> None:
 
 
 class Optimizer:
-    """The base of all optimizers: a subclass defines `step`.
+    """Base class of all optimizers: a subclass defines `step`.
 
-    `params` is an iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and
-    settings of the group's own; what a group does not set comes from `defaults`.
+    `params` is an iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and its
+    own settings; other settings come from `defaults`.
 
     >>> import ndgrad
     >>> class Descent(ndgrad.optim.Optimizer):
@@ -158,10 +158,10 @@ class Optimizer:
     tensor([0.5000])
     """
 
-    #: Whether real and imaginary parts of a complex parameter are updated as if they were real parameters.
+    #: True if real and imaginary parts of a complex parameter are updated like real parameters.
     _complex_as_real: ClassVar[bool] = True
-    #: The entries of a parameter's state that are numbers, if `_update` is a formula that may run
-    #: be run over all parameters at once (ndgrad.optim.fused).
+    #: Entries of a parameter's state that are numbers, if `_update` is a formula that can run over all parameters at
+    #: once (ndgrad.optim.fused).
     _numbers_in_state: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -201,7 +201,7 @@ class Optimizer:
         ):
             self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
         self._plans = Plans()
-        #: whether `step` is at work, which may call that of a base class
+        #: True while `step` runs, which may call that of a base class.
         self._stepping = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Optimizer:
     # ----- parameters -----
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters with settings of their own, for example layers that are to be learned from now on.
+        """Add parameters with their own settings, for example layers that are unfrozen during training.
 
         >>> import ndgrad
         >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
@@ -255,11 +255,11 @@ class Optimizer:
         known = {id(p) for p in tensors_of(self.param_groups)}
         if any(id(p) in known for p in given):
             raise ValueError("a parameter is in two groups. Each belongs to one. [nd-optimizer]")
-        param_group.update(group)  # the group is the caller's own dict: what is changed there later counts
+        param_group.update(group)  # the group is the caller's own dict: later changes there count
         self.param_groups.append(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters: None, or zeros in place.
+        """Clear the gradients of all parameters: set them to None, or to zeros in place.
 
         >>> import ndgrad
         >>> p = ndgrad.ones(1, requires_grad=True)
@@ -284,7 +284,7 @@ class Optimizer:
     # ----- a step -----
 
     def _start(self, p: Tensor, group: Group) -> State:
-        """The state of a parameter before its first update."""
+        """Return the state of a parameter before its first update."""
         return {}
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
@@ -292,7 +292,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update(). [nd-define]")
 
     def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        """The same where the gradient is sparse; the parameter is dense."""
+        """Same as `_update` for a sparse gradient; the parameter is dense."""
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead (or SGD or "
             f"Adagrad). The gradient of a parameter of shape {tuple(p.shape)} has layout {grad.layout}; to_dense() "
@@ -305,7 +305,7 @@ class Optimizer:
     def step(self, closure: Callable[[], Loss]) -> Loss: ...
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all parameters that have gradients; `closure`, if given, is called first to compute the loss anew.
+        """Update all parameters that have gradients; `closure`, if given, is called first to compute the loss again.
 
         >>> import ndgrad
         >>> p = ndgrad.ones(1, requires_grad=True)
@@ -342,9 +342,9 @@ class Optimizer:
         if not ordinary:
             found = update_alike(self, group, found)
         for p, grad, state in found:
-            state, target = self.state.get(p) or state, p  # one that is there twice is updated twice
+            state, target = self.state.get(p) or state, p  # a parameter that occurs twice is updated twice
             if not ordinary:
-                # Outside the graph nothing is recorded, and unlike under no_grad, ops take their quick lane.
+                # Outside the graph nothing is recorded, and unlike under no_grad, ops take their fast path.
                 target, grad = p.detach(), grad.detach()
             if group.get("maximize"):
                 grad = -grad
@@ -358,7 +358,7 @@ class Optimizer:
             else:
                 self._update(target, grad, state, group)
             for name, held in before.items():
-                # A program writes the memory of a tensor more quickly than Python puts another into its place.
+                # Writing the memory of a tensor is faster in a program than replacing the tensor in Python.
                 if state[name] is not held and _is_like(held, state[name]):
                     state[name] = held.copy_(state[name])
             if state:
@@ -379,7 +379,7 @@ class Optimizer:
     # ----- saving -----
 
     def state_dict(self) -> dict[str, Any]:
-        """The state and the settings, with parameters as numbers in the order of the groups.
+        """Return the state and the settings, with parameters as numbers in the order of the groups.
 
         >>> import ndgrad
         >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
@@ -399,7 +399,7 @@ class Optimizer:
         return packed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict()` gave; state tensors get their parameter's dtype and device.
+        """Load the result of `state_dict()`; state tensors get their parameter's dtype and device.
 
         >>> import ndgrad
         >>> first, second = (ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=lr) for lr in (0.1, 0.2))
@@ -439,7 +439,7 @@ class Optimizer:
     # ----- hooks -----
 
     def _run_hooks(self, name: str, *given: Any) -> Any:
-        """Call hooks with what is given, if anything; what they answer takes its place."""
+        """Call hooks with a value, if any; their results replace it."""
         for hook in list(self.__dict__[f"_{name}_hooks"].values()):
             answer = hook(self, *given)
             if given and answer is not None:
@@ -482,7 +482,7 @@ class Optimizer:
 
 
 def _fitted(p: Tensor, name: str, value: Any) -> Any:
-    """A loaded piece of state with the parameter's dtype and device; the count of steps keeps its own."""
+    """Return a loaded piece of state with the parameter's dtype and device; the step count keeps its own."""
     if isinstance(value, Variable):
         moved = value.to(p.device) if name == "step" or not p.is_floating_point() else value.to(p.device, p.dtype)
         return moved.clone() if moved is value else moved
@@ -493,7 +493,7 @@ def _fitted(p: Tensor, name: str, value: Any) -> Any:
     return value
 
 
-#: Settings that must not be negative, in whichever optimizer has them.
+#: Settings that must not be negative, in any optimizer.
 _NOT_NEGATIVE = ("lr", "lr_decay", "eps", "momentum", "momentum_decay", "weight_decay", "initial_accumulator_value")
 
 
@@ -505,7 +505,7 @@ def _at_least_zero(value: Rate) -> bool:
 
 
 def checked(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of an optimizer, if they are possible."""
+    """Check the settings of an optimizer, and return them."""
     given = dict(settings)
     if "betas" in given:
         given |= {f"betas[{place}]": settings["betas"][place] for place in (0, 1)}
@@ -524,30 +524,32 @@ def checked(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def scalar(value: float) -> Tensor:
-    """A number in a parameter's state: a tensor, as in torch, so that saved states are alike."""
+    """Return a number for a parameter's state: a tensor, as in torch, so that saved states are alike."""
     return tensor(value, dtype=get_default_dtype())
 
 
 def fresh(p: Tensor, *names: str) -> State:
-    """The state before the first step: no step counted, and zeros like the parameter under some names."""
+    """Return the state before the first step: a step count of zero, and zeros like the parameter under some names."""
     return {"step": scalar(0.0), **{name: zeros_like(p) for name in names}}
 
 
 def counted(state: State) -> Any:
-    """One more step; how many there are."""
+    """Increment the step count, and return it."""
     state["step"] = step = state["step"] + 1.0
     return number(step)
 
 
 def number(t: Rate) -> Any:
-    """A number of the state or of the settings, to be computed with: a float. While a step is traced, which has no
-    values, the tensor in double precision: rules ask nothing of it but by `either`, `at_least` and `at_most`."""
+    """Return a number of the state or of the settings as a float. In a traced step, which has no values, it is a tensor
+    in double precision; rules use it only through `either`, `at_least` and `at_most`.
+    """
     return t.detach().double() if isinstance(t, Variable) and is_traced(t) else as_float(t)
 
 
 def as_float(value: Any) -> float:
-    """A number as a float. In a traced step a placeholder may stand for a number, which has operators but cannot be
-    converted (ndgrad._src.compiler.capture.number_tape)."""
+    """Return a number as a float. In a traced step a placeholder may replace a number; it has operators but cannot be
+    converted (ndgrad._src.compiler.capture.number_tape).
+    """
     if value.__class__ is float:
         found: float = value
         return found
@@ -555,51 +557,52 @@ def as_float(value: Any) -> float:
 
 
 def is_traced(t: Tensor) -> bool:
-    """Whether a tensor stands for one of a program that is being traced, and has no values."""
+    """True if a tensor belongs to a program that is being traced, and has no values."""
     return bool(getattr(innermost_array(t), "is_traced", False))
 
 
 def _is_like(a: Any, b: Any) -> bool:
-    """Whether two values are tensors of one shape and dtype."""
+    """True if two values are tensors of one shape and dtype."""
     return isinstance(a, Variable) and isinstance(b, Variable) and a.shape == b.shape and a.dtype == b.dtype
 
 
 def either(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-    """One of two values, by a condition on numbers."""
+    """Return one of two values, by a condition on numbers."""
     if isinstance(condition, Variable):
         return where(condition, yes(), no())
     return yes() if condition else no()
 
 
 def at_least(x: Any, bound: float) -> Any:
-    """The larger of a number and a bound."""
+    """Return the larger of a number and a bound."""
     return x.clamp(min=bound) if isinstance(x, Variable) else max(x, bound)
 
 
 def at_most(x: Any, bound: Any) -> Any:
-    """The smaller of two numbers."""
+    """Return the smaller of two numbers."""
     return either(x < bound, lambda: x, lambda: bound)
 
 
 def as_state(x: Any, before: Tensor) -> Tensor:
-    """A number that takes the place of another in the state."""
+    """Return a number in the form in which it replaces another in the state."""
     return x.to(before.dtype) if isinstance(x, Variable) else tensor(x, dtype=before.dtype)
 
 
 def root(x: Any) -> Any:
-    """The square root of a number, or of each element of what rules compute with."""
+    """Return the square root of a number, or of each element of a value in a rule."""
     return math.sqrt(x) if isinstance(x, (int, float)) else x.sqrt()
 
 
 def move(p: Tensor, direction: Tensor, scale: Rate) -> None:
-    """p += scale * direction, where the scale may be a tensor that wants a gradient."""
+    """Add scale * direction to p in place; the scale may be a tensor that requires grad."""
     p.add_(direction * scale)
 
 
 def running_mean(state: State, name: str, beta: Rate, value: Tensor) -> Tensor:
-    """The mean of a value over the steps, older ones forgotten by beta, kept in the state under a name.
+    """Return the exponential moving average of a value with decay beta, kept in the state under a name.
 
-    A new tensor each time: a differentiable step must leave what it has saved alone, and a write costs more than an op.
+    It is a new tensor each time: a differentiable step must not change saved tensors, and a write costs more than an
+    op.
     """
     mean: Tensor = state[name] * beta + value * (1 - beta)
     state[name] = mean
@@ -607,10 +610,10 @@ def running_mean(state: State, name: str, beta: Rate, value: Tensor) -> Tensor:
 
 
 def decayed(grad: Tensor, p: Tensor, weight_decay: Rate) -> Tensor:
-    """The gradient with that of weight_decay / 2 times the square of the parameter."""
+    """Return the gradient plus that of weight_decay / 2 times the square of the parameter."""
     return grad if isinstance(weight_decay, (int, float)) and weight_decay == 0 else grad + p * weight_decay
 
 
 def tensors_of(groups: Iterable[Group]) -> list[Tensor]:
-    """All parameters of groups."""
+    """Yield all parameters of groups."""
     return [p for group in groups for p in group["params"]]

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, with momentum; and its average over time."""
+"""Stochastic gradient descent, with momentum; and its averaged form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["ASGD", "SGD"]
 
 
 class SGD(Optimizer):
-    """Down the gradient: p -= lr * g, or with momentum p -= lr * v where v = momentum * v + (1 - dampening) * g.
+    """Gradient descent: p -= lr * g, or with momentum p -= lr * v where v = momentum * v + (1 - dampening) * g.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)

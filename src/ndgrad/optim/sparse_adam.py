@@ -1,4 +1,4 @@
-"""Adam for sparse gradients: only the rows that a gradient names are touched, moments included."""
+"""Adam for sparse gradients: only the rows of a gradient, and their moments, are updated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings with
+    """Adam that updates the moments of a row only if the row has a gradient ("lazy" Adam), for embeddings with
     sparse=True.
 
     >>> import ndgrad
@@ -70,7 +70,7 @@ class SparseAdam(Optimizer):
             return
         rows = tuple(grad.indices())
         beta1, beta2 = group["betas"]
-        # Each row is named once, so what is written at it is what was read there and changed.
+        # Each row occurs once, so values are read, changed and written back.
         mean = state["exp_avg"][rows] * beta1 + values * (1 - beta1)
         square = state["exp_avg_sq"][rows] * beta2 + values * values * (1 - beta2)
         state["exp_avg"][rows] = mean

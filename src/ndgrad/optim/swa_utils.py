@@ -1,8 +1,8 @@
 """Averages of a model's weights over training: stochastic weight averaging and exponential moving averages.
 
-An `AveragedModel` is a copy of a model whose parameters are averages of those that the model has had at each
-`update_parameters`; `SWALR` keeps the learning rate up while one collects them, and `update_bn` computes the
-statistics of batch normalisation for the averages, which no forward pass has seen.
+An `AveragedModel` is a copy of a model whose parameters are averages over all calls of `update_parameters`. `SWALR`
+keeps the learning rate up meanwhile. `update_bn` computes the statistics of batch normalisation for the averages, for
+which no forward pass has run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _checked_decay(decay: float) -> float:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> _Averages:
-    """A function that moves averages, in place, by 1 - decay towards the present values.
+    """Return a function that moves averages, in place, by 1 - decay towards the present values.
 
     >>> import ndgrad
     >>> from ndgrad.optim.swa_utils import get_ema_multi_avg_fn
@@ -54,7 +54,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> _Averages:
 
 
 def get_swa_multi_avg_fn() -> _Averages:
-    """A function that moves averages of n values, in place, to those of n + 1.
+    """Return a function that updates averages of n values, in place, to those of n + 1.
 
     >>> import ndgrad
     >>> from ndgrad.optim.swa_utils import get_swa_multi_avg_fn
@@ -67,7 +67,7 @@ def get_swa_multi_avg_fn() -> _Averages:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> _Average:
-    """The exponential moving average of one parameter.
+    """Return a function for the exponential moving average of one parameter.
 
     >>> import ndgrad
     >>> ndgrad.optim.swa_utils.get_ema_avg_fn(0.75)(ndgrad.zeros(2), ndgrad.ones(2), 1)
@@ -83,7 +83,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
 
 
 def get_swa_avg_fn() -> _Average:
-    """The mean of one parameter over all updates.
+    """Return a function for the mean of one parameter over all updates.
 
     >>> import ndgrad
     >>> ndgrad.optim.swa_utils.get_swa_avg_fn()(ndgrad.zeros(2), ndgrad.ones(2), 3)
@@ -98,7 +98,7 @@ def get_swa_avg_fn() -> _Average:
 
 
 def _in_place(average: _Average) -> _Averages:
-    """The same for many parameters, written into the averages."""
+    """Return an in-place version for many parameters, written into the averages."""
 
     def update(averages: Sequence[Tensor], currents: Sequence[Tensor], num_averaged: Any) -> None:
         with no_grad():
@@ -109,7 +109,7 @@ def _in_place(average: _Average) -> _Averages:
 
 
 class AveragedModel(Module):
-    """A copy of a model with averages of its parameters: the mean of all, or what `avg_fn` or `multi_avg_fn` computes.
+    """A copy of a model with averages of its parameters: the mean of all, or the result of `avg_fn` or `multi_avg_fn`.
 
     With `use_buffers` buffers are averaged like parameters; otherwise they are copied from the model at each update.
 
@@ -149,7 +149,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the present parameters of a model into the averages."""
+        """Add the present parameters of a model to the averages."""
         means: list[Any]
         values: list[Any]
         if self.use_buffers:
@@ -175,9 +175,9 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
-    """Compute the running statistics of batch normalisation anew, by one pass over data in training mode.
+    """Recompute the running statistics of batch normalisation, by one pass over data in training mode.
 
-    A batch that is a tuple or a list counts by its first entry.
+    The first entry of a batch that is a tuple or a list is used.
 
     >>> import ndgrad
     >>> model = ndgrad.nn.BatchNorm1d(1)
@@ -210,7 +210,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> No
 
 
 class SWALR(LRScheduler):
-    """From the present learning rate to `swa_lr` within `anneal_epochs` steps, and that rate from then on.
+    """Anneal the learning rate to `swa_lr` within `anneal_epochs` steps, and keep it from then on.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -245,7 +245,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _part(self, step: int) -> float:
-        """How much of the way to the last rate is gone after so many steps."""
+        """Return the fraction of the annealing that is complete after some steps."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return done if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2
 

@@ -1,8 +1,6 @@
-"""The profiler under the names of torch.profiler: `profile` with a schedule of steps, and what to
-do when a trace is ready.
-
-It is ndgrad.profiler.timing's, started and stopped by a schedule: of a long training run a few steps are measured,
-after others that are left alone or run to warm up.
+"""The profiler under the names of torch.profiler: `profile` with a schedule of steps, and handlers of finished traces.
+It is the profiler of ndgrad.profiler.timing, controlled by a schedule: in a long training run a few steps are measured,
+after others without measurement or for warming up.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What can be measured. Work on a GPU appears as the calls that start it.
+    """Kinds of measurement. Work on a GPU appears as the calls that start it.
 
     >>> import ndgrad
     >>> ndgrad.profiler.ProfilerActivity.CPU.name
@@ -37,7 +35,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What to do in a step.
+    """Actions in a step.
 
     >>> import ndgrad
     >>> [action.name for action in ndgrad.profiler.ProfilerAction]
@@ -51,7 +49,7 @@ class ProfilerAction(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What this profiler measures: calls, and where there is a GPU, its time (see ndgrad.profiler.device_time).
+    """Return the supported measurements: calls, and with a GPU, its time (see ndgrad.profiler.device_time).
 
     >>> import ndgrad
     >>> ndgrad.profiler.ProfilerActivity.CPU in ndgrad.profiler.supported_activities()
@@ -63,10 +61,10 @@ def supported_activities() -> set[ProfilerActivity]:
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """A function from the number of a step to what is done in it.
+    """Return a function from the number of a step to its action.
 
-    After `skip_first` steps come cycles of `wait` steps without measuring, `warmup` steps that are measured and thrown
-    away, and `active` steps that are kept; `repeat` cycles, or without end for 0. `skip_first_wait` leaves out the
+    After `skip_first` steps come cycles of `wait` steps without measuring, `warmup` steps that are measured and
+    discarded, and `active` steps that are kept; `repeat` cycles, or unlimited for 0. `skip_first_wait` leaves out the
     waiting of the first cycle.
 
     >>> steps = schedule(wait=1, warmup=1, active=2, repeat=1)
@@ -102,7 +100,7 @@ def schedule(
 
 
 class profile:
-    """A context that measures all calls, or by a `schedule` those of some steps; `step()` says that a step is over.
+    """A context that measures all calls, or with a `schedule` those of some steps; call `step()` after each step.
 
     When a cycle of the schedule is complete (and at the end), `on_trace_ready(profile)` is called
     with the events of the cycle.
@@ -163,12 +161,12 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begin with the first step."""
+        """Begin the first step."""
         self._go_on(self._action_of(self.step_num))
         self._open_range()
 
     def stop(self) -> None:
-        """End, wherever the schedule is; what has been measured of the cycle is ready."""
+        """End, at any point of the schedule; the events measured so far in the cycle are ready."""
         self._close_range()
         recording = self._action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
         self._action = ProfilerAction.NONE
@@ -178,7 +176,7 @@ class profile:
                 self._ready()
 
     def step(self) -> None:
-        """The step is over, and the next one begins."""
+        """End a step, and begin the next one."""
         self._close_range()
         self.step_num += 1
         before, after = self._action, self._action_of(self.step_num)
@@ -193,7 +191,7 @@ class profile:
         return ProfilerAction.RECORD if self.schedule is None else self.schedule(step)
 
     def _go_on(self, action: ProfilerAction) -> None:
-        """From what the last step did to what the next does."""
+        """Switch from the action of the last step to that of the next."""
         recording = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
         running = self.profiler is not None and self.profiler._recorder is not None
         if action is ProfilerAction.NONE:
@@ -230,13 +228,13 @@ class profile:
         return self.profiler
 
     def events(self) -> EventList:
-        """The events of the last cycle."""
+        """Return the events of the last cycle."""
         return self._finished("accessing events").function_events
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """The events of the last cycle grouped by name, and on request by shapes and lines."""
+        """Return the events of the last cycle grouped by name, and on request by shapes and lines."""
         return self._finished("getting key averages").key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
@@ -252,12 +250,12 @@ class profile:
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """What to do when a trace is ready: write it into a folder, under a name that TensorBoard's plugin finds.
+    """Return a handler of finished traces that writes them to a folder, with names for TensorBoard's plugin.
 
     >>> import ndgrad
     >>> handler = ndgrad.profiler.tensorboard_trace_handler("traces")
     """
-    import socket  # only to name the files
+    import socket  # only for names of files
     import time
 
     def write(prof: profile) -> None:

@@ -1,9 +1,9 @@
-"""Which memory was made where, and what of it lives: a ledger of arrays, and the trace that users ask for.
+"""Memory allocations with their origin and lifetime: a ledger of arrays, and the trace for users.
 
-An array is entered when a call returns it and nobody has seen its memory before: results of ops, factories, gradients
-of a backward pass. A weak reference strikes it out when it is freed. What a kernel needs only while it runs is not
-seen, nor are NumPy's scalars, which have no memory to speak of. Entries and deletions are appended to one list, which
-is one step, so threads and finalizers need no lock; sums and peaks are found by reading the list.
+An array is entered when a call returns it and its memory is new: results of ops, factories, gradients of a backward
+pass. A weak reference removes it when it is freed. Temporary memory inside a kernel is not visible, nor are NumPy's
+scalars, which have no memory of note. Entries and deletions are appended to one list, an atomic step, so threads and
+finalizers need no lock; sums and peaks are computed by reading the list.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ndgrad._src.engine.call_watchers import EVALUATION, NODE, RANGE, WRITE, add
 
 
 class Allocation:
-    """One piece of memory: how large, made by which call on which line, and whether it is alive.
+    """An allocation: its size, the call and line that made it, and whether it is alive.
 
-    `backward` tells a gradient from a result. `freed_at` and `made_at` are seconds since the trace began; `freed_at` is
+    `backward` is True for gradients. `freed_at` and `made_at` are seconds since the trace began; `freed_at` is
     None while the memory is alive.
     """
 
@@ -36,7 +36,7 @@ class Allocation:
         self.number = number
         self.op = op
         self.shape = tuple(array.shape)
-        self._dtype = array.dtype  # its name costs more to find than all the rest
+        self._dtype = array.dtype  # finding its name costs more than everything else
         self.nbytes = int(array.nbytes)
         self.backward = backward
         self.frames = frames
@@ -58,7 +58,7 @@ class Allocation:
 
     @property
     def stack(self) -> list[Place]:
-        """The user's lines that led to it, innermost first, as many as the trace keeps."""
+        """Return the user's lines that led to it, innermost first, as many as the trace keeps."""
         return places(self.frames)
 
     def __repr__(self) -> str:
@@ -78,26 +78,26 @@ class Ledger:
         self._open = True
 
     def close(self) -> None:
-        """Take no note of what is freed from now on."""
+        """Ignore memory that is freed from now on."""
         self._open = False
         self.known.clear()
 
     def enter(self, array: Any, op: str, backward: bool, frames: Frames) -> Allocation | None:
-        """Note an array that a call returned; None if its memory is known, or no memory."""
+        """Note an array that a call returned; return None if its memory is already known, or if it has none."""
         base = owner(array)
         if not getattr(base, "nbytes", 0) or id(base) in self.known:
             return None
         now = time.perf_counter() - self.began
         made = Allocation(self._numbers(), op, base, backward, frames, now)
         if made.shape != tuple(array.shape):
-            made.shape = tuple(array.shape)  # of what was returned, where that is a part or a reshaped form
+            made.shape = tuple(array.shape)  # shape of the result, which may be a part or reshaped
         if not self._remember(base, made):
             return None
         self.log.append((now, made.nbytes, made))
         return made
 
     def ignore(self, array: Any) -> None:
-        """Note memory that was there before."""
+        """Note memory that existed before."""
         base = owner(array)
         if id(base) not in self.known:
             self._remember(base, None)
@@ -126,7 +126,7 @@ class Ledger:
             self._freed(made)
 
     def timeline(self) -> Iterator[tuple[float, int, Allocation]]:
-        """(seconds, bytes alive after it, allocation) for every beginning and end."""
+        """Return (seconds, bytes alive after it, allocation) for every beginning and end."""
         alive = 0
         for now, change, allocation in list(self.log):
             alive += change
@@ -134,7 +134,7 @@ class Ledger:
 
 
 def arrays_in(values: Any) -> Iterator[Any]:
-    """The arrays among the results of a call, of whatever lane and level."""
+    """Return the arrays among the results of a call, on any path and level."""
     if isinstance(values, Variable):
         yield innermost_array(values)
     elif isinstance(values, (tuple, list)):
@@ -147,8 +147,7 @@ def arrays_in(values: Any) -> Iterator[Any]:
 def note_results(
     ledger: Ledger, call: tuple[str, str, Any, Any], results: Any, frames: Callable[[], Frames]
 ) -> list[Allocation]:
-    """Enter what a call (its kind, name, subject and arguments) made; what it was given is no news,
-    however it comes back."""
+    """Enter the new memory of a call (its kind, name, subject and arguments); returned arguments are not new."""
     kind, name, subject, args = call
     if kind in (EVALUATION, RANGE, WRITE):
         return []
@@ -169,10 +168,9 @@ def note_results(
 
 
 def note_received(ledger: Ledger, node: Any, args: tuple[Any, ...], frames: Callable[[], Frames]) -> list[Allocation]:
-    """Enter the gradients that a node receives and no call has made: the engine did, which adds up what
-    comes from several consumers.
+    """Enter the gradients that the engine has created for a node, as sums over several consumers.
 
-    Those at the roots of the pass belong to its caller.
+    Gradients at the roots of the pass belong to its caller.
     """
     made = []
     for array in arrays_in(args):
@@ -188,11 +186,10 @@ def note_received(ledger: Ledger, node: Any, args: tuple[Any, ...], frames: Call
 
 
 class trace_allocations:
-    """A context that notes every piece of memory that calls make, in all threads, and what becomes of it.
+    """A context that notes all memory that calls allocate, in all threads, and when it is freed.
 
-    `callback(allocation)` is called for each, right after the call that made it. `frames` says how many of the user's
-    lines are kept. `str(trace)` tells who held the memory when most of it was in use; a trace that has ended no
-    longer follows what is freed.
+    `callback(allocation)` is called for each, right after its call. `frames` is the number of the user's lines to keep.
+    `str(trace)` lists the holders of memory at the peak. A trace that has ended no longer notices freed memory.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(1000, requires_grad=True)
@@ -248,12 +245,12 @@ class trace_allocations:
 
     @property
     def allocations(self) -> list[Allocation]:
-        """All of them, in order."""
+        """All allocations, in order."""
         return [made for _, change, made in list(self._ledger.log) if change > 0]
 
     @property
     def alive(self) -> list[Allocation]:
-        """Those that are alive, or were when the trace ended, the largest first."""
+        """Allocations that are alive, or were when the trace ended, the largest first."""
         return _largest_first([made for made in self.allocations if made.is_alive])
 
     @property
@@ -262,17 +259,17 @@ class trace_allocations:
 
     @property
     def total_bytes(self) -> int:
-        """Of all allocations together."""
+        """The total size of all allocations."""
         return sum(made.nbytes for made in self.allocations)
 
     @property
     def peak_bytes(self) -> int:
-        """How many bytes were alive at once, at most."""
+        """The largest number of bytes alive at once."""
         return max((alive for _, alive, _ in self._ledger.timeline()), default=0)
 
     @property
     def at_peak(self) -> list[Allocation]:
-        """Those that were alive when the most memory was, the largest first."""
+        """Allocations that were alive at the peak, the largest first."""
         best, at = -1, -1
         for position, (_, alive, _) in enumerate(self._ledger.timeline()):
             if alive > best:
@@ -286,11 +283,11 @@ class trace_allocations:
         return _largest_first(list(living.values()))
 
     def timeline(self) -> list[tuple[float, int]]:
-        """(seconds since the beginning, bytes alive) after every allocation and every freeing."""
+        """Return (seconds since the beginning, bytes alive) after every allocation and every deallocation."""
         return [(now, alive) for now, alive, _ in self._ledger.timeline()]
 
     def summary(self, row_limit: int = 10) -> str:
-        """Who held the memory at the peak: a row per call and line, the largest first."""
+        """Return the holders of memory at the peak: a row per call and line, the largest first."""
         groups: dict[tuple[str, bool, Place | None], list[Allocation]] = {}
         for made in self.at_peak:
             groups.setdefault((made.op, made.backward, made.place), []).append(made)

@@ -1,6 +1,6 @@
-"""The time of a GPU: moments in its stream before and after a call, and what lay between them when all is done.
+"""GPU time: events in its stream before and after a call, and the time between them.
 
-Between the two, the GPU may have waited for the host to ask: where it is quicker than the host, the time is the host's.
+Between the two, the GPU may have waited for the host: if it is faster than the host, the time is the host's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from ndgrad._src.arrays import graph_recording, library
 
 
 def moment() -> Any:
-    """The present end of the current stream; None as long as nothing is on a GPU, or while a graph is recorded."""
+    """Return the present end of the current stream; None as long as nothing is on a GPU, or while a graph is
+    recorded.
+    """
     found = library.device_library
     if found is None or graph_recording.active is not None:
         return None
@@ -21,7 +23,9 @@ def moment() -> Any:
 
 
 def told(first: Any, last: Any) -> dict[str, Any]:
-    """What an event is told of the time from one moment to another, which may be missing. The GPU has come to both."""
+    """Return the arguments of an event for the time between two moments, which may be missing. The GPU has reached
+    both.
+    """
     if first is None or last is None:
         return {}
     elapsed = library.device_library.cuda.get_elapsed_time(first, last)  # milliseconds
@@ -29,6 +33,6 @@ def told(first: Any, last: Any) -> dict[str, Any]:
 
 
 def wait(is_asked_for: bool) -> None:
-    """Wait until the GPU has come to all moments, if there are any."""
+    """Wait until the GPU has reached all moments, if there are any."""
     if is_asked_for and library.device_library is not None and graph_recording.active is None:
         library.device_library.cuda.Device().synchronize()

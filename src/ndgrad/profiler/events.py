@@ -1,8 +1,8 @@
-"""What a profile consists of: events, lists of them, and their averages, under torch's names.
+"""Contents of a profile: events, lists of them, and their averages, under torch's names.
 
-An event is one call: a name, a thread, a beginning and an end in microseconds, and what was measured of it. Lists of
-events know how to nest (`_build_tree`), to group (`key_averages`) and to print themselves. Nothing here measures;
-ndgrad.profiler.timing does, and programs may make events of their own.
+An event is one call: a name, a thread, a beginning and an end in microseconds, and measurements. Lists of events can
+nest (`_build_tree`), group (`key_averages`) and print themselves. ndgrad.profiler.timing makes the measurements, and
+programs may create their own events.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _format_memory = format_memory
 
 
 class Interval:
-    """From when to when, in microseconds.
+    """Beginning and end, in microseconds.
 
     >>> from ndgrad.profiler.events import Interval
     >>> Interval(1.0, 3.5).elapsed_us()
@@ -57,7 +57,7 @@ class _Formatted:
 
     @property
     def cuda_time_total(self) -> float:
-        """The older name of `device_time_total`."""
+        """Deprecated name of `device_time_total`."""
         return float(self.device_time_total)
 
     @property
@@ -79,7 +79,7 @@ class _Formatted:
 
 
 class FunctionEvent(_Formatted):
-    """One call. Without a tree (`EventList._build_tree`) it has no children, and its own time is all its time.
+    """A call. Without a tree (`EventList._build_tree`) it has no children, and its self time is its whole time.
 
     >>> import ndgrad
     >>> with ndgrad.profiler.profile() as p:
@@ -125,10 +125,10 @@ class FunctionEvent(_Formatted):
         self.cpu_parent: FunctionEvent | None = None
         self.input_shapes = input_shapes
         self.stack: list[str] = stack or []
-        #: 0 an op, 1 a backward node, 7 a range that the user marked
+        #: 0 for an op, 1 for a backward node, 7 for a range marked by the user
         self.scope = scope
         self.use_device = use_device
-        #: Bytes that were allocated less those that were freed during the call, children included.
+        #: Bytes allocated minus bytes freed during the call, including its children.
         self.cpu_memory_usage = cpu_memory_usage
         self.device_memory_usage = device_memory_usage
         self.is_async = is_async
@@ -156,12 +156,12 @@ class FunctionEvent(_Formatted):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The time of the call less that of the calls in it."""
+        """The time of the call minus that of its children."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
     def self_device_time_total(self) -> float:
-        """The same of the GPU."""
+        """The GPU time of the call minus that of its children."""
         return max(0.0, self.device_time_total - sum(child.device_time_total for child in self.cpu_children))
 
     @property
@@ -169,7 +169,7 @@ class FunctionEvent(_Formatted):
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
-        """Note that a call happened inside this one."""
+        """Note a call inside this one."""
         if not isinstance(child, FunctionEvent):
             raise AssertionError(f"a child of an event is an event, and this is {type(child).__name__} [nd-type]")
         self.cpu_children.append(child)
@@ -189,7 +189,7 @@ class FunctionEvent(_Formatted):
 
 
 class FunctionEventAvg(_Formatted):
-    """Several events of one name together: how many, and the time they took.
+    """Several events of one name: their number, and their time.
 
     >>> import ndgrad
     >>> with ndgrad.profiler.profile() as p:
@@ -224,7 +224,7 @@ class FunctionEventAvg(_Formatted):
         self.flops = 0
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Take one more event, or another average, in. They must have the same name."""
+        """Add one more event, or another average, with the same name."""
         if self.key is None:
             self.key, self.overload_name = other.key, other.overload_name
             self.node_id, self.is_async, self.is_remote = other.node_id, other.is_async, other.is_remote
@@ -285,8 +285,9 @@ class EventList(list[Any]):
         super().__init__(*args, **options)
 
     def _build_tree(self) -> None:
-        """Find out from times and threads which call happened inside which. A call whose only content is a call of the
-        same name (an op on its way through a transform) is taken together with it."""
+        """Find the nesting of calls from times and threads. A call whose only child has the same name (an op inside a
+        transform) is merged with it.
+        """
         self._populate_cpu_children()
         self._remove_dup_nodes()
         self._tree_built = True
@@ -298,7 +299,7 @@ class EventList(list[Any]):
                 by_thread.setdefault((event.thread, event.node_id), []).append(event)
         for events in by_thread.values():
             open_events: list[FunctionEvent] = []
-            # of two that begin together, the longer is the outer, and of two of one length the one that was noted first
+            # If two begin together, the longer is the outer; if they are equally long, the one that was noted first.
             for event in sorted(events, key=lambda e: (e.time_range.start, -e.time_range.end)):
                 while open_events and event.time_range.end > open_events[-1].time_range.end:
                     open_events.pop()
@@ -330,7 +331,7 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The time of all calls, nothing counted twice."""
+        """The time of all calls, without counting any twice."""
         return float(sum(event.self_cpu_time_total for event in self))
 
     def _empty(self, events: Iterable[Any] = ()) -> EventList:
@@ -341,8 +342,9 @@ class EventList(list[Any]):
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """The events grouped by name, and on request by the shapes of their inputs and the innermost
-        lines of their stacks."""
+        """Return the events grouped by name, and on request by the shapes of their inputs and the innermost lines of
+        their stacks.
+        """
         groups: dict[tuple[Any, ...], FunctionEventAvg] = {}
         for event in self:
             key: list[Any] = [event.key, event.node_id, event.is_user_annotation]
@@ -363,7 +365,7 @@ class EventList(list[Any]):
         return out
 
     def total_average(self) -> FunctionEventAvg:
-        """All events together."""
+        """Return the average of all events."""
         total = FunctionEventAvg()
         for event in self:
             total.key = event.key
@@ -382,7 +384,7 @@ class EventList(list[Any]):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """The events as a table.
+        """Return the events as a table.
 
         `sort_by` names an attribute (cpu_time_total, self_cpu_time_total, cpu_time, cpu_memory_usage,
         self_cpu_memory_usage, count, saved_bytes, flops; device_time_total and self_device_time_total of a GPU),
@@ -393,7 +395,7 @@ class EventList(list[Any]):
         if sort_by is not None:
             name = sort_by.replace("cuda", "device").replace("xpu", "device")
             if name == "self_device_memory_usage":
-                pass  # it is not measured, so all are equal
+                pass  # not measured, so all are equal
             else:
                 missing = [type(e).__name__ for e in events if not hasattr(e, name)]
                 if missing:
@@ -422,14 +424,14 @@ class EventList(list[Any]):
         return self.table()
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the events as a trace for chrome://tracing, Perfetto, and their kin."""
+        """Write the events as a trace for chrome://tracing, Perfetto, and similar programs."""
         write_trace(path, self, self._thread_names, self._memory)
 
     def supported_export_stacks_metrics(self) -> list[str]:
         return ["self_cpu_time_total", "cpu_time_total", "self_cpu_memory_usage"]
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Write a line per stack, outermost frame first, with what it took: what flame graph programs read."""
+        """Write a line per stack, outermost frame first, with its cost, for flame graph programs."""
         if metric not in self.supported_export_stacks_metrics():
             raise ValueError(
                 f"metric should be one of: {self.supported_export_stacks_metrics()}, and is {metric!r}. [nd-option]"
@@ -444,5 +446,5 @@ class EventList(list[Any]):
             file.writelines(f"{line} {value}\n" for line, value in sums.items())
 
 
-#: What has a meaning in the files of flame graph programs.
+#: Replacements of characters with a meaning in the files of flame graph programs.
 _FLAMES = str.maketrans(" ;\t\n", "____")

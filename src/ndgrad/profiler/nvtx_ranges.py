@@ -29,8 +29,8 @@ class _Ranges:
 
 
 class emit_nvtx:
-    """A block in which every call, forward and backward, is a range in the timelines of NVIDIA's profilers; nothing
-    where there is no GPU.
+    """A block in which every call, forward and backward, is a range in the timelines of NVIDIA's profilers; no effect
+    without a GPU.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.profiler.emit_nvtx():

@@ -1,6 +1,6 @@
-"""Pictures of a profile and of memory: a flame view of where time went, and a timeline of who held which bytes.
+"""Pictures of a profile and of memory: a flame graph of times, and a timeline of memory by its holders.
 
-Both are SVG made here, and as a page (`.html`) the same with the rows behind it; neither keeps a tensor.
+Both are SVG, and as a page (`.html`) they also have the table of rows; neither keeps a tensor.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ code { font: 12px ui-monospace, monospace; } .faint { color: GrayText; } .frame 
 
 
 class Picture:
-    """A picture as SVG and as a page: a notebook shows it, `save` writes it, `str` says it in a line."""
+    """A picture as SVG and as a page: a notebook shows it, `save` writes it, `str` describes it in a line."""
 
     title = "Picture"
 
@@ -45,7 +45,7 @@ class Picture:
 
     @property
     def html(self) -> str:
-        """One file with everything in it."""
+        """Return one file with everything in it."""
         body = f'<h1>{self.title}</h1><p>{escape(self.caption)}</p><div class="scroll">{self.svg}</div><p id="where" class="faint"></p>{self._rows}'
         return page(self.title, body, _STYLE, self._script, self._data)
 
@@ -78,7 +78,7 @@ class FlamePicture(Picture):
 
 @dataclass
 class Frame:
-    """A call and those inside it, added up over all the times it was made from the same place."""
+    """A call and its children, summed over all calls from the same place."""
 
     name: str
     microseconds: float = 0.0
@@ -93,7 +93,7 @@ class Frame:
 
 
 def frames(events: Any) -> Frame:
-    """The calls of a profile as a tree; with `with_stack=True`, below the user's lines that made them."""
+    """Return the calls of a profile as a tree; with `with_stack=True`, below the user's lines that made them."""
     root = Frame("all")
     for event in events:
         if event.cpu_parent is None and event.time_range.elapsed_us() > 0:
@@ -116,16 +116,16 @@ def _add(above: Frame, event: Any) -> None:
 
 
 def _total(frame: Frame) -> float:
-    """Lines are as wide as what they called; a call is as wide as it was measured."""
+    """Return the width: lines are as wide as their calls; a call is as wide as its time."""
     inside = sum(_total(child) for child in frame.inside.values())
     frame.microseconds = max(frame.microseconds, inside)
     return frame.microseconds
 
 
 def flame(profile: Any) -> FlamePicture:
-    """A flame view of a profile: calls inside calls, each as wide as the time it took.
+    """Return a flame graph of a profile: nested calls, each as wide as its time.
 
-    In the page, a click on a call shows it over the whole width, and a click on what is above it goes back.
+    In the page, a click on a call zooms to it, and a click on a call above it zooms out.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.profiler.profile(with_stack=True) as p:
@@ -147,7 +147,7 @@ def flame(profile: Any) -> FlamePicture:
         at = left
         for child in sorted(frame.inside.values(), key=lambda c: -c.microseconds):
             share = width * child.microseconds / frame.microseconds if frame.microseconds else 0.0
-            if share > 0.0004:  # less than half a pixel
+            if share > 0.0004:  # at least half a pixel
                 waiting.append((child, at, share, depth + 1))
             at += share
     height = (max(depth for *_, depth in placed) + 1) * ROW
@@ -215,15 +215,15 @@ def _time(microseconds: float) -> str:
 
 
 class MemoryPicture(Picture):
-    """Bytes over time, by who made them, and who held them at the peak."""
+    """Bytes over time, by origin, and the holders at the peak."""
 
     title = "Memory timeline"
 
 
 def memory(trace: Any, *, rows: int = 9) -> MemoryPicture:
-    """The timeline of a `trace_allocations`: who holds what when, and the peak explained.
+    """Return the timeline of a `trace_allocations`: memory by holder over time, and an explanation of the peak.
 
-    A band is one call on one line of yours; the `rows` largest at the peak have bands of their own.
+    A band is one call on one line of the user's code; the `rows` largest at the peak have their own bands.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.graph.trace_allocations() as trace:
@@ -269,7 +269,7 @@ def _source(made: Any) -> str:
 def _thinned(
     points: list[tuple[float, tuple[int, ...]]], peak: int, most: int = 1200
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """As many points as there are pixels, the peak among them: of each stretch the highest."""
+    """Reduce to as many points as there are pixels, including the peak: the highest of each interval."""
     if len(points) <= most:
         return points
     step = len(points) / most

@@ -1,4 +1,4 @@
-"""A profile as a table, and how times and sizes are written in it."""
+"""A profile as a table, with formats of times and sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SOURCE = "Source Location"
 
 
 def format_time(time_us: float) -> str:
-    """A time in microseconds as text: 999.400us, 1.235s."""
+    """Return a time in microseconds as text: 999.400us, 1.235s."""
     for unit, size in (("s", 1e6), ("ms", 1e3)):
         if time_us >= size:
             return f"{time_us / size:.3f}{unit}"
@@ -27,7 +27,7 @@ def _format_time_in(time_us: float, unit: str | None) -> str:
 
 
 def format_time_share(time_us: float, total_time_us: float) -> str:
-    """A time in per cent of another."""
+    """Return a time in percent of another."""
     if total_time_us == 0:
         if time_us != 0:
             raise AssertionError(f"{time_us} us cannot be a share of 0 us [nd-bug]")
@@ -36,7 +36,7 @@ def format_time_share(time_us: float, total_time_us: float) -> str:
 
 
 def format_memory(nbytes: float) -> str:
-    """A number of bytes as text, in steps of 1024."""
+    """Return a number of bytes as text, in steps of 1024."""
     for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
         if abs(nbytes) >= size:
             return f"{nbytes / size:.2f} {unit}"
@@ -56,7 +56,7 @@ class _Column(NamedTuple):
     title: str
     cells: list[str]
     widest: int = 10**9
-    keeps_end: bool = False  # of a path the end says most
+    keeps_end: bool = False  # the end of a path is the most informative part
 
 
 def _columns(
@@ -68,7 +68,7 @@ def _columns(
     flops: bool,
     device: bool = False,
 ) -> list[_Column]:
-    """What the table shows of its events. Columns that would be empty in every row are left out."""
+    """Return the columns of the table. Columns that would be empty in every row are left out."""
 
     def times(values: Iterable[float]) -> list[str]:
         return [_format_time_in(value, unit) for value in values]
@@ -97,7 +97,7 @@ def _columns(
 
 
 def _device_columns(shown: list[Any], times: Callable[[Iterable[float]], list[str]]) -> list[_Column]:
-    """The time of a GPU."""
+    """Return the columns for GPU time."""
     return [
         _Column("Self CUDA", times(e.self_device_time_total for e in shown)),
         _Column("CUDA total", times(e.device_time_total for e in shown)),
@@ -106,7 +106,7 @@ def _device_columns(shown: list[Any], times: Callable[[Iterable[float]], list[st
 
 
 def _sizes(columns: list[_Column]) -> list[int]:
-    """How wide each column is: as its longest cell, between the least and the most that it may be."""
+    """Return the width of each column: that of its longest cell, between its limits."""
     sizes = []
     for number, column in enumerate(columns):
         longest = max(len(cell) for cell in column.cells)
@@ -127,7 +127,7 @@ def build_table(
     with_flops: bool = False,
     with_device: bool = False,
 ) -> str:
-    """A row per event, up to `row_limit`."""
+    """Return a table with a row per event, up to `row_limit`."""
     if not events:
         return ""
     shown = events if row_limit < 0 else events[:row_limit]

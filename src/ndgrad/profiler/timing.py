@@ -1,11 +1,11 @@
-"""Where the time goes: `profile` and `record_function`, under torch's names.
+"""Time measurement: `profile` and `record_function`, under torch's names.
 
-The recorder is a watcher (_src.engine.call_watchers): every op, write, factory, custom function and backward node
-of every thread, with what lies inside it. Backward runs in the lane in which it always runs, on raw arrays, so what is
-measured is what happens; the price is that the NumPy calls inside one backward node are not told apart, unless the pass
-records a graph or is watched by a mode.
+The recorder is a watcher (_src.engine.call_watchers): it sees every op, write, factory, custom function and backward
+node of every thread, with its nested calls. Backward runs on its usual path, on raw arrays, so the measurement is
+realistic. Therefore the NumPy calls inside one backward node are not distinguished, unless the pass records a graph or
+is watched by a mode.
 
-While it is on, calls take the general lane and each costs a little more; while it is off nothing is different
+While it is on, calls take the general path and each costs a little more; while it is off there is no overhead
 (docs/profiler.md has the numbers).
 """
 
@@ -54,7 +54,7 @@ def _aten_name(name: str) -> str:
 
 @functools.cache
 def event_name(kind: str, name: str) -> str:
-    """What a call is called in a profile."""
+    """Return the name of a call in a profile."""
     if kind == EVALUATION:
         return f"autograd::engine::evaluate_function: {name}"
     if kind in (FUNCTION, KERNEL, NODE, RANGE) or "::" in name:
@@ -65,7 +65,7 @@ def event_name(kind: str, name: str) -> str:
 
 
 class Span:
-    """One call while it is measured."""
+    """A call while it is measured."""
 
     __slots__ = (
         "args", "end", "frames", "kind", "memory", "moments", "name", "number", "opened", "output", "parent", "saved",
@@ -78,30 +78,30 @@ class Span:
     def __init__(self, kind: str, name: str, subject: Any, number: int, thread: int, opened: list[Span]) -> None:
         self.kind, self.name, self.subject = kind, name, subject
         self.number, self.thread = number, thread
-        #: the calls of the thread that are open; a range may be closed by another thread
+        #: The open calls of the thread; another thread may close a range.
         self.opened = opened
         self.parent = opened[-1] if opened else None
         self.shapes: list[list[int]] = []
         self.frames: Frames = ()
         self.seq = -1
-        self.memory = 0  # of itself alone
+        self.memory = 0  # without its children
         self.saved = 0
         self.output: tuple[int, ...] = ()
         self.args: Any = ()
         self.end = -1
-        #: those of a GPU's stream before and after, where they are asked for
+        #: Positions in a GPU's stream before and after, if requested.
         self.moments: tuple[Any, Any] = (None, None)
 
 
 def _flops(span: Span) -> int:
-    """The floating-point operations of a call, estimated; a step of a compiled program knows its own."""
+    """Estimate the floating-point operations of a call; a step of a compiled program knows its own."""
     if span.kind is KERNEL:
         return int(span.subject)
     return flops_of(span.name, span.args, span.output) if span.kind is OP else 0
 
 
 class Recorder:
-    """Makes spans of calls, one stack of open ones per thread."""
+    """Creates spans of calls, with a stack of open ones per thread."""
 
     def __init__(
         self, *, shapes: bool = False, memory: bool = False, stack: bool = False, flops: bool = False, gpu: bool = False
@@ -114,7 +114,7 @@ class Recorder:
         self._oldest = next_sequence_number()
         self._noted: set[float] = set()
         self._local = threading.local()
-        #: by name, the lines of what goes on beside threads: their numbers, and until when each is taken
+        #: Name -> lines of intervals outside of threads: their numbers, and the time until which each is occupied.
         self._lanes: dict[str, list[tuple[int, int]]] = {}
         self._thread_numbers = itertools.count(1).__next__
         self._numbers = itertools.count(1).__next__
@@ -154,7 +154,7 @@ class Recorder:
         if self.gpu and span.moments[0] is not None:
             span.moments = (span.moments[0], device_time.moment())
         opened = span.opened
-        if span in opened:  # else a call around it has ended before it
+        if span in opened:  # otherwise an enclosing call has ended before it
             del opened[opened.index(span) :]
         kind, subject = span.kind, span.subject
         first = results[0] if isinstance(results, (tuple, list)) and results else results
@@ -169,11 +169,12 @@ class Recorder:
         if kind is KERNEL:
             span.subject = subject.work.flops
         elif kind is not OP:
-            span.subject = None  # no node stays alive for having been measured
+            span.subject = None  # a measurement keeps no node alive
 
     def interval(self, lane: str, name: str, start: int, end: int, shape: tuple[int, ...] = ()) -> None:
-        """Something that went on beside the calls of threads, from and to a time in nanoseconds: a message. It stands
-        on a line of its own; those that overlap are on several."""
+        """Note an interval outside the calls of threads, in nanoseconds, such as a message. It has its own line;
+        overlapping intervals are on several lines.
+        """
         busy = self._lanes.setdefault(lane, [])
         place = next((i for i, (_, until) in enumerate(busy) if until <= start), len(busy))
         if place == len(busy):
@@ -185,7 +186,7 @@ class Recorder:
         self.spans.append(span)
 
     def _note_node(self, span: Span, node: Any) -> None:
-        """The node that an op made, and not one that its result had before."""
+        """Note the node that an op made, not one that its result had before."""
         if node.seq != FIRST and node.seq > self._oldest and node.seq not in self._noted:
             self._noted.add(node.seq)
             span.seq = int(node.seq)
@@ -200,14 +201,14 @@ class Recorder:
             self.loose.append((time.perf_counter_ns(), local.number, allocation.nbytes))
 
     def _alive(self, began: int) -> list[tuple[float, int]]:
-        """How many bytes were alive when."""
+        """Return the bytes alive over time."""
         if self.ledger is None:
             return []
         offset = self.ledger.began * 1e6 - began / 1000
         return [(now * 1e6 + offset, alive) for now, alive, _ in self.ledger.timeline()]
 
     def _freed_outside(self, began: int) -> list[FunctionEvent]:
-        """Memory that was freed outside all calls, as events."""
+        """Return memory freed outside all calls, as events."""
         found = []
         for at, thread, size in self.loose:
             when = (at - began) / 1000
@@ -219,7 +220,7 @@ class Recorder:
         return found
 
     def events(self, began: int, ended: int) -> EventList:
-        """What was measured, as events, nested."""
+        """Return the measurements as nested events."""
         if self.ledger is not None:
             self.ledger.close()
 
@@ -228,9 +229,9 @@ class Recorder:
         totals: dict[Span, int] = {}
         for span in spans:
             if span.end < 0:
-                span.end = ended  # another thread is still at it
+                span.end = ended  # another thread is still inside it
             totals[span] = span.memory
-        for span in reversed(spans):  # those inside come after those around them
+        for span in reversed(spans):  # children come after their parents
             if span.parent is not None and span.parent in totals:
                 totals[span.parent] += totals[span]
         lines: dict[Frames, list[str]] = {}
@@ -277,7 +278,7 @@ class Recorder:
         return events
 
 
-#: What memory that is freed outside all calls is called in a profile.
+#: Name in a profile of memory that is freed outside all calls.
 MEMORY_EVENT_NAME = "[memory]"
 
 
@@ -286,7 +287,7 @@ class profile:
 
     `record_shapes` keeps the shapes of tensor arguments, `profile_memory` counts the bytes that calls allocate and
     free, and that nodes save, `with_stack` keeps the user's lines, `with_flops` estimates floating-point operations.
-    What torch has for its own machinery (`use_kineto`, `experimental_config`, ...) is accepted and means nothing here.
+    Options for torch's own implementation (`use_kineto`, `experimental_config`, ...) are accepted without effect.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(3, requires_grad=True)
@@ -377,20 +378,20 @@ class profile:
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """The events grouped by name; on request, also by shapes and by lines (see EventList.key_averages)."""
+        """Return the events grouped by name; on request, also by shapes and by lines (see EventList.key_averages)."""
         return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
-        """All events together."""
+        """Return the average of all events."""
         return self.function_events.total_average()
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """The events as a table (see EventList.table)."""
+        """Return the events as a table (see EventList.table)."""
         return self.function_events.table(*args, **kwargs)
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The microseconds of all calls, nothing counted twice."""
+        """The microseconds of all calls, without counting any twice."""
         return self.function_events.self_cpu_time_total
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
@@ -409,8 +410,8 @@ class profile:
         return str(self._events)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the flame view above the table."""
-        from ndgrad.profiler.pictures import flame  # only notebooks ask
+        """Return the display in a notebook: the flame graph above the table."""
+        from ndgrad.profiler.pictures import flame  # only notebooks need it
 
         events = self.function_events
         return (flame(self)._repr_html_() if events else "") + f"<pre>{escape(str(self))}</pre>"
@@ -420,8 +421,8 @@ class profile:
 
 
 class record_function(Mode):
-    """A range with a name, in a profile: a context, or a decorator of a function whose every call is
-    one. Else it does nothing.
+    """A named range in a profile: a context, or a decorator that makes every call of a function one. Without a profile
+    it does nothing.
 
     >>> import ndgrad
     >>> with ndgrad.profiler.timing.profile() as prof:
@@ -458,7 +459,7 @@ _profiler_enabled = _is_profiling
 
 
 def kineto_available() -> bool:
-    """Whether torch's tracing library is there: it is not, and the profiler does not need it.
+    """Return False: torch's tracing library does not exist here, and the profiler does not need it.
 
     >>> import ndgrad
     >>> ndgrad.profiler.kineto_available()

@@ -1,7 +1,7 @@
 """A profile as a file for chrome://tracing, Perfetto and other viewers: the Trace Event Format, in JSON.
 
 X    a call: begin and length in microseconds, on the line of its thread
-s f  an arrow from an op to its backward node, which have the same sequence number
+s f  an arrow from an op to its backward node, with the same sequence number
 C    how many bytes were alive, drawn as a curve
 M    names of the process and its threads
 """
@@ -20,7 +20,7 @@ _CATEGORIES = {0: "cpu_op", 1: "cpu_op", 7: "user_annotation"}
 def trace_events(
     events: Sequence[Any], thread_names: Mapping[int, str], memory: Sequence[tuple[float, int]] = ()
 ) -> list[dict[str, Any]]:
-    """The entries of a trace."""
+    """Return the entries of a trace."""
     pid = os.getpid()
     out: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "python"}}]
     for number in sorted({event.thread for event in events}):

@@ -1,7 +1,6 @@
 """SciPy's functions under SciPy's names, with derivatives.
 
-A submodule is here when SciPy computes outside of the graph and a rule of our own is needed; each is
-imported when first used.
+A submodule exists if SciPy computes outside of the graph and needs a rule of ours. Each is imported on first use.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What SciPy's solvers are given as unknowns (numbers, lists, ndarrays, tensors, structures of these) as Arrays, the
-face on which NumPy's functions mean what NumPy means."""
+"""Conversion of the unknowns of SciPy's solvers (numbers, lists, ndarrays, tensors, structures of these) to Arrays, on
+which NumPy's functions have NumPy's meaning.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 
 def as_array(value: ArrayLike) -> Array:
-    """An Array of floating numbers; a list may hold tensors."""
+    """Return an Array of floating-point numbers; a list may contain tensors."""
     return inexact(with_face(value, Array)) if isinstance(value, Variable) else floating(value)
 
 
 def as_arrays(tree: PyTree) -> PyTree:
-    """A structure of Arrays. A list or tuple of numbers, some of which may be tensors, is one
-    vector, as it is for SciPy."""
+    """Return a structure of Arrays. A list or tuple of numbers, some of which may be tensors, is one vector, as in
+    SciPy.
+    """
     return tree_map(as_array, tree, is_leaf=_is_vector)
 
 

@@ -1,4 +1,4 @@
-"""scipy.fft's own functions on tensors: a backend, which scipy.fft asks before it computes by itself."""
+"""Backend for scipy.fft's own functions on tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ndgrad._src.core.variable import Variable
 
 
 class Backend:
-    """What `scipy.fft.register_backend` wants."""
+    """The interface that `scipy.fft.register_backend` requires."""
 
     __ua_domain__ = "numpy.scipy.fft"
 
@@ -20,7 +20,7 @@ class Backend:
     def __ua_function__(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not any(isinstance(a, Variable) for a in (*args, *kwargs.values())):
             return NotImplemented
-        ours = importlib.import_module("ndgrad.scipy.fft")  # once there is a tensor
+        ours = importlib.import_module("ndgrad.scipy.fft")  # loaded with the first tensor
         function: Any = getattr(ours, method.__name__, None)
         has_rule = str(getattr(function, "__module__", "")).startswith("ndgrad.")
         return function(*args, **kwargs) if has_rule else NotImplemented

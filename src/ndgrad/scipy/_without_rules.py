@@ -1,9 +1,9 @@
-"""What SciPy has and ndgrad has no rule for.
+"""Functions of SciPy for which ndgrad has no rule.
 
-The constraint: programs that are moved to `ndgrad.scipy` also call what designs a filter, finds peaks or makes a
-Hilbert matrix. Such calls run on SciPy's own function as long as no argument carries a derivative; one that does is
-refused, with the name of the nearest call that works. So nothing is lost silently, and a name of SciPy's is missing
-only if SciPy has not got it.
+Programs that are moved to `ndgrad.scipy` also call functions that design a filter, find peaks or create a Hilbert
+matrix. Such calls run SciPy's own function as long as no argument carries a derivative. An argument with a derivative
+raises an error that names the nearest call that works. So no derivative is lost silently, and a name is missing only if
+SciPy does not have it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ndgrad.numpy.coercion import as_array, as_arrays, inexact, values_of
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Tensor
 
-#: What a refusal suggests where nothing of the kind is differentiable.
+#: Suggestion of an error if no similar function is differentiable.
 ONLY_VALUES = "detach() the argument if its gradient is not wanted"
 
 
 def floating(x: ArrayLike) -> Array:
-    """An argument as an Array of floating (or complex) numbers; integers become float64."""
+    """Return an argument as an Array of floating-point (or complex) numbers; integers become float64."""
     return inexact(as_array(x))
 
 
 def finite(x: ArrayLike, check: bool = True) -> Array:
-    """The same, refused if it holds infinities or NaN and the check was not switched off, as in SciPy."""
+    """Same as `floating`; raise for infinities and NaN unless the check is disabled, as in SciPy."""
     t = floating(x)
     if check and not np.isfinite(memory_of(t)).all():
         raise ValueError("array must not contain infs or NaNs [nd-values]")
@@ -43,13 +43,16 @@ def finite(x: ArrayLike, check: bool = True) -> Array:
 
 
 def is_our_sparse(value: object) -> bool:
-    """Whether this is a SparseArray; asked by its attributes, since the module of sparse
-    arrays is built on this one."""
+    """True if this is a SparseArray. The test uses its attributes, since the module of sparse arrays imports this
+    one.
+    """
     return hasattr(value, "to_scipy") and isinstance(getattr(value, "data", None), Variable)
 
 
 def active_in(value: Any) -> Tensor | None:
-    """The first tensor in an argument, in sparse arrays too, that has a derivative at stake; None if there is none."""
+    """Return the first tensor in an argument, also in sparse arrays, that carries a derivative; None if there is
+    none.
+    """
     if is_our_sparse(value):
         return first_at_stake(value.data)
     if isinstance(value, (list, tuple, dict)):
@@ -68,9 +71,9 @@ def refuse_active(name: str, arguments: Any, instead: str) -> None:
 
 
 def without_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
-    """An argument for SciPy: plain arrays in the place of tensors, SciPy's sparse arrays in the place of ours, and in
-    the place of a function one that gives numbers, and refuses to where its result carries a derivative: it may close
-    over a tensor that does."""
+    """Convert an argument for SciPy: tensors become plain arrays, and our sparse arrays SciPy's. A function is wrapped
+    to return numbers, and raises if its result carries a derivative, because it may close over such a tensor.
+    """
     if isinstance(value, Variable):
         return values_of(value)
     if is_our_sparse(value):
@@ -92,13 +95,14 @@ def _of_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         )
         return without_tensors(made)
 
-    functools.update_wrapper(call, function)  # SciPy asks some functions for their signature
+    functools.update_wrapper(call, function)  # SciPy inspects the signature of some functions
     return call
 
 
 def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides: bool = False) -> Callable[..., Any]:
-    """SciPy's own function on constants. With `decides`, its answer is a place, a count or a yes: then nothing is
-    lost, whatever it reads."""
+    """Return SciPy's own function on constants. With `decides`, its result is an index, a count or a boolean: then no
+    derivative is lost.
+    """
 
     @functools.wraps(theirs, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -113,10 +117,10 @@ def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides
 def beyond(
     submodule: str, instead: Mapping[str, str], decisions: str = "", otherwise: str = ONLY_VALUES,
 ) -> Callable[[str], Any]:  # fmt: skip
-    """The `__getattr__` of a submodule: names of SciPy's that it does not have itself.
+    """Return the `__getattr__` of a submodule, for SciPy's names that it does not define itself.
 
-    `instead` names the nearest call that works, `decisions` the functions whose answers are not numbers that
-    depend smoothly on anything.
+    `instead` names the nearest call that works, `decisions` the functions whose results are not differentiable in
+    anything.
     """
     deciding = frozenset(decisions.split())
 
@@ -142,7 +146,7 @@ def beyond(
 
 
 def public_of(module: str) -> Callable[[], list[str]]:
-    """The `__dir__` of a module: the names in its `__all__`, without what it imports for itself."""
+    """Return the `__dir__` of a module: the names in its `__all__`, without its own imports."""
     return lambda: sorted(sys.modules[module].__all__)
 
 

@@ -45,8 +45,9 @@ def _described(function: F, name: str, sentence: str, arguments: str, result: st
 
 
 def _line(name: str, sentence: str, arguments: str, result: str) -> _Line:
-    """NumPy's transform along one axis, with its docstring: what it computes, and the arguments and the
-    result of its example."""
+    """Return NumPy's transform along one axis, with its docstring: a description, and the arguments and the result of
+    its example.
+    """
 
     def function(
         x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, overwrite_x: bool = False,
@@ -58,7 +59,9 @@ def _line(name: str, sentence: str, arguments: str, result: str) -> _Line:
 
 
 def _box(name: str, default: Axes, sentence: str, arguments: str, result: str) -> _Box:
-    """The same for several axes. A transform of Hermitian symmetry is the other way's real one, of the conjugate."""
+    """Return a transform along several axes. A transform of Hermitian symmetry is the opposite real one, of the
+    conjugate.
+    """
     swapped = {"hfft": "irfftn", "ihfft": "rfftn"}.get(name[:-1])
 
     def function(
@@ -179,7 +182,7 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, xp: object | None = None, device: De
 
 
 def next_fast_len(target: int, real: bool = False) -> int:
-    """The next length for which transforms are quick.
+    """The next larger length with a fast transform.
 
     >>> from ndgrad.scipy import fft
     >>> fft.next_fast_len(97)
@@ -191,7 +194,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
 
 
 def prev_fast_len(target: int, real: bool = False) -> int:
-    """The length before for which transforms are quick.
+    """The next smaller length with a fast transform.
 
     >>> from ndgrad.scipy import fft
     >>> fft.prev_fast_len(97)
@@ -204,13 +207,13 @@ def prev_fast_len(target: int, real: bool = False) -> int:
 
 # ----- cosine and sine transforms -------------------------------------------------------------------------------------
 
-# Each is the Fourier transform of the signal continued with the symmetry that its type stands for; the factors of
-# norm="ortho" scale the ends of the input and of the output. The inverse of type 2 is type 3 and the other way round,
-# types 1 and 4 are their own.
+# Each is the Fourier transform of the signal, extended with the symmetry of its type. The factors of norm="ortho" scale
+# the ends of the input and of the output. Types 2 and 3 are inverses of each other, types 1 and 4 are their own
+# inverses.
 
 
 def _continued(t: Array, kind: int, odd: bool) -> Array:
-    """2 N sums over n of x[n] cos(or sin)(...), without normalisation, along the last axis."""
+    """Return 2 N sums over n of x[n] cos(or sin)(...), without normalisation, along the last axis."""
     n = t.shape[-1]
     k = numpy.arange(n)
     if kind == 1:
@@ -228,7 +231,8 @@ def _continued(t: Array, kind: int, odd: bool) -> Array:
             return -(spectrum[..., 1 : n + 1] * turn).imag
         return (spectrum[..., :n] * turn).real
     if kind == 3:
-        # y[k] = x[0] + 2 sum over n >= 1 of x[n] cos(pi n (2k+1) / 2N); for the sine the last one is alone
+        # The formula is y[k] = x[0] + 2 sum over n >= 1 of x[n] cos(pi n (2k+1) / 2N); for the sine the last term is
+        # separate.
         if odd:
             weights = numpy.append(numpy.full(n - 1, 2.0), 1.0)
             turned = t * weights * (numpy.exp(1j * numpy.pi * (k + 1) / (2 * n)))
@@ -238,7 +242,7 @@ def _continued(t: Array, kind: int, odd: bool) -> Array:
         turned = t * weights * numpy.exp(1j * numpy.pi * k / (2 * n))
         return (np.fft.ifft(np.pad(turned, [(0, 0)] * (t.ndim - 1) + [(0, n)]))[..., :n] * (2 * n)).real
     if kind == 4:
-        # cos(pi (2n+1)(2k+1) / 4N) from a transform of twice the length of the samples turned by half a step
+        # cos(pi (2n+1)(2k+1) / 4N) comes from a transform of twice the length of the samples, rotated by half a step.
         turned = t * numpy.exp(-1j * numpy.pi * (2 * k + 1) / (4 * n))
         spectrum = np.fft.fft(np.pad(turned, [(0, 0)] * (t.ndim - 1) + [(0, n)]))[..., :n] * numpy.exp(
             -1j * numpy.pi * k / (2 * n)
@@ -248,7 +252,7 @@ def _continued(t: Array, kind: int, odd: bool) -> Array:
 
 
 def _length(kind: int, odd: bool, n: int) -> int:
-    """By which the inverse divides."""
+    """Return the divisor of the inverse."""
     if kind == 1:
         return 2 * (n + 1) if odd else 2 * (n - 1)
     return 2 * n

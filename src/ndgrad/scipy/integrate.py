@@ -28,7 +28,7 @@ def solve_ivp(
     dense_output: bool = False, events: ArrayLike | None = None, vectorized: bool = False, args: Any = None,
     **options: Any,
 ) -> OdeResult:  # fmt: skip
-    """`scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see
+    """Same as `scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see
     ndgrad.implicit.solve_ivp).
 
     >>> import ndgrad.numpy as np
@@ -46,10 +46,10 @@ def odeint(
     func: Callable[..., Any], y0: ArrayLike, t: ArrayLike, args: Any = (), *, tfirst: bool = False,
     rtol: float = 1.49012e-8, atol: float = 1.49012e-8, hmax: float = 0.0, h0: float = 0.0, method: str = "LSODA",
 ) -> Array:  # fmt: skip
-    """`scipy.integrate.odeint`: states at the times `t` (the first is that of y0), one per row,
+    """Same as `scipy.integrate.odeint`: states at the times `t` (the first is the time of y0), one per row,
     differentiable in y0, t and args.
 
-    `func(y, t, *args)` gives dy/dt, or `func(t, y, *args)` with `tfirst`.
+    `func(y, t, *args)` returns dy/dt, or `func(t, y, *args)` with `tfirst`.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.odeint(lambda y, t: -y, [1.0], [0.0, 1.0]).round(5)
@@ -80,7 +80,7 @@ def quad(
     func: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), *, epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8, limit: int = 200, points: Sequence[float] | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
-    """`scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the
+    """Same as `scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the
     error; `func` gets an Array.
 
     >>> import ndgrad.numpy as np
@@ -99,7 +99,7 @@ def quad(
 
 
 def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tuple[Array, Any, int]:
-    """Samples with the axis last, and the spacings between them: a number or an Array."""
+    """Return samples with the axis last, and the spacings between them: a number or an Array."""
     y = as_array(y)
     axis = axis % y.ndim
     y = y.swapaxes(axis, y.ndim - 1)
@@ -131,7 +131,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
 def cumulative_trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: float | None = None,
 ) -> Array:  # fmt: skip
-    """The integrals of samples up to each of them, by straight lines; `initial=0` puts a zero first.
+    """The integrals of samples up to each of them, by straight lines; `initial=0` adds a leading zero.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.cumulative_trapezoid([1.0, 3.0, 5.0], initial=0)
@@ -145,8 +145,8 @@ def cumulative_trapezoid(
 
 
 def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
-    """The integral of samples, by parabolas through each three; of an even number, the last interval gets the one
-    through the last three.
+    """The integral of samples, by a parabola through each three. For an even number, the last interval uses the
+    parabola through the last three.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.simpson([0.0, 1.0, 4.0])
@@ -169,7 +169,8 @@ def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, ax
 def cumulative_simpson(
     y: ArrayLike, *, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """The integrals of samples up to each of them, every interval by the parabola through its ends and the next sample.
+    """The integrals of samples up to each of them, with the parabola through its ends and the next sample for every
+    interval.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.cumulative_simpson([0.0, 1.0, 4.0]).round(6)
@@ -183,7 +184,7 @@ def cumulative_simpson(
     steps = _spread(d, n)
     h0, h1 = steps[..., :-1], steps[..., 1:]
     y0, y1, y2 = y[..., :-2], y[..., 1:-1], y[..., 2:]
-    # the integral over the first of two intervals is that over the last of the same three samples mirrored
+    # The integral over the first of two intervals is that over the last of the mirrored samples.
     first = _last_interval(y2, y1, y0, h1, h0)
     second = _last_interval(y0, y1, y2, h0, h1)
     count = n - 1
@@ -193,7 +194,7 @@ def cumulative_simpson(
 
 
 def _last_interval(y0: Array, y1: Array, y2: Array, h0: Array, h1: Array) -> Array:
-    """The integral of the parabola through three samples over the second interval."""
+    """Return the integral of the parabola through three samples over the second interval."""
     a = (2.0 * h1**2 + 3.0 * h0 * h1) / (6.0 * (h0 + h1))
     b = (h1**2 + 3.0 * h0 * h1) / (6.0 * h0)
     c = h1**3 / (6.0 * h0 * (h0 + h1))
@@ -201,7 +202,7 @@ def _last_interval(y0: Array, y1: Array, y2: Array, h0: Array, h1: Array) -> Arr
 
 
 def _spread(d: Array | float, n: int) -> Array:
-    """Spacings as an Array with one for each interval."""
+    """Return spacings as an Array with one entry for each interval."""
     if isinstance(d, Variable) and d.ndim:
         return d
     one = as_array(np.ones(n - 1))

@@ -1,9 +1,9 @@
-"""`scipy.optimize` with exact derivatives, both ways: solvers are given them, and solutions have them.
+"""`scipy.optimize` with exact derivatives: solvers get them, and solutions have them.
 
-Functions are written for NumPy: they get Arrays, in the structure of x0, and what they need of derivatives (gradients,
-Jacobians, Hessian products) is worked out and handed to SciPy. If an argument or something that the function closes
-over requires grad, the solution is a differentiable function of it (ndgrad.implicit), and a solve that fails raises,
-since its derivative would mean nothing. Otherwise results are SciPy's, failures and all.
+Functions are written for NumPy: they get Arrays, in the structure of x0. Their derivatives (gradients, Jacobians,
+Hessian products) are computed and passed to SciPy. If an argument or a captured variable of the function requires grad,
+the solution is a differentiable function of it (ndgrad.implicit). A failed solve then raises, since its derivative
+would be meaningless. Otherwise results, including failures, are SciPy's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike
 
 
-#: torch's functions, which give Arrays of Arrays; their own types say Tensor.
+#: torch's functions. They return Arrays for Arrays; their own types say Tensor.
 _of_arrays: Any = ndgrad.linalg
 
 
@@ -52,7 +52,7 @@ def _tuple(args: Any) -> tuple[Any, ...]:
 
 
 def _flat_derivative(derivative: Any, layout: Layout, args: tuple[Any, ...]) -> Any:
-    """A user's own gradient, Hessian or Hessian product as SciPy calls it: of flat vectors."""
+    """Wrap a user's gradient, Hessian or Hessian product for SciPy, which uses flat vectors."""
     if not callable(derivative):
         return derivative
 
@@ -76,12 +76,12 @@ def minimize(
     hessp: Callable[..., Any] | None = None, bounds: Any = None, constraints: Any = (), tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """`scipy.optimize.minimize` for any nested structure `x0`, with exact gradients, Hessian products and
+    """Same as `scipy.optimize.minimize`, for any nested structure `x0`, with exact gradients, Hessian products and
     Jacobians of constraints.
 
-    They are supplied by themselves to every method that uses them; `jac`, `hess` and `hessp` need not be given. With
-    hess="sparse" the Hessian is found sparse, by colouring, which suits large problems with method="trust-constr". The
-    result's `x` has the structure of `x0`.
+    Every method that uses them gets them automatically; `jac`, `hess` and `hessp` are optional. With hess="sparse" the
+    Hessian is computed sparse, by colouring, which suits large problems with method="trust-constr". The result's `x`
+    has the structure of `x0`.
 
     >>> from ndgrad.scipy import optimize
     >>> result = optimize.minimize(lambda p: (p["a"] - 3.0) ** 2 + (p["b"] ** 2).sum(), {"a": 0.0, "b": [1.0, 2.0]})
@@ -105,9 +105,10 @@ def minimize(
 
 
 def _finished(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """SciPy's result with the solution, and what has its shape, in the user's structure. Where the solution
-    carries a derivative, so does what is a function of it: the value, and the gradient, which does not vanish at
-    bounds and constraints."""
+    """Return SciPy's result with the solution, and values of its shape, in the user's structure. If the solution
+    carries a derivative, so do functions of it: the value, and the gradient, which does not vanish at bounds and
+    constraints.
+    """
     gradient = result.get("jac")
     shown = isinstance(gradient, np.ndarray) and gradient.shape == (layout.size,)
     if _carries(x):
@@ -133,13 +134,14 @@ def _finished(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any], a
 
 
 def _carries(x: PyTree) -> bool:
-    """Whether a solution carries a derivative, in any mode."""
+    """True if a solution carries a derivative, in any mode."""
     return any(carries_derivative(leaf) for leaf in tree_flatten(x)[0])
 
 
 def _withholding(result: Any, *names: str) -> Any:
-    """SciPy's result, without those of its numbers that depend on the parameters as the solution does but have no
-    derivative here. They are shown when the result is printed; whoever reads one would lose its derivative."""
+    """Return SciPy's result without numbers that depend on the parameters but have no derivative here. They are shown
+    when the result is printed; reading one would silently lose its derivative.
+    """
 
     class Result(type(result)):  # type: ignore[misc]  # SciPy's class, which is known when SciPy is imported
         def __getitem__(self, name: str) -> Any:
@@ -165,7 +167,8 @@ def minimize_scalar(
     fun: Callable[..., Any], bracket: Sequence[float] | None = None, bounds: Sequence[float] | None = None,
     args: Any = (), method: str | None = None, tol: float | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """`scipy.optimize.minimize_scalar`; the minimum is differentiable in `args` and in what `fun` closes over.
+    """Same as `scipy.optimize.minimize_scalar`; the minimum is differentiable in `args` and in captured variables of
+    `fun`.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.minimize_scalar(lambda x: (x - 2.0) ** 2).x.round(6)
@@ -201,7 +204,7 @@ def least_squares(
     x_scale: ArrayLike = 1.0, loss: str = "linear", f_scale: float = 1.0, max_nfev: int | None = None, verbose: int = 0,
     args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any,
 ) -> OptimizeResult:  # fmt: skip
-    """`scipy.optimize.least_squares` with exact Jacobians, for any nested structure `x0`.
+    """Same as `scipy.optimize.least_squares`, with exact Jacobians, for any nested structure `x0`.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import optimize
@@ -248,9 +251,10 @@ def curve_fit(
     sigma: ArrayLike | None = None, absolute_sigma: bool = False, *, bounds: Any = None, method: str | None = None,
     **options: Any,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """`scipy.optimize.curve_fit`: the parameters p for which f(xdata, *p) is nearest to ydata, and their covariance.
+    """Same as `scipy.optimize.curve_fit`: the parameters p for which f(xdata, *p) is closest to ydata, and their
+    covariance.
 
-    Both are differentiable in `xdata`, `ydata`, `sigma` and what `f` closes over. `sigma` holds standard
+    Both are differentiable in `xdata`, `ydata`, `sigma` and captured variables of `f`. `sigma` holds standard
     deviations, or a covariance matrix.
 
     >>> from ndgrad.scipy import optimize
@@ -310,7 +314,7 @@ def root(
     jac: Callable[..., Any] | bool | str | None = None, tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """`scipy.optimize.root` with exact Jacobians, for any nested structure `x0`; the root is
+    """Same as `scipy.optimize.root`, with exact Jacobians, for any nested structure `x0`; the root is
     differentiable (see implicit.root).
 
     >>> from ndgrad.scipy import optimize
@@ -331,7 +335,7 @@ def root(
         if isinstance(found.result, optimize.OptimizeResult)
         else optimize.OptimizeResult(message=found.message)
     )
-    # the residual is zero at the root for all parameters, so its derivative is zero
+    # The residual is zero at the root for all parameters, so its derivative is zero.
     result.x, result.fun, result.success = x, np.array(found.residual), found.success
     return _withholding(result, "jac", "fjac", "r", "qtf", "cov_x") if _carries(x) else result
 
@@ -341,7 +345,7 @@ def fsolve(
     col_deriv: bool = False, xtol: float = 1.49012e-08, maxfev: int = 0, band: Any = None, epsfcn: Any = None,
     factor: float = 100, diag: Any = None,
 ) -> Any:  # fmt: skip
-    """`scipy.optimize.fsolve` with exact Jacobians; the root is differentiable (see implicit.root).
+    """Same as `scipy.optimize.fsolve`, with exact Jacobians; the root is differentiable (see implicit.root).
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.fsolve(lambda x: x**2 - 4.0, 1.0).round(6)
@@ -362,8 +366,9 @@ def _scalar_root(
     name: str, f: Callable[..., Any], x0: ArrayLike | None, args: Any, search: Callable[..., Any], full_output: bool,
     disp: bool,
 ) -> Any:  # fmt: skip
-    """A root of a function of one number, by a search of SciPy's, which is called with the
-    function and its derivative."""
+    """Find a root of a function of one number, by a SciPy search that is called with the function and its
+    derivative.
+    """
     report: dict[str, Any] = {}
 
     def solver(function: Any, start: NDArray[Any]) -> NDArray[Any]:
@@ -432,8 +437,8 @@ def newton(
     tol: float = 1.48e-8, maxiter: int = 50, fprime2: Callable[..., Any] | bool | None = None,
     x1: ArrayLike | None = None, rtol: float = 0.0, full_output: bool = False, disp: bool = True,
 ) -> Any:  # fmt: skip
-    """`scipy.optimize.newton` with the exact derivative (`fprime` need not be given; with `x1` it is the secant
-    method). An array x0 holds independent problems, all stepped together.
+    """Same as `scipy.optimize.newton`, with the exact derivative (`fprime` is optional; with `x1` it is the secant
+    method). An array x0 holds independent problems, which are solved together.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.newton(lambda x: x**2 - 4.0, 1.0).round(6)
@@ -468,8 +473,8 @@ def root_scalar(
     x0: ArrayLike | None = None, x1: ArrayLike | None = None, xtol: float | None = None, rtol: float | None = None,
     maxiter: int | None = None, options: dict[str, Any] | None = None,
 ) -> RootResults:  # fmt: skip
-    """`scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args`
-    and in what `f` closes over.
+    """Same as `scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args` and in
+    captured variables of `f`.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.root_scalar(lambda x: x**2 - 4.0, bracket=(0.0, 5.0)).root.round(6)
@@ -496,7 +501,8 @@ def root_scalar(
 def fixed_point(
     func: Callable[..., Any], x0: PyTree, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2",
 ) -> PyTree:  # fmt: skip
-    """`scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in what `func` closes over.
+    """Same as `scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in captured variables of
+    `func`.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import optimize
@@ -515,7 +521,7 @@ def fixed_point(
 
 
 def __getattr__(name: str) -> Any:
-    """What holds no numbers (Bounds, constraints, result classes) is SciPy's own."""
+    """Return SciPy's own names for objects without numbers (Bounds, constraints, result classes)."""
     if name in (
         "Bounds",
         "LinearConstraint",

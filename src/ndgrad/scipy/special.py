@@ -1,8 +1,8 @@
 """`scipy.special` with derivatives.
 
-What SciPy's array API mode asks of a namespace is in `ndgrad.array_api.special`, and the same functions stand here;
-added are those that SciPy computes in C alone. Orders, degrees and parameters of hypergeometric functions have no
-derivative, and raise where one is asked for.
+This module has the functions of `ndgrad.array_api.special`, which SciPy's array API mode uses, and those that SciPy
+computes only in C. Orders, degrees and parameters of hypergeometric functions have no derivative; requesting one raises
+an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _arguments(values: tuple[Any, ...]) -> list[Array]:
-    """Floating Arrays of one dtype; whole numbers that stand beside floats stay what they are (orders, degrees)."""
+    """Return floating-point Arrays of one dtype; integers next to floats stay unchanged (orders, degrees)."""
     found = [as_array(v) for v in values]
     if all(np_dtype(t).kind in "biu" for t in found):
         return [inexact(t) for t in found]
@@ -43,8 +43,9 @@ def _arguments(values: tuple[Any, ...]) -> list[Array]:
 def _ufunc(
     name: str, parameters: str, compute: Callable[..., Any], sentence: str, arguments: str, result: str,
 ) -> Callable[..., Array]:  # fmt: skip
-    """A function of Arrays under SciPy's name, with its docstring: what it computes, and the arguments and the
-    result of its example."""
+    """Return a function of Arrays under SciPy's name, with its docstring: a description, and the arguments and the
+    result of its example.
+    """
     names = parameters.split(", ")
 
     def function(*args: ArrayLike, out: Out = None) -> Array:
@@ -72,7 +73,7 @@ def _described(function: F, name: str, parameters: list[Parameter], sentence: st
 def _several(
     name: str, parameters: str, sentence: str, arguments: str, result: str, *ops: Callable[..., Array]
 ) -> Callable[..., tuple[Array, ...]]:
-    """The same for a function of several results."""
+    """Same as `_ufunc`, for a function with several results."""
     names = parameters.split(", ")
 
     def function(*args: ArrayLike) -> tuple[Array, ...]:
@@ -87,15 +88,17 @@ def _several(
 
 
 def _log_expit(x: Array) -> Array:
-    """log(1 / (1 + exp(-x))), each side of 0 by the exponential that is small there: derivatives of every
-    order keep their digits."""
+    """Return log(1 / (1 + exp(-x))), on each side of 0 by the exponential that is small there: derivatives of every
+    order keep their digits.
+    """
     below = x < 0
     return np.where(below, x, 0.0) - np.log1p(np.exp(np.where(below, x, -x)))
 
 
 def _beta(a: Array, b: Array) -> Array:
-    """By its logarithm where gamma would overflow; else as a quotient, which holds below 0 and where
-    a + b is a pole of gamma."""
+    """Return the beta function: by its logarithm if gamma would overflow, else as a quotient. The quotient holds below
+    0 and where a + b is a pole of gamma.
+    """
     positive = (a > 0) & (b > 0)
     quotient = [np.where(positive, 1.0, v) for v in (a, b)]
     other = S.gamma_function(quotient[0]) * S.gamma_function(quotient[1]) * S.rgamma(quotient[0] + quotient[1])
@@ -103,12 +106,12 @@ def _beta(a: Array, b: Array) -> Array:
 
 
 def _agm(a: Array, b: Array) -> Array:
-    """pi/4 (a + b) / K(m), m = ((a - b) / (a + b))^2, whose complement is 4ab / (a + b)^2."""
+    """Return pi/4 (a + b) / K(m), m = ((a - b) / (a + b))^2, whose complement is 4ab / (a + b)^2."""
     total = a + b
     return total * (math.pi / 4) / S.ellipkm1(4.0 * a * b / (total * total))
 
 
-# Degrees below 0 are mirrored, as whole ones are in SciPy: the same functions solve the same equations there.
+# Degrees below 0 are mirrored, as SciPy does for integers: the same functions solve the same equations there.
 
 
 def _legendre(n: Array, x: Array) -> Array:
@@ -116,18 +119,18 @@ def _legendre(n: Array, x: Array) -> Array:
 
 
 def _chebyt(n: Array, x: Array) -> Array:
-    """cos(n arccos x)."""
+    """Return cos(n arccos x)."""
     return hypergeometric.chebyshev_polynomial(abs(n), x)
 
 
 def _chebyu(n: Array, x: Array) -> Array:
-    """sin((n + 1) arccos x) / sin(arccos x)."""
+    """Return sin((n + 1) arccos x) / sin(arccos x)."""
     below = n < -1
     return np.where(below, -1.0, 1.0) * hypergeometric.gegenbauer_polynomial(np.where(below, -n - 2, n), 1, x)
 
 
 def _real_only(name: str, op: Op) -> Callable[..., Any]:
-    """Scaled by exp(-|Im z|), which is 1 on the real line and not holomorphic off it."""
+    """Wrap an op scaled by exp(-|Im z|), which is 1 on the real line and not holomorphic off it."""
 
     def compute(v: Array, z: Array) -> Array:
         if np_dtype(z).kind == "c":
@@ -151,7 +154,7 @@ beta = _ufunc(
 )  # fmt: skip
 agm = _ufunc("agm", "a, b", _agm, "The arithmetic-geometric mean of a and b.", "1.0, 4.0", "array(2.24302858)")
 
-# errors and integrals
+# Errors and integrals.
 dawsn = _ufunc(
     "dawsn", "x", integral.dawsn, "Dawson's integral, sqrt(pi)/2 exp(-x^2) erfi(x).", "1.0", "array(0.53807951)",
 )  # fmt: skip
@@ -191,7 +194,7 @@ gdtrix = _ufunc(
     "1.0, 1.0, 0.5", "array(0.69314718)",
 )  # fmt: skip
 
-# elliptic and hypergeometric functions
+# Elliptic and hypergeometric functions.
 ellipe = _ufunc(
     "ellipe", "m", hypergeometric.ellipe, "The complete elliptic integral of the second kind, of the parameter m.",
     "0.5", "array(1.35064388)",
@@ -220,7 +223,7 @@ hyperu = _ufunc(
     "array(0.25)",
 )  # fmt: skip
 
-# Bessel functions and their relatives; orders have no derivative
+# Bessel functions and their relatives; orders have no derivative.
 jv = _ufunc(
     "jv", "v, z", bessel_order.jv, "The Bessel function of the first kind of order v.", "1, 2.0", "array(0.57672481)",
 )  # fmt: skip
@@ -284,7 +287,7 @@ beip = _ufunc("beip", "x", bessel_order.beip, "The derivative of bei.", "2.0", "
 kerp = _ufunc("kerp", "x", bessel_order.kerp, "The derivative of ker.", "2.0", "array(-0.10660097)")
 keip = _ufunc("keip", "x", bessel_order.keip, "The derivative of kei.", "2.0", "array(0.21980791)")
 
-# orthogonal polynomials; degrees have no derivative
+# Orthogonal polynomials; degrees have no derivative.
 eval_legendre = _ufunc(
     "eval_legendre", "n, x", _legendre, "Legendre's polynomial of degree n.", "2, 0.5", "array(-0.125)",
 )  # fmt: skip
@@ -434,7 +437,7 @@ def lambertw(z: Array, k: int = 0, tol: float = 1e-8) -> Array:
 
 
 def round(x: Array) -> Array:
-    """To whole numbers, halves to even; the derivative is zero.
+    """Round to integers, halves to even; the derivative is zero.
 
     >>> from ndgrad.scipy import special
     >>> special.round([0.5, 1.7])
@@ -523,7 +526,7 @@ h2vp = _derivative_of("h2vp", bessel_order.hankel2, -1.0, 1.0, "array(-0.0644716
 def logsumexp(
     a: Array, axis: int | None = None, b: ArrayLike | None = None, keepdims: bool = False, return_sign: bool = False,
 ) -> tuple[Array, Array] | Array:  # fmt: skip
-    """log(sum(b exp(a))); with `return_sign` that of the absolute value, and the sign.
+    """log(sum(b exp(a))); with `return_sign`, the logarithm of the absolute value, and the sign.
 
     >>> from ndgrad.scipy import special
     >>> special.logsumexp([0.0, 0.0])
@@ -550,7 +553,7 @@ def logsumexp(
 
 
 def softmax(x: Array, axis: int | None = None) -> Array:
-    """exp(x) over its sum.
+    """exp(x) divided by its sum.
 
     >>> from ndgrad.scipy import special
     >>> special.softmax([0.0, 0.0])
@@ -572,7 +575,7 @@ def log_softmax(x: Array, axis: int | None = None) -> Array:
 
 
 def factorial(n: Array, exact: bool = False, extend: str = "zero") -> Array:
-    """gamma(n + 1), 0 below zero; differentiable in n. Exact counts are SciPy's.
+    """gamma(n + 1), 0 below zero; differentiable in n. Exact integers are SciPy's.
 
     >>> from ndgrad.scipy import special
     >>> special.factorial(4)
@@ -648,7 +651,7 @@ _beyond = beyond(
 __getattr__ = _beyond
 __dir__ = public_of(__name__)
 
-#: Names whose results are steps, with derivative zero.
+#: Names of step functions, with derivative zero.
 STEPS = frozenset(("gammasgn", "round"))
 
 
@@ -668,7 +671,7 @@ __all__ = [
 
 
 def scipy_special(name: str) -> Array | None:
-    """The function of that name here; None if there is none."""
+    """Return the function of that name here, or None."""
     return globals()[name] if name in __all__ else None
 
 

@@ -1,8 +1,8 @@
-"""`ndgrad.save` and `ndgrad.load`, and what they are told: torch's namespace of this name.
+"""torch's namespace `serialization`: `ndgrad.save`, `ndgrad.load` and their options.
 
 The format is torch's: a zip archive with a pickle, in which tensors name their memory, and one record of raw bytes per
-memory. So each library reads what the other has written, tensors that share memory go on sharing it, and, since the
-pickle need name only a handful of functions, a file can be loaded without running code from it: that is the default.
+memory. So each library reads the other's files, and tensors that share memory still share it. The pickle needs the
+names of only a few functions, so by default a file is loaded without running code from it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ndgrad.serialization.options import (
     skip_data,
 )
 from ndgrad.serialization.reading import load
-from ndgrad.serialization.rebuilding import _rebuild_as as _rebuild_as  # the name that files have for it
+from ndgrad.serialization.rebuilding import _rebuild_as as _rebuild_as  # the name in files
 from ndgrad.serialization.rebuilding import _rebuild_parameter as _rebuild_parameter
 from ndgrad.serialization.trusted_names import (
     add_safe_globals,
@@ -62,13 +62,13 @@ UnpicklingError = pickle.UnpicklingError
 
 
 class SourceChangeWarning(Warning):
-    """What torch warned of when a module's code was not that of its file; nothing here gives it."""
+    """torch's warning about a module whose code has changed since its file was written; never issued here."""
 
 
 def check_module_version_greater_or_equal(
     module: Any, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
 ) -> bool:
-    """Whether a module's `__version__` is at least this one.
+    """True if a module's `__version__` is at least this one.
 
     >>> import numpy
     >>> ndgrad.serialization.check_module_version_greater_or_equal(numpy, (1, 0))
@@ -81,7 +81,7 @@ def check_module_version_greater_or_equal(
         message = f"the version {module.__version__!r} of {module.__name__} is not made like {req_version_tuple}."
         if error_if_malformed:
             raise RuntimeError(f"{message} Give parts of the kinds that it has. [nd-type]") from error
-        import warnings  # for this line alone
+        import warnings  # only needed here
 
         warnings.warn(f"{message} It counts as new enough.", stacklevel=2)
         return True

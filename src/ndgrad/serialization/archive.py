@@ -1,8 +1,8 @@
-"""The zip archive that a file of tensors is: its records, read whole or mapped, and written so that they can be mapped.
+"""The zip archive of a file of tensors: its records, read whole or mapped, and written so that they can be mapped.
 
-A record that cannot be read is an UnpicklingError, and so is one that is much larger than the file. A zip archive can
-hold a thousand times its own size, and more where records overlap. Neither library compresses what it writes, so the
-limits leave room for those who do it afterwards.
+A record that cannot be read, or that is much larger than the file, raises an UnpicklingError. A zip archive can expand
+to a thousand times its own size, and more if records overlap. Neither library compresses its files; the limits allow
+files that were compressed afterwards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from ndgrad._src.foundations.mapped_files import map_of, part_of
+from ndgrad._src.foundations.mapped_files import map_file, view_part
 from ndgrad.serialization.options import MAP_SHARED, get_default_mmap_options, skipping
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Archive:
             self.names = frozenset(self.zip.namelist())
             size = file.seek(0, os.SEEK_END)
             shared = get_default_mmap_options() == MAP_SHARED
-            self.map = map_of(file, "shared" if shared else "private") if mapped else None
+            self.map = map_file(file, "shared" if shared else "private") if mapped else None
         except Exception as error:
             raise self.damaged("its directory", error) from error
         pickled = next((n for n in self.zip.namelist() if n == "data.pkl" or n.endswith("/data.pkl")), None)
@@ -71,7 +71,7 @@ class Archive:
             raise self.damaged(f"its record {record!r}", error) from error
 
     def memory(self, key: str) -> NDArray[np.uint8]:
-        """The bytes of the memory `key`, which may be written."""
+        """Return the bytes of the memory `key`, which may be written."""
         record = f"data/{key}"
         if skipping.get():
             self._count(record, self._info(record).file_size)
@@ -90,7 +90,7 @@ class Archive:
         try:
             name_length, extra_length = struct.unpack_from("<HH", self.map, info.header_offset + 26)
             begin = info.header_offset + 30 + name_length + extra_length
-            return part_of(self.map, begin, info.file_size)
+            return view_part(self.map, begin, info.file_size)
         except (ValueError, OverflowError, struct.error) as error:
             raise self.damaged(f"its record {record!r}", error) from error
 
@@ -126,13 +126,14 @@ def _is_npz(names: frozenset[str]) -> bool:
 def write_record(
     archive: zipfile.ZipFile, name: str, *parts: bytes | memoryview, kind: int = zipfile.ZIP_STORED, zeros: bool = False
 ) -> None:
-    """One record, padded so that its bytes begin at a multiple of the alignment: then a file can be mapped into
-    memory. With `zeros`, as many zeros."""
+    """Write one record, padded so that its bytes begin at a multiple of the alignment: then a file can be mapped into
+    memory. With `zeros`, write as many zeros.
+    """
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     info.compress_type = kind
     info.file_size = size = sum(map(len, parts))
     assert archive.fp is not None
-    large = size >= 1 << 31  # then zipfile adds a field of twenty bytes
+    large = size >= 1 << 31  # zipfile then adds a field of twenty bytes
     begin = archive.fp.tell() + 30 + len(name.encode()) + 4 + (20 if large else 0)
     padding = -begin % ALIGNMENT
     info.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding

@@ -1,8 +1,8 @@
-"""Files as torch wrote them before version 1.6: five pickles in a row, then the memory of tensors.
+"""The file format of torch before version 1.6: five pickles in a row, then the memory of tensors.
 
-The pickles are a magic number, the version of the format, what machine wrote it, the object, and the keys of its
-memory; then, in the order of the keys, how many elements a memory has, as eight bytes, and their bytes. The object
-comes before the memory that it names, so its tensors are made over memory that is filled afterwards.
+The pickles are a magic number, the version of the format, information about the machine, the object, and the keys of
+its memory. Then follow, for each key, the number of elements as eight bytes, and the bytes of the elements. The object
+comes before its memory, so its tensors are created over memory that is filled afterwards.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
 _SIZES = {"short": 2, "int": 4, "long": 4}
-#: How every such file begins: the magic number as a pickle of protocol 2.
+#: Beginning of every such file: the magic number as a pickle of protocol 2.
 BEGINNING = pickle.dumps(_MAGIC, 2)
 
 
 def chunks(pickled: bytes, records: list[tuple[int, Any]], protocol: int) -> Iterator[bytes | memoryview]:
-    """A file of this kind, part by part."""
+    """Yield a file of this kind, part by part."""
     system = {"protocol_version": _VERSION, "little_endian": sys.byteorder == "little", "type_sizes": _SIZES}
     for value in (_MAGIC, _VERSION, system):
         yield pickle.dumps(value, protocol)
@@ -43,7 +43,7 @@ def chunks(pickled: bytes, records: list[tuple[int, Any]], protocol: int) -> Ite
 
 
 class LegacyFile:
-    """The memory of such a file, made when a tensor first names it, and filled at the end."""
+    """The memory of such a file, allocated when a tensor first refers to it, and filled at the end."""
 
     def __init__(self, file: IO[bytes], called: str) -> None:
         self.file, self.called = file, called
@@ -68,7 +68,7 @@ class LegacyFile:
         return raw
 
     def fill(self, memories: Memories) -> None:
-        """Read the bytes of all memory, which tensors point at by now."""
+        """Read the bytes of all memory, to which tensors refer by now."""
         keys = self._plain()
         if type(keys) is not list or not all(type(key) is str for key in keys):
             raise self._damaged("it has no list of its memory")
@@ -112,7 +112,7 @@ def _no_memory(identity: object) -> NoReturn:
 
 
 def checked_location(memories: Memories, load: Callable[[], Any]) -> Any:
-    """What `load` gives, if none of its tensors had to be copied before its memory was read."""
+    """Return the result of `load`, if none of its tensors had to be copied before its memory was read."""
     made = load()
     if memories.resolved or any(d is not None and str(d) != "meta" for d in memories.device_of.values()):
         raise RuntimeError(

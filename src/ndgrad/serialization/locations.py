@@ -1,4 +1,4 @@
-"""Where memory from a file goes: `map_location`, and devices that other packages bring."""
+"""Destination of memory from a file: `map_location`, and devices of other packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "default_restore_location", "location_tag", "register_package", "validate_cuda_device", "validate_hpu_device",
 ]  # fmt: skip
 
-#: Where loaded tensors go: a device, a dict from device to device, or a function of storage and device.
+#: Destination of loaded tensors: a device, a dict from device to device, or a function of storage and device.
 MapLocation: TypeAlias = "Device | dict[str, Device] | Callable[[UntypedStorage, str], object]"
 
 # Priority, tagger and deserializer of each package; ours are the last.
@@ -26,9 +26,8 @@ _packages: list[tuple[int, Callable[[Any], str | None], Callable[[Any, str], Any
 def register_package(
     priority: int, tagger: Callable[[Any], str | None], deserializer: Callable[[Any, str], Any]
 ) -> None:
-    """Teach `save` and `load` another kind of memory: `tagger(storage)` says under which name a storage is saved, or
-    None, and `deserializer(storage, name)` gives the storage that is to be used, or None. Smaller priorities come
-    first.
+    """Register another kind of memory for `save` and `load`. `tagger(storage)` returns the name under which a storage
+    is saved, or None. `deserializer(storage, name)` returns the storage to use, or None. Smaller priorities come first.
 
     >>> ndgrad.serialization.register_package(50, lambda storage: None, lambda storage, name: None)
     """
@@ -37,7 +36,7 @@ def register_package(
 
 
 def location_tag(storage: UntypedStorage | TypedStorage) -> str:
-    """The name of the place that a storage is saved from.
+    """Return the name of a storage's location, for saving.
 
     >>> ndgrad.serialization.location_tag(ndgrad.ones(2).untyped_storage())
     'cpu'
@@ -50,7 +49,7 @@ def location_tag(storage: UntypedStorage | TypedStorage) -> str:
 
 
 def default_restore_location(storage: UntypedStorage, location: str) -> Any:
-    """A storage from a file, where `map_location` says nothing of the place it was saved from.
+    """Return a storage from a file, if `map_location` does not contain its location.
 
     >>> storage = ndgrad.ones(2).untyped_storage()
     >>> ndgrad.serialization.default_restore_location(storage, "cpu") is storage
@@ -60,7 +59,7 @@ def default_restore_location(storage: UntypedStorage, location: str) -> Any:
 
 
 def _restored(storage: UntypedStorage, location: str) -> tuple[UntypedStorage, Device]:
-    """The storage to use, and the device that tensors over it are to go to; None if they stay on the CPU."""
+    """Return the storage to use, and the device of tensors over it; None if they stay on the CPU."""
     for _, _, deserializer in _packages:
         found = deserializer(storage, location)
         if found is not None:
@@ -79,14 +78,14 @@ def _restored(storage: UntypedStorage, location: str) -> tuple[UntypedStorage, D
 
 
 def validate_cuda_device(location: str) -> int:
-    """The number of a GPU that a name means; an error if there is no such GPU.
+    """Return the number of the GPU with this name; raise if there is no such GPU.
 
     >>> ndgrad.serialization.validate_cuda_device("cuda:0")
     Traceback (most recent call last):
     ...
     RuntimeError: Attempting to deserialize object on a CUDA device but ndgrad.cuda.is_available() is False. ...
     """
-    from ndgrad import cuda  # devices lie beside files
+    from ndgrad import cuda  # avoids an import cycle
 
     if not cuda.is_available():
         raise RuntimeError(
@@ -103,7 +102,7 @@ def validate_cuda_device(location: str) -> int:
 
 
 def validate_hpu_device(location: str) -> int:
-    """Always an error: there are no such devices here.
+    """Raise an error: ndgrad has no such devices.
 
     >>> ndgrad.serialization.validate_hpu_device("hpu:0")
     Traceback (most recent call last):
@@ -114,7 +113,7 @@ def validate_hpu_device(location: str) -> int:
 
 
 def placed(map_location: MapLocation, storage: UntypedStorage, where: str) -> tuple[UntypedStorage, Device]:
-    """A storage that was saved from `where`, as the user wants it. What is wrong with that is no fault of the file."""
+    """Return a storage saved from `where`, placed as the user wants. Its errors are not errors of the file."""
     try:
         if callable(map_location) and not isinstance(map_location, devices.device):
             answer = map_location(storage, where)

@@ -1,10 +1,10 @@
-"""What stands in the pickle of a file of tensors: names of torch's, for which torch need not be there."""
+"""Names of torch in the pickle of a file of tensors; torch itself is not needed."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-#: The class under which memory of a dtype is named. Newer dtypes have none, and their memory is bytes.
+#: Name of the class for memory of a dtype. Newer dtypes have none, and their memory is bytes.
 STORAGE_OF = {
     "float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
     "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage",
@@ -13,12 +13,12 @@ STORAGE_OF = {
 }  # fmt: skip
 DTYPE_OF = {storage: name for name, storage in STORAGE_OF.items()}
 
-#: The flag of a tensor on NumPy's face. Torch passes over flags that it does not know, and reads a tensor.
+#: Flag of an `Array`. torch ignores unknown flags, and reads a tensor.
 IS_ARRAY = "ndgrad.Array"
 
 
 class Name:
-    """A name in another library, to be written into the pickle as it stands."""
+    """A name in another library, written into the pickle unchanged."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module, self.name = module, name
@@ -41,5 +41,5 @@ _TOP_LEVEL: dict[str, Name] = {}
 
 
 def torch_name(name: str) -> Name:
-    """A name of torch's top level; the same object for the same name, so that a pickle holds it once."""
+    """Return a name of torch's top level; the same object for the same name, so that a pickle holds it once."""
     return _TOP_LEVEL.setdefault(name, Name("torch", name))

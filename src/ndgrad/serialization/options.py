@@ -1,4 +1,4 @@
-"""What `ndgrad.save` and `ndgrad.load` are told beforehand, under torch's names."""
+"""Options of `ndgrad.save` and `ndgrad.load`, under torch's names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = [
     "set_crc32_options", "set_default_load_endianness", "set_default_mmap_options", "skip_data",
 ]  # fmt: skip
 
-#: Changes of mapped memory stay with the process, or go to the file. Windows has neither name; the numbers are POSIX's.
+#: Changes of mapped memory stay in the process, or go to the file. Windows has neither name; the numbers are POSIX's.
 MAP_PRIVATE: int = getattr(mmap, "MAP_PRIVATE", 2)
 MAP_SHARED: int = getattr(mmap, "MAP_SHARED", 1)
 
 
 class LoadEndianness(Enum):
-    """The order of bytes in a file that does not say it.
+    """Byte order of a file that does not state it.
 
     >>> from ndgrad.serialization import LoadEndianness
     >>> [order.name for order in LoadEndianness]
@@ -31,19 +31,19 @@ class LoadEndianness(Enum):
     BIG = 3
 
     def name_of_order(self) -> str:
-        """As Python names it."""
+        """Return Python's name of the byte order."""
         return sys.byteorder if self is LoadEndianness.NATIVE else self.name.lower()
 
 
 _crc32 = True
 _endianness: LoadEndianness | None = None
 _mmap_flags = MAP_PRIVATE
-#: Whether the bytes of tensors are passed over.
+#: True if the bytes of tensors are skipped.
 skipping: ContextVar[bool] = ContextVar("skipping", default=False)
 
 
 def get_crc32_options() -> bool:
-    """What was given to `set_crc32_options`.
+    """Return the value set by `set_crc32_options`.
 
     >>> ndgrad.serialization.get_crc32_options()
     True
@@ -52,7 +52,7 @@ def get_crc32_options() -> bool:
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Accepted as torch's is. Here each record of a file has its checksum, which other readers of archives want.
+    """Accept torch's option without effect: every record has a checksum, which other readers of archives need.
 
     >>> ndgrad.serialization.set_crc32_options(True)
     """
@@ -61,7 +61,7 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """What was given to `set_default_load_endianness`.
+    """Return the value set by `set_default_load_endianness`.
 
     >>> ndgrad.serialization.get_default_load_endianness()
     """
@@ -69,7 +69,7 @@ def get_default_load_endianness() -> LoadEndianness | None:
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """The order of bytes of files that do not say it. Without one they count as little-endian, as torch wrote them.
+    """Set the byte order of files that do not state it. By default they are little-endian, as written by torch.
 
     >>> ndgrad.serialization.set_default_load_endianness(None)
     """
@@ -83,7 +83,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def get_default_mmap_options() -> int:
-    """What becomes of changes to mapped tensors: `mmap.MAP_PRIVATE` or `mmap.MAP_SHARED`.
+    """Return the option for changes to mapped tensors: `mmap.MAP_PRIVATE` or `mmap.MAP_SHARED`.
 
     >>> import mmap
     >>> ndgrad.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
@@ -93,8 +93,8 @@ def get_default_mmap_options() -> int:
 
 
 class set_default_mmap_options:  # torch's name
-    """Whether changes to tensors that `load(..., mmap=True)` gives stay in memory (MAP_PRIVATE, the default) or go to
-    the file (MAP_SHARED). In a `with` statement, until the block ends.
+    """Set whether changes to tensors of `load(..., mmap=True)` stay in memory (MAP_PRIVATE, the default) or go to the
+    file (MAP_SHARED). In a `with` statement, this holds until the block ends.
 
     >>> import mmap
     >>> with ndgrad.serialization.set_default_mmap_options(mmap.MAP_SHARED):
@@ -120,8 +120,8 @@ class set_default_mmap_options:  # torch's name
 
 
 class skip_data:  # torch's name
-    """In its block, `save` leaves out the bytes of tensors, whose place in the file is filled with zeros, and `load`
-    reads none, and gives zeros.
+    """A block in which `save` writes zeros in place of the bytes of tensors, and `load` reads no bytes and returns
+    zeros.
 
     >>> import io
     >>> file = io.BytesIO()

@@ -1,15 +1,15 @@
-"""Pickles of plain values and tensors, read without running anything in them.
+"""Pickles of plain values and tensors, read without running their code.
 
 A pickle is a program. Its GLOBAL fetches any object by name, REDUCE calls one, BUILD changes one, and the containers'
-opcodes call methods of whatever lies on the stack. So the reader here does less than Python's:
+opcodes call methods of any object on the stack. So this reader does less than Python's:
 
-* a name is one of a table, and what it stands for can be called only through the function that the table has for it,
-  which checks its arguments and asks for no more memory than they hold;
-* BUILD gives attributes to an instance of a few classes, and only such as hide nothing that the class has;
-* items go into lists, dicts and sets alone;
+* a name must be in a table, and its object can be called only through the table's function, which checks its
+  arguments and allocates no more memory than they hold;
+* BUILD sets attributes of instances of a few classes, and only attributes that hide nothing of the class;
+* items go only into lists, dicts and sets;
 * a key is a plain value, since hashing nested tuples that share their parts can take forever.
 
-What a program can reach is then bounded by its length. Whatever goes wrong is an UnpicklingError.
+So the resources of a program are bounded by its length. Every failure raises an UnpicklingError.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from typing import Any, ClassVar
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: How many values all keys that are tuples or frozensets may have in them, counting a value as often as it is reached.
+#: Total number of values in all keys that are tuples or frozensets, counting a value as often as it is reached.
 _COMPOUND_KEYS = 30_000
 
-# The Python implementation, since the other cannot be told what an opcode may do.
+# Use the Python implementation, since the other one does not allow overriding opcodes.
 _PythonUnpickler: Any = vars(pickle)["_Unpickler"]
 
 
 class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stubs
-    """Reads a pickle whose names are those of a table: from "module.name" to a value, or to the
-    `Callee` that REDUCE may call. Beside these, `vouched` has names of classes and functions that the user knows to be
-    harmless, which are called and filled as Python's own unpickler does."""
+    """Read a pickle whose names are in a table: from "module.name" to a value, or to the `Callee` that REDUCE may call.
+    In addition, `vouched` has names of classes and functions that the user trusts; they are called and filled as by
+    Python's own unpickler.
+    """
 
     def __init__(
         self,
@@ -115,7 +116,8 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
 
     def _byte_array(self) -> None:
         (length,) = struct.unpack("<Q", self.read(8))
-        data = self.read(min(length, sys.maxsize))  # Python's asks for the memory first and reads afterwards
+        # Python's implementation allocates the memory first and reads afterwards
+        data = self.read(min(length, sys.maxsize))
         if len(data) < length:
             raise EOFError
         self.stack.append(bytearray(data))
@@ -181,8 +183,9 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
 
 
 class Callee:
-    """A function that a pickle may call, under the name it has there. It must check its arguments, and
-    must hand out no class."""
+    """A function that a pickle may call, under its name there. It must check its arguments, and must not return a
+    class.
+    """
 
     __slots__ = ("call", "name")
 
@@ -194,18 +197,20 @@ class Callee:
 
 
 class Forgotten:
-    """Stands for an object of torch's own that says nothing of a tensor (how far its compiler may vary a size): what a
-    file tells of it is passed over."""
+    """Placeholder for a torch object that does not describe a tensor (such as limits of its compiler for a size): its
+    state in the file is ignored.
+    """
 
     __slots__ = ()
 
     def __setstate__(self, state: object) -> None:
-        """Nothing is kept."""
+        """Ignore the state."""
 
 
 class _Keys:
-    """Checks what a file wants hashed, and has a budget for what hashes part by part: such hashes can
-    also be made to collide."""
+    """Check keys of a file before hashing, with a budget for keys that hash part by part: such hashes can also be made
+    to collide.
+    """
 
     def __init__(self) -> None:
         self.left = _COMPOUND_KEYS
@@ -224,7 +229,7 @@ class _Keys:
 
 
 class UsersError(Exception):
-    """Carries an error of the user's own function (map_location) past those who would take it for a damaged file."""
+    """Carries an error of the user's own function (map_location) past handlers of damaged files."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -242,7 +247,9 @@ def _described(value: Any) -> str:
 
 
 def _weight(key: Any, limit: int) -> int:
-    """How many values a key has in it, each counted as often as it is reached, up to a little more than `limit`."""
+    """Return the number of values in a key, each counted as often as it is reached, up to a little more than
+    `limit`.
+    """
     count, left = 0, [key]
     while left and count <= limit:
         value = left.pop()
@@ -257,7 +264,7 @@ def _weight(key: Any, limit: int) -> int:
 
 
 def set_attributes(instance: Any, state: Any) -> None:
-    """What a file may do to an object that it has made: give it attributes that hide nothing of its class."""
+    """Set attributes of an object from a file, if they hide nothing of its class."""
     if type(instance) is Forgotten:
         return
     if not (type(instance) is OrderedDict or isinstance(instance, Tensor)):
@@ -280,8 +287,9 @@ def set_attributes(instance: Any, state: Any) -> None:
 
 
 def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
-    """The containers and numbers that pickles make by calling their classes; `key` checks what
-    is going to be hashed."""
+    """Return the containers and numbers that pickles create by calling their classes; `key` checks values before
+    hashing.
+    """
 
     def listed(name: str, items: Any) -> Any:
         if type(items) not in (list, tuple, set, frozenset):
@@ -307,12 +315,12 @@ def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
     def byte_array(data: Any = b"", encoding: str = "latin-1") -> bytearray:
         if type(data) is str:
             return bytearray(encoded(data, encoding))
-        if type(data) not in (bytes, bytearray):  # of a number it would be that many bytes
+        if type(data) not in (bytes, bytearray):  # bytes(number) would allocate that many bytes
             raise damaged(f"it makes a bytearray of {_described(data)}")
         return bytearray(data)
 
     def encoded(text: Any, encoding: Any = "latin-1") -> bytes:
-        """How old pickles hold bytes."""
+        """Return bytes as old pickles hold them."""
         if type(text) is not str or type(encoding) is not str or encoding not in ("latin1", "latin-1"):
             raise damaged(f"it holds bytes as {_described(text)} in an encoding that is not latin-1")
         return text.encode("latin-1")
@@ -332,7 +340,7 @@ def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
         "_codecs.encode": encoded,
         "torch.Size": size,
     }
-    # Pickles of protocol 2 have the names that Python 2 had.
+    # Pickles of protocol 2 have Python 2's names.
     table |= {
         name.replace("builtins", "__builtin__"): made for name, made in table.items() if name.startswith("builtins.")
     } | {"__builtin__.xrange": table["builtins.range"]}

@@ -1,4 +1,4 @@
-"""`ndgrad.load`: what `ndgrad.save` or `torch.save` has written."""
+"""`ndgrad.load`: read files of `ndgrad.save` or `torch.save`."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Read what `ndgrad.save` or `torch.save` has written.
+    """Read a file of `ndgrad.save` or `torch.save`.
 
-    `map_location` says where tensors go: a device, a dict from device to device, or a function of storage and
-    device. Unless `weights_only` is False, only tensors and plain containers are read, nothing in the file is run,
-    and a small file cannot claim much memory. With `mmap`, tensors stay in the file until they are used; writing
-    into them does not change it. `pickle_module` and the arguments of its `Unpickler` are for `weights_only=False`.
+    `map_location` places tensors: a device, a dict from device to device, or a function of storage and
+    device. Unless `weights_only` is False, only tensors and plain containers are read, no code of the file runs, and a
+    small file cannot allocate much memory. With `mmap`, tensors stay in the file until they are used; writing into them
+    does not change it. `pickle_module` and the arguments of its `Unpickler` are for `weights_only=False`.
 
-    A file that is not there is a FileNotFoundError, one that is no archive a RuntimeError, and one that is damaged or
-    holds anything else a pickle.UnpicklingError.
+    A missing file raises FileNotFoundError, a file that is no archive RuntimeError, and a damaged file or one with
+    other objects pickle.UnpicklingError.
 
     >>> import os, tempfile, ndgrad
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def load(
 
 def _opened(f: str | os.PathLike[str] | IO[bytes]) -> Any:
     if isinstance(f, (str, os.PathLike)):
-        return open(f, "rb")  # by the caller
+        return open(f, "rb")  # closed by the caller
     if not (hasattr(f, "seek") and hasattr(f, "read")):
         missing = "read" if hasattr(f, "seek") else "seek"
         raise AttributeError(
@@ -149,7 +149,7 @@ def _load_legacy(file: IO[bytes], called: str, map_location: MapLocation, unpick
 
 
 def _known(names: dict[str, Any], module: str, name: str) -> Any:
-    """What a name stands for; None if a file may not have it."""
+    """Return the object for a name, or None if it is not allowed in files."""
     full = f"{module}.{name}"
     if full in NOT_HERE:
         raise pickle.UnpicklingError(
@@ -160,7 +160,7 @@ def _known(names: dict[str, Any], module: str, name: str) -> Any:
 
 
 def _trusting(module: Any, options: dict[str, Any]) -> Callable[..., Any]:
-    """Makes unpicklers that run what a file says, but for the names of torch's: torch need not be there."""
+    """Return a class of unpicklers that run the code of a file, except for torch's names: torch is not needed."""
 
     class Trusting(module.Unpickler):  # type: ignore[misc]  # whatever module it is
         def __init__(self, file: IO[bytes], names: dict[str, Any], fetch: Callable[[object], Any]) -> None:
@@ -180,13 +180,13 @@ def _trusting(module: Any, options: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
-    """What stands here for a name of torch's: modules of networks have the same names and attributes."""
+    """Return the counterpart of a torch name: modules of networks have the same names and attributes."""
     if (module, name) == ("torch", "Size"):
         return Size
     found = _known(names, module, name)
     if found is not None:
         return found
-    # A kind of layer may lie in another file than torch's.
+    # A layer class may be defined in another file than in torch.
     for home in (module, *(("torch.nn",) if module.startswith("torch.nn.modules.") else ())):
         try:
             return operator.attrgetter(name)(importlib.import_module("ndgrad" + home.removeprefix("torch")))
@@ -198,11 +198,11 @@ def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
     )
 
 
-# ----- for those who ask what is in a file ----------------------------------------------------------------------------
+# ----- inspection of files --------------------------------------------------------------------------------------------
 
 
 def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
-    """The pickle of the object in a file; nothing of it is run."""
+    """Return the pickle of the object in a file, without running it."""
     with _opened(f) as file:
         start = file.tell()
         try:
@@ -217,7 +217,7 @@ def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
 
 
 def known_names() -> set[str]:
-    """What every file may name."""
+    """Return the names that every file may contain."""
     nothing = Memories(lambda key, name, count: _nothing(), "little", None)
     return {*names_in(nothing, set_attributes), *containers(lambda key: key)}
 

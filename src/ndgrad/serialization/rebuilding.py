@@ -1,4 +1,4 @@
-"""What the names in a file of tensors stand for: tensors and parameters from their memory and attributes."""
+"""Objects for the names in a file of tensors: tensors and parameters from their memory and attributes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ndgrad.serialization.storages import Memories, array_class, requiring
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype
-    from ndgrad.nn.parameter import Parameter  # modules lie above files of tensors
+    from ndgrad.nn.parameter import Parameter  # avoids an import cycle
 
 
-#: Names of torch's in files, and what they stand for that there is not here.
+#: Names of torch in files, with descriptions of features that ndgrad does not have.
 NOT_HERE = {
     **{
         f"torch.{name}": f"tensors of torch.{name}"
@@ -34,14 +34,14 @@ NOT_HERE = {
     "torch._utils._rebuild_nested_tensor": "nested tensors of torch's older kind",
 }
 
-# How an object from a file gets its attributes: `set_attributes`, or the same without its checks.
+# Function that sets attributes of an object from a file: `set_attributes`, or the same without its checks.
 Give: TypeAlias = Callable[[Any, Any], None]
 
 
 def _rebuild_parameter(
     give: Give, data: object, requires_grad: object = True, hooks: object = None, state: object = None
 ) -> Parameter:
-    from ndgrad.nn.parameter import Parameter  # modules lie above files of tensors
+    from ndgrad.nn.parameter import Parameter  # avoids an import cycle
 
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
         raise pickle.UnpicklingError(
@@ -54,7 +54,7 @@ def _rebuild_parameter(
 
 
 def _rebuild_as(kind: object, data: object, requires_grad: object, attributes: object) -> Tensor:
-    """A tensor of another class over the memory of a plain one."""
+    """Return a tensor of another class over the memory of a plain one."""
     return _rebuild_class(give_all, kind, data, requires_grad, attributes)
 
 
@@ -79,13 +79,13 @@ def _rebuild_from_type(give: Give, function: Any, kind: object, args: object, st
             f"a tensor in the file is made by a {type(function).__name__}. The file is damaged. [nd-file-damaged]"
         )
     made: Tensor = call(*args)
-    if not made.is_nested:  # whose state repeats its parts
+    if not made.is_nested:  # the state of a nested tensor repeats its parts
         give(made, state)
     return made
 
 
 def _rebuild_uninitialized(kind: Any, requires_grad: object, device: Device, dtype: Dtype) -> Tensor:
-    from ndgrad.nn import parameter  # modules lie above files of tensors
+    from ndgrad.nn import parameter  # avoids an import cycle
 
     if not any(kind is known for known in (parameter.UninitializedParameter, parameter.UninitializedBuffer)):
         raise pickle.UnpicklingError(
@@ -106,7 +106,7 @@ def _layout_named(name: object) -> devices.layout:
 
 
 def _rebuild_meta(dtype: object, size: Any, stride: Any, requires_grad: object) -> Tensor:
-    """A tensor without data."""
+    """Return a tensor without data."""
     dims = (*size, *stride) if type(size) is tuple and type(stride) is tuple else (None,)
     if not isinstance(dtype, dtypes.dtype) or not all(type(n) is int and n >= 0 for n in dims):
         raise pickle.UnpicklingError(
@@ -117,21 +117,21 @@ def _rebuild_meta(dtype: object, size: Any, stride: Any, requires_grad: object) 
 
 
 def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
-    from ndgrad._src.tensor.functions.sparse_parts import from_parts  # loaded where there are sparse tensors
+    from ndgrad._src.tensor.functions.sparse_parts import from_parts  # loaded only for sparse tensors
 
     return from_parts(layout, parts)
 
 
 def _rebuild_nested(parts: Any) -> Tensor:
-    from ndgrad.nested.files import from_parts  # loaded where there are nested tensors
+    from ndgrad.nested.files import from_parts  # loaded only for nested tensors
 
     made: Tensor = from_parts(parts)
     return made
 
 
 def names_in(memories: Memories, give: Give) -> dict[str, Any]:
-    """What the names in a file of tensors stand for, containers apart."""
-    # modules lie above files of tensors
+    """Return the objects for the names in a file of tensors, without containers."""
+    # avoids an import cycle
     from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
     functions: dict[str, Callable[..., Any]] = {

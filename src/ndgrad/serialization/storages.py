@@ -1,4 +1,4 @@
-"""Tensors over the memory in a file: each memory is read when first a tensor names it, and shared by all that do."""
+"""Tensors over the memory in a file: each memory is read when a tensor first refers to it, and then shared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DIMS = (tuple, list, Size)
 
 
 class Memories:
-    """The memory of a file: `read(key, dtype, count)` gives the bytes, `byteorder` is theirs."""
+    """The memory of a file: `read(key, dtype, count)` returns the bytes, `byteorder` is their order."""
 
     def __init__(
         self, read: Callable[[str, str | None, object], NDArray[np.uint8]], byteorder: str, map_location: MapLocation
@@ -35,13 +35,12 @@ class Memories:
         self.read, self.swapped, self.map_location = read, byteorder != sys.byteorder, map_location
         self.found: dict[str, tuple[UntypedStorage, Device]] = {}
         self.storages: dict[tuple[str, str | None], UntypedStorage | TypedStorage] = {}
-        self.device_of: dict[int, Device] = {}  # of the storages above, by identity
-        # Memory in which a conjugation or a change of sign that torch had put off is carried out, by what was read
-        # and how.
+        self.device_of: dict[int, Device] = {}  # devices of the storages above, by identity
+        # Memory in which a conjugation or sign change that torch had deferred is carried out, by source and kind.
         self.resolved: dict[tuple[int, str, bool, bool], NDArray[np.uint8]] = {}
 
     def fetch(self, identity: object) -> UntypedStorage | TypedStorage:
-        """The storage that a persistent id names."""
+        """Return the storage that a persistent id names."""
         if type(identity) is not tuple or len(identity) < 4 or identity[0] != "storage" or type(identity[2]) is not str:
             raise pickle.UnpicklingError(
                 "something in the file stands where memory should be named. The file is damaged. [nd-file-damaged]"
@@ -75,8 +74,9 @@ class Memories:
         hooks: object = None,
         *rest: Any,
     ) -> Tensor:
-        """What torch's _rebuild_tensor does, in its second and third version: after the hooks, the third has a dtype,
-        and either may have a dict of flags."""
+        """Implement torch's _rebuild_tensor in its second and third version: after the hooks, the third has a dtype,
+        and either may have a dict of flags.
+        """
         dims = (*size, *stride) if type(size) in _DIMS and type(stride) in _DIMS else (None,)
         if (
             not isinstance(memory, (UntypedStorage, TypedStorage))
@@ -102,16 +102,16 @@ class Memories:
                 f"a tensor in the file does not fit its memory: {error} The file is damaged. [nd-file-damaged]"
             ) from None
         made = wrap(array_class() if flags.get(IS_ARRAY) is True else Tensor, array)
-        made._storage = shared_storage(array)  # a write through one of several tensors is seen by all
+        made._storage = shared_storage(array)  # a write through one of several tensors is visible to all
         device = self.device_of.get(id(memory))
         if device is not None:
             made = made.to(device)
         return requiring(made, requires_grad)
 
     def _resolved(self, raw: NDArray[np.uint8], name: str, conj: bool, neg: bool) -> NDArray[np.uint8]:
-        """Memory with what torch puts off carried out, all of it at once: so tensors that shared it still do,
-        and a tensor that repeats its elements costs no more than they do. Tensors without the flag keep the
-        memory as it was read."""
+        """Return memory with torch's deferred operations carried out on all of it: so tensors that shared it still do,
+        and a tensor that repeats its elements needs no more memory. Tensors without the flag keep the original memory.
+        """
         if not (conj or neg):
             return raw
         dtype = dtypes.as_numpy_dtype(name)
@@ -129,7 +129,7 @@ class Memories:
 
 
 def swapped(raw: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
-    """Memory of a machine with the other order of bytes."""
+    """Return memory of a machine with the other byte order."""
     dtype = dtypes.as_numpy_dtype(name)
     words = np.dtype(f"u{dtype.itemsize // (2 if dtype.kind == 'c' else 1)}")  # bfloat16 cannot swap its bytes
     if raw.size % words.itemsize:
@@ -140,7 +140,7 @@ def swapped(raw: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
 
 
 def array_class() -> type[Tensor]:
-    from ndgrad.numpy._array import Array  # a namespace over this layer
+    from ndgrad.numpy._array import Array  # avoids an import cycle
 
     return Array
 

@@ -1,5 +1,6 @@
-"""Names that the user has vouched for: what a file may hold beside tensors and containers, though nothing else of it
-is run."""
+"""Names that the user trusts: allowed in files in addition to tensors and containers, although no other code of a file
+runs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ __all__ = [
     "add_safe_globals", "clear_safe_globals", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "safe_globals",
 ]  # fmt: skip
 
-#: A class or function, or one with the name that it has in files.
+#: A class or function, optionally with its name in files.
 Vouched: TypeAlias = "Callable[..., Any] | tuple[Callable[..., Any], str]"
 
 _always: list[Vouched] = []
@@ -24,7 +25,7 @@ _in_blocks: contextvars.ContextVar[tuple[Vouched, ...]] = contextvars.ContextVar
 
 
 def add_safe_globals(safe_globals: list[Vouched]) -> None:
-    """Let files name these classes and functions, though `load` runs nothing else that is in them.
+    """Allow files to use these classes and functions; `load` runs no other code in them.
 
     >>> import collections
     >>> ndgrad.serialization.add_safe_globals([collections.deque])
@@ -37,7 +38,7 @@ def add_safe_globals(safe_globals: list[Vouched]) -> None:
 
 
 def clear_safe_globals() -> None:
-    """Forget what was given to `add_safe_globals`.
+    """Forget the names given to `add_safe_globals`.
 
     >>> ndgrad.serialization.clear_safe_globals()
     """
@@ -45,7 +46,7 @@ def clear_safe_globals() -> None:
 
 
 def get_safe_globals() -> list[Vouched]:
-    """What files may name beside tensors and containers.
+    """Return the names that files may use in addition to tensors and containers.
 
     >>> ndgrad.serialization.get_safe_globals()
     []
@@ -77,10 +78,10 @@ class safe_globals:  # torch's name
 
 
 def vouched_names() -> dict[str, Any]:
-    """What the user has vouched for, by the names that files have for it."""
+    """Return the trusted objects, by their names in files."""
     pairs = (g if isinstance(g, tuple) else (g, f"{g.__module__}.{g.__qualname__}") for g in get_safe_globals())
     found = {name: value for value, name in pairs}
-    # Pickles of protocol 2 have the names that Python 2 had.
+    # Pickles of protocol 2 have Python 2's names.
     old = {name.replace("builtins.", "__builtin__.", 1): v for name, v in found.items() if name.startswith("builtins.")}
     return found | old
 
@@ -98,7 +99,7 @@ def _checked(given: Iterable[Vouched]) -> list[Vouched]:
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
-    """The names in a file that `load` would refuse unless they are vouched for; nothing of the file is run.
+    """Return the names in a file that `load` would refuse unless they are trusted; no code of the file runs.
 
     >>> import collections, io
     >>> file = io.BytesIO()
@@ -106,7 +107,7 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
     >>> ndgrad.serialization.get_unsafe_globals_in_checkpoint(file)
     ['collections.deque']
     """
-    from ndgrad.serialization.reading import known_names, pickle_in  # which needs the names above
+    from ndgrad.serialization.reading import known_names, pickle_in  # avoids an import cycle
 
     known = known_names() | vouched_names().keys()
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""`ndgrad.save`: tensors and what holds them, in a file."""
+"""`ndgrad.save`: write tensors and their containers to a file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer
-from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, memory_of
 from ndgrad._src.tensor.tensor_class import Tensor
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 
 
 class _Memory:
-    """A run of bytes that tensors point into."""
+    """A run of bytes to which tensors refer."""
 
     def __init__(self, key: str, kind: Name, where: str, count: int, legacy: bool) -> None:
         self.identity = ("storage", kind, key, where, count, *((None,) if legacy else ()))
 
 
-# The Python implementation, since only it lets names be written that need not exist here.
+# Use the Python implementation, since only it can write names that do not exist here.
 _PythonPickler: Any = vars(pickle)["_Pickler"]
 
 
@@ -67,9 +67,9 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
     def __init__(self, file: IO[bytes], protocol: int, legacy: bool) -> None:
         super().__init__(file, protocol)
         self.legacy = legacy
-        self.records: list[tuple[int, Any]] = []  # by key, how many elements, and the bytes
+        self.records: list[tuple[int, Any]] = []  # by key: number of elements, and the bytes
         self.known: dict[tuple[int, str], _Memory] = {}
-        self.alive: list[Any] = []  # what identities in `known` and in the memo stand for
+        self.alive: list[Any] = []  # objects whose identities are in `known` and in the memo
 
     def save(self, obj: object, save_persistent_id: bool = True) -> None:
         if isinstance(obj, dtypes.dtype):
@@ -103,16 +103,16 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         return NotImplemented
 
     def _reduced(self, t: Tensor) -> tuple[Any, ...]:
-        from ndgrad.nn.parameter import Parameter, is_lazy  # modules lie above files of tensors
+        from ndgrad.nn.parameter import Parameter, is_lazy  # avoids an import cycle
 
-        if is_lazy(t) or (t._meta is not None and t._meta.names is not None):  # of these, the class says what is wrong
+        if is_lazy(t) or (t._meta is not None and t._meta.names is not None):  # their class raises the right error
             return t.__reduce_ex__(2)
         if is_sparse_data(t._array):
-            from ndgrad._src.tensor.functions.sparse_parts import parts_of  # loaded where there are sparse tensors
+            from ndgrad._src.tensor.functions.sparse_parts import parts_of  # loaded only for sparse tensors
 
             return SPARSE, (t.layout, parts_of(t.detach()))
         if t.is_nested:
-            from ndgrad.nested.files import parts_of as parts_of_nested  # loaded where there are nested tensors
+            from ndgrad.nested.files import parts_of as parts_of_nested  # loaded only for nested tensors
 
             return NESTED, (parts_of_nested(t),)
         kind, attributes = (
@@ -141,7 +141,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return META_TENSOR, (t.dtype, tuple(t.shape), t.stride(), bool(t.requires_grad))
         name = dtypes.as_dtype(array.dtype).name
         if not isinstance(array, np.ndarray):
-            array = moved(array, devices.device("cpu"))
+            array = move_to(array, devices.device("cpu"))
         memory, offset, steps = self._memory(array, name, None if where == "cpu" else where)
         args: tuple[Any, ...] = (memory, offset, tuple(array.shape), steps, bool(t.requires_grad), OrderedDict())
         flags = ({IS_ARRAY: True},) if type(t) is array_class() else ()
@@ -160,7 +160,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             raw = flat_bytes(owner) if fits else None
         except RuntimeError:
             raw = None
-        if raw is None:  # torch has no negative or uneven steps, and memory with gaps is not ours to save
+        if raw is None:  # torch has no negative or uneven strides, and gaps may belong to other data
             array = owner = np.ascontiguousarray(array).reshape(array.shape)
             raw, distance = flat_bytes(owner), 0
         self.alive.append(owner)
@@ -193,8 +193,8 @@ def save(
     """Write an object (a tensor, a state dict, nested containers of them, a whole module) to a file.
 
     Files of tensors and containers can be read by `torch.load`, for which an `Array` is a tensor like any other; other
-    objects are pickled and need `weights_only=False` to load. Under a path, there is the old file or the new one, and
-    never a part of it.
+    objects are pickled and need `weights_only=False` to load. A path holds either the old file or the new one, never a
+    part of it.
 
     >>> import io, ndgrad
     >>> file = io.BytesIO()
@@ -223,14 +223,14 @@ def save(
     pickled = io.BytesIO()
     pickler = _Pickler(pickled, pickle_protocol, legacy=not _use_new_zipfile_serialization)
     pickler.dump(obj)
-    # Only now that everything is known to be savable is the file touched.
+    # Write the file only now that everything is known to be savable.
     if not _use_new_zipfile_serialization:
         chunks = legacy.chunks(pickled.getvalue(), pickler.records, pickle_protocol)
         if path is None:
             for chunk in chunks:
                 f.write(chunk)  # type: ignore[union-attr]  # a file, since it is no path
         else:
-            with replacing(path) as file:
+            with open_replacement(path) as file:
                 file.writelines(chunks)
         return
     stem = "archive" if path is None else os.path.splitext(os.path.basename(os.fspath(path)))[0]
@@ -238,7 +238,7 @@ def save(
     if path is None:
         _write_archive(f, stem, pickled.getvalue(), pickler.records, order)  # type: ignore[arg-type]  # no path
     else:
-        with replacing(path) as file:
+        with open_replacement(path) as file:
             _write_archive(file, stem, pickled.getvalue(), pickler.records, order)
 
 

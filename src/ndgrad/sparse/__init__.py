@@ -1,8 +1,8 @@
 """`torch.sparse`: functions of tensors in sparse layouts.
 
 Layouts: `sparse_coo` (entries at coordinates), `sparse_csr`, `sparse_csc`, `sparse_bsr` and `sparse_bsc` (by rows or
-columns, of single entries or of blocks). Sparse tensors are made by `ndgrad.sparse_coo_tensor` and its like and by
-`to_sparse()`; `docs/sparse.md` has the whole.
+columns, of single entries or of blocks). `ndgrad.sparse_coo_tensor`, similar functions and `to_sparse()` create sparse
+tensors; `docs/sparse.md` describes everything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
-    """The product of two matrices of which the first, or each, is sparse. Sparse times sparse is sparse.
+    """Multiply two matrices of which the first, or both, are sparse. Sparse times sparse is sparse.
 
     With `reduce`, the terms of a csr matrix times a dense one are not added: "mean", "amax", "amin".
 
@@ -50,7 +50,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:
-    """beta * mat + alpha * (mat1 @ mat2), for a sparse `mat1`.
+    """Return beta * mat + alpha * (mat1 @ mat2), for a sparse `mat1`.
 
     >>> import ndgrad
     >>> ndgrad.sparse.addmm(ndgrad.ones(2, 2), ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 2), alpha=2)
@@ -65,7 +65,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha:
 def sampled_addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0, out: None = None
 ) -> Tensor:
-    """alpha * (mat1 @ mat2) at the places of a csr tensor alone, plus beta times that tensor.
+    """Return alpha * (mat1 @ mat2) at the entries of a csr tensor, plus beta times that tensor.
 
     >>> import ndgrad
     >>> ndgrad.sparse.sampled_addmm(ndgrad.eye(2).to_sparse_csr(), ndgrad.ones(2, 3), ndgrad.ones(3, 2)).values()
@@ -75,7 +75,8 @@ def sampled_addmm(
 
 
 def sum(input: Tensor, dim: Dims = None, dtype: Dtype = None) -> Tensor:
-    """The sum of the entries of a coo tensor, or over some dimensions: sparse as long as a sparse dimension is left.
+    """Return the sum of the entries of a coo tensor, or over some dimensions: sparse as long as a sparse dimension is
+    left.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse()
@@ -88,7 +89,7 @@ def sum(input: Tensor, dim: Dims = None, dtype: Dtype = None) -> Tensor:
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
-    """Softmax over the entries of a coo tensor: a place without an entry counts as minus infinity.
+    """Compute softmax over the entries of a coo tensor: missing entries count as minus infinity.
 
     >>> import ndgrad
     >>> ndgrad.sparse.softmax(ndgrad.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse(), 1).to_dense()
@@ -99,7 +100,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
-    """The logarithm of `softmax`, at the entries.
+    """Return the logarithm of `softmax`, at the entries.
 
     >>> import ndgrad
     >>> ndgrad.sparse.log_softmax(ndgrad.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse(), 1).values()
@@ -109,7 +110,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
 
 
 def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
-    """The solution x of input @ x = other (with `left=False`, x @ input = other), by SciPy's SuperLU.
+    """Return the solution x of input @ x = other (with `left=False`, x @ input = other), by SciPy's SuperLU.
 
     >>> import ndgrad
     >>> ndgrad.sparse.spsolve(ndgrad.tensor([[2.0, 0.0], [1.0, 4.0]]).to_sparse_csr(), ndgrad.tensor([2.0, 9.0]))
@@ -119,7 +120,7 @@ def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Layout = None) -> Tensor:
-    """A sparse matrix of these diagonals: row i of `diagonals`, by columns, stands at the offset i.
+    """Return a sparse matrix with these diagonals: row i of `diagonals`, by columns, is at the offset i.
 
     >>> import ndgrad
     >>> ndgrad.sparse.spdiags(ndgrad.ones(2, 3), ndgrad.tensor([0, 1]), (3, 3)).to_dense()
@@ -155,7 +156,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
     return made if layout in (None, ndgrad.sparse_coo) else made.to_sparse(layout=layout)
 
 
-# What these functions do with sparse tensors is what they are: their doors need not ask anybody else.
+# These functions handle sparse tensors themselves: their wrappers need no override checks.
 _own = {name: getattr(of, name) for of in (_constructors, _parts) for name in (*of.__all__, *of.METHODS)}
 _own |= {f"sparse_{name}": globals()[name] for name in __all__ if not isinstance(globals()[name], type)}
 for _name, _function in _own.items():

@@ -1,4 +1,4 @@
-"""What public functions do with sparse tensors, entry by entry: elementwise functions, sums, casts, copies; and
+"""Handlers of public functions on sparse tensors, entry by entry: elementwise functions, sums, casts, copies; and
 Python's protocols.
 
 Elementwise functions that keep zeros run on the values.
@@ -57,7 +57,7 @@ KEEPS_ZEROS = (
     "erfinv expm1 fix floor frac isinf isnan isneginf isposinf log1p nan_to_num neg negative positive rad2deg relu "
     "round sgn sign signbit sin sinh sqrt square tan tanh trunc imag real"
 ).split()
-#: Of these, the linear ones: they need not know whether a place is named twice.
+#: The linear ones among them: they allow duplicate entries.
 _LINEAR = frozenset("conj conj_physical deg2rad neg negative positive rad2deg imag real".split())
 
 
@@ -79,7 +79,7 @@ for _name in KEEPS_ZEROS:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a factor is one number: a Python one, or a dense tensor without dimensions."""
+    """True if a factor is one number: a Python number, or a dense tensor without dimensions."""
     return isinstance(value, _NUMBERS) or (isinstance(value, Variable) and not is_sparse(value) and not value.shape)
 
 
@@ -131,7 +131,7 @@ def _same_kind(name: str, x: Any, y: Any) -> None:
 
 
 def _mul_sparse(x: Any, y: Any) -> Any:
-    """At the places that both have."""
+    """Multiply at the entries that both have."""
     _same_kind("mul", x, y)
     x, y = coalesced(x), coalesced(y)
     if x.structure.same_places(y.structure):
@@ -234,7 +234,7 @@ def _sum(name: str, x: Any, y: Any, alpha: Any) -> Any:
 
 
 def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
-    """A dense tensor plus the entries of a sparse one."""
+    """Return a dense tensor plus the entries of a sparse one."""
     if tuple(full.shape) != tuple(x.shape):
         raise RuntimeError(
             f"{name}(): expected 'self' and 'other' to have same size, but self has size {list(full.shape)} while "
@@ -272,9 +272,9 @@ def mul_in_place(self: Any, other: Any) -> Any:
 
 
 def _scattered(name: str, full: Any, x: Any, alpha: Any) -> Any:
-    """Add the entries of a sparse tensor to a dense one, touching no other element."""
+    """Add the entries of a sparse tensor to a dense one, without touching other elements."""
     if tuple(full.shape) != tuple(x.shape):
-        _beside_dense(name, full, x, alpha)  # which says so
+        _beside_dense(name, full, x, alpha)  # raises the error
     structure, values = x.structure, data_of(x).values
     places = tuple(constant(c) for c in structure.coordinates)
     added = wrap(Tensor, values.reshape(structure.flat_shape))
@@ -319,7 +319,7 @@ def _detach_op(x: Any) -> Any:
 
 @handles_op("alias")
 def _alias_op(x: Any) -> Any:
-    """Another tensor of the same values, in the graph."""
+    """Return another tensor of the same values, in the graph."""
     if not followed(x):
         return detach(x)
     structure, values = entries(x)
@@ -344,7 +344,7 @@ for _name in ("conj", "real", "neg", "imag"):
 
 @handles("to")
 def to(self: Any, *args: Any, **options: Any) -> Any:
-    from ndgrad._src.tensor.functions.convert import _read_to  # the many forms of `to`
+    from ndgrad._src.tensor.functions.convert import _read_to  # parses the many forms of `to`
 
     first: Any = args[0] if args else options.get("other")
     if not is_sparse(self):  # only the dtype of the other counts
@@ -399,7 +399,7 @@ def zero_(self: Any) -> Any:
     structure = self.structure
     none = zeros(structure.shape, structure.layout, np_dtype(self), getattr(structure, "sparse_dim", None))
     if self._node is None and requires_grad(self):
-        return adopt("zero_", self, none)  # which refuses outside of no_grad
+        return adopt("zero_", self, none)  # raises outside of no_grad
     self._array, self._node, self._storage = none._array, None, None
     return self
 
@@ -481,7 +481,7 @@ def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
 
 @handles("stride")
 def stride(self: Any, dim: int | None = None) -> Any:
-    """Zeros, as torch says of coo tensors."""
+    """Return zeros, as torch does for coo tensors."""
     if layout_of(self) != "sparse_coo":
         without_memory(self)
     return (0,) * self.ndim if dim is None else 0
@@ -503,7 +503,7 @@ def is_same_size(input: Any, other: Any) -> bool:
 
 
 def _passed_on(name: str) -> Any:
-    """A method that says the same of every layout."""
+    """Return a method that is the same for every layout."""
     function = getattr(Tensor, name)
     return getattr(function, "__wrapped__", function)
 

@@ -1,4 +1,4 @@
-"""Checks of derivatives with respect to sparse tensors: by their values, or by all places."""
+"""Checks of derivatives with respect to sparse tensors: by their values, or by all elements."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ndgrad.sparse.tensor import build, coalesced, coo, data_of, dense, like
 
 
 def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool) -> tuple[Any, tuple[Any, ...]]:
-    """A function of sparse tensors as one of dense ones, with inputs to it. `masked`: a sparse tensor is a function of
-    its values; else of the elements at all places, each of which is an entry. Sparse results become full ones."""
-    from ndgrad.sparse.tensor import SparseTensor  # beside its table
+    """Turn a function of sparse tensors into one of dense ones, with inputs. With `masked`, a sparse tensor is a
+    function of its values; else of all elements, each of which is an entry. Sparse results become dense.
+    """
+    from ndgrad.sparse.tensor import SparseTensor  # avoids an import cycle
 
     builders: dict[int, Any] = {}
     given = list(inputs)
@@ -33,7 +34,7 @@ def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
             places = np.indices(structure.place_shape).reshape(len(structure.place_shape), -1)
             every = Coo(places, structure.shape, True)
             builders[i] = functools.partial(_filled, every=every, structure=structure)
-            start = data_of(coo(x.detach())).spread()
+            start = data_of(coo(x.detach())).to_full()
         given[i] = wrap(Tensor, start.copy()).requires_grad_(requires_grad(x))
 
     def on_dense_inputs(*args: Any) -> Any:
@@ -49,13 +50,13 @@ def _filled(elements: Any, every: Coo, structure: Any) -> Any:
 
 
 def _full(out: Any) -> Any:
-    from ndgrad.sparse.tensor import SparseTensor  # beside its table
+    from ndgrad.sparse.tensor import SparseTensor  # avoids an import cycle
 
     return dense(out) if isinstance(out, SparseTensor) else out
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
-    """A gradcheck that takes sparse tensors. ndgrad's own does by itself; this is for others.
+    """Return a gradcheck that takes sparse tensors. ndgrad's own does so already; this is for others.
 
     >>> import ndgrad
     >>> check = ndgrad.sparse.as_sparse_gradcheck(ndgrad.autograd.gradcheck)

@@ -1,8 +1,7 @@
-"""Reads of a few rows or elements of a large dense tensor whose gradients are sparse: an entry per element read.
+"""Lookups of a few rows or elements of a large dense tensor, with sparse gradients: an entry per element read.
 
-Inside function transforms and forward mode these are the ordinary ops, and gradients dense: a sparse one would have to
-be carried through levels, whose payloads are arrays. On other devices than the CPU, where there are no sparse tensors,
-likewise.
+Inside function transforms and forward mode these are the ordinary ops, and gradients are dense: levels carry only
+arrays. The same holds on devices other than the CPU, which have no sparse tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ndgrad.sparse.tensor import applied, build, constant
 
 
 class EmbeddingSparse(Function):
-    """Rows of a table."""
+    """Lookup of rows of a table."""
 
     @staticmethod
     def forward(ctx: Any, weight: Any, index: Any, padding_idx: int | None) -> Any:
@@ -37,7 +36,7 @@ class EmbeddingSparse(Function):
 
 
 class GatherSparse(Function):
-    """Elements along a dimension."""
+    """Lookup of elements along a dimension."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, index: Any, dim: int) -> Any:
@@ -53,19 +52,19 @@ class GatherSparse(Function):
 
 
 def _is_dense_there(t: Any) -> bool:
-    """Whether the gradient of a lookup is dense though a sparse one was asked for."""
+    """True if the gradient of a lookup is dense although a sparse one was requested."""
     return bool(thread.levels or process.open) or t.device.type != "cpu"
 
 
 def embedding(weight: Any, index: Any, padding_idx: int | None) -> Any:
-    """Rows of a table, whose gradient has an entry per row that was read, but for the padding."""
+    """Return rows of a table, whose gradient has an entry per row read, except for the padding."""
     if _is_dense_there(weight):
         return ops.embedding(weight, index, padding_idx=padding_idx)
     return applied(EmbeddingSparse, weight, index, padding_idx)
 
 
 def gather(x: Any, index: Any, dim: int) -> Any:
-    """Elements along a dimension, whose gradient has an entry per element that was read."""
+    """Return elements along a dimension, whose gradient has an entry per element read."""
     if _is_dense_there(x):
         return ops.gather(x, index, dim=dim)
     return applied(GatherSparse, x, index, dim)

@@ -1,7 +1,7 @@
-"""Reductions of sparse tensors, the order of their dimensions, parts and joins.
+"""Reductions of sparse tensors, permutations, parts and joins.
 
-What moves entries runs on coordinates, which are NumPy arrays: the values follow by ordinary indexing, and with them
-the derivatives.
+Functions that move entries work on coordinates, which are NumPy arrays. Values, and with them derivatives, follow by
+ordinary indexing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 
 
 def sum_dims(x: Any, dims: Any, keepdim: bool, dtype: Any) -> Any:
-    """The sum over some dimensions: sparse as long as a sparse dimension is left."""
+    """Return the sum over some dimensions: sparse as long as a sparse dimension is left."""
     template = x.structure
     x = coo(x)
     structure, values = entries(x)
@@ -104,7 +104,7 @@ def any(input: Any, *args: Any, **options: Any) -> Any:
 
 
 def permuted(x: Any, dims: tuple[int, ...]) -> Any:
-    """The dimensions in another order."""
+    """Permute the dimensions."""
     structure = x.structure
     if dims == tuple(range(x.ndim)):
         return x
@@ -166,7 +166,7 @@ def _permute_op(x: Any, *, dims: tuple[int, ...]) -> Any:
 
 
 def selected(x: Any, keep: Any, coordinates: Any, shape: tuple[int, ...], in_order: bool) -> Any:
-    """The entries of these numbers, at other coordinates."""
+    """Return the entries with these numbers, at other coordinates."""
     structure, values = entries(x)
     part = values if keep.size == structure.count and in_order else taken(values, keep)
     return build(part, Coo(coordinates, shape, structure.coalesced and in_order))
@@ -241,7 +241,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     if dim >= structure.sparse_dim:
         values = ops.index_select(values_of(x), constant(numbers), dim=dim - structure.sparse_dim + 1)
         return build(values, Coo(structure.coordinates, shape, True))
-    # for each of the numbers, the entries that have it
+    # For each of the numbers, find the entries that have it.
     order = np.argsort(structure.coordinates[dim], kind="stable")
     along = structure.coordinates[dim][order]
     first, last = np.searchsorted(along, numbers, "left"), np.searchsorted(along, numbers, "right")
@@ -376,7 +376,7 @@ def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
         in_order = dim == 0 and all(s.coalesced for s, _ in pairs)
         return build(ndgrad.cat([v for _, v in pairs]), Coo(np.concatenate(moved, axis=1), shape, in_order))
     wide, start = [], 0
-    for structure, values in pairs:  # each entry with zeros beside it
+    for structure, values in pairs:  # each entry is padded with zeros
         after = shape[dim] - start - structure.shape[dim]
         zero = [
             wrap(

@@ -1,7 +1,7 @@
 """Products with sparse matrices, and solves.
 
 The product of a sparse matrix and dense columns is the op `sparse_product` on values and a constant pattern, which
-ndgrad.scipy.sparse has too: SciPy's kernels where it is installed, else gathers and sums. Two sparse matrices are
+ndgrad.scipy.sparse uses too: SciPy's kernels if it is installed, else gathers and sums. Two sparse matrices are
 multiplied entry by entry: every pair of an entry (i, k) and an entry (k, j) gives a term of the entry (i, j).
 """
 
@@ -40,7 +40,7 @@ from ndgrad.sparse.tensor import (
 
 
 def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
-    """Two factors of these ranks whose sizes and dtypes fit."""
+    """Check that two factors have these ranks and compatible sizes and dtypes."""
     x: Any
     for label, x, rank in (("first", a, ranks[0]), ("second", b, ranks[1])):
         if not isinstance(x, Variable):
@@ -70,7 +70,7 @@ def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
 
 
 def product(name: str, a: Any, b: Any) -> Any:
-    """Two matrices of which at least one is sparse."""
+    """Multiply two matrices of which at least one is sparse."""
     _check(name, a, b, (2, 2))
     if is_sparse(a) and is_sparse(b):
         return _both_sparse(a, b)
@@ -86,8 +86,9 @@ def _times_columns(a: Any, columns: Any) -> Any:
 
 
 def reduced(a: Any, columns: Any, reduce: str) -> Any:
-    """As a csr matrix times columns, with the mean or an extreme of the terms in the place of their sum; zeros where a
-    row has no entry."""
+    """Multiply a csr matrix with columns, with the mean or an extreme of the terms instead of their sum; zeros for rows
+    without entries.
+    """
     if reduce not in ("mean", "amax", "amin"):
         raise ValueError(f"sparse.mm(): reduce is {reduce!r}. Give 'sum', 'mean', 'amax' or 'amin'. [nd-option]")
     _check("sparse.mm", a, columns, (2, 2))
@@ -107,7 +108,7 @@ def _both_sparse(a: Any, b: Any) -> Any:
     kind = a.structure
     a, b = coalesced(coo(a)), coalesced(coo(b))
     (rows, inner), (outer, columns) = a.structure.coordinates, b.structure.coordinates
-    starts = np.searchsorted(outer, np.arange(b.shape[0] + 1))  # b is in order of its rows
+    starts = np.searchsorted(outer, np.arange(b.shape[0] + 1))  # b is sorted by rows
     lengths = (starts[1:] - starts[:-1])[inner]
     lengths = as_places(lengths)
     left = np.repeat(np.arange(rows.size, dtype=np.int64), lengths)
@@ -163,7 +164,7 @@ def _matmul_op(x: Any, y: Any) -> Any:
 
 @handles("bmm")
 def bmm(input: Any, mat2: Any, *, out: None = None) -> Any:
-    """Sparse matrices times dense ones: one product with the block diagonal matrix."""
+    """Multiply sparse matrices with dense ones: one product with the block diagonal matrix."""
     _check("bmm", input, mat2, (3, 3))
     if not is_sparse(input) or is_sparse(mat2) or input.shape[0] != mat2.shape[0]:
         refuse("bmm", (input, mat2), {})
@@ -191,7 +192,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, ou
 
 @handles("smm")
 def smm(input: Any, mat: Any) -> Any:
-    """The product of a sparse matrix and a dense one, as a sparse tensor of all its elements."""
+    """Return the product of a sparse matrix and a dense one, as a sparse tensor of all its elements."""
     return sparse_of(product("smm", input, mat))
 
 
@@ -208,7 +209,7 @@ def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1,
 
 @handles("hspmm")
 def hspmm(mat1: Any, mat2: Any, *, out: None = None) -> Any:
-    """The product as a hybrid tensor: an entry, a row of it, for each row of the sparse matrix that has entries."""
+    """Return the product as a hybrid tensor: an entry (a row) for each nonempty row of the sparse matrix."""
     _check("hspmm", mat1, mat2, (2, 2))
     if not is_sparse(mat1) or layout_of(mat1) != "sparse_coo":
         refuse("hspmm", (mat1, mat2), {})
@@ -218,7 +219,7 @@ def hspmm(mat1: Any, mat2: Any, *, out: None = None) -> Any:
 
 
 def sampled(name: str, input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
-    """alpha (mat1 @ mat2) at the places of the input, plus beta times the input."""
+    """Return alpha (mat1 @ mat2) at the entries of the input, plus beta times the input."""
     if not is_sparse(input) or layout_of(input) != "sparse_csr":
         raise RuntimeError(
             f"{name}(): expected the input to have layout sparse_csr, and it has {layout_of(input)}. "
@@ -243,7 +244,7 @@ def sampled(name: str, input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) 
 
 
 def solve(a: Any, b: Any, left: bool) -> Any:
-    """The x with a x = b, or x a = b."""
+    """Return the x with a x = b, or x a = b."""
     if not is_sparse(a) or a.ndim != 2 or a.shape[0] != a.shape[1] or a.structure.dense_dim:
         raise RuntimeError(
             f"spsolve(): expected a square sparse matrix, and got {layout_of(a)} of shape {tuple(a.shape)}. "
@@ -271,8 +272,8 @@ def solve(a: Any, b: Any, left: bool) -> Any:
 
 
 def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
-    """Softmax over the entries that there are: places without one count as -inf."""
-    from ndgrad._src.tensor.arguments import as_dim  # one use
+    """Compute softmax over the existing entries: missing ones count as -inf."""
+    from ndgrad._src.tensor.arguments import as_dim  # only needed here
 
     if not is_sparse(x) or layout_of(x) != "sparse_coo":
         raise NotImplementedError(

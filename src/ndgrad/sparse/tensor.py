@@ -1,24 +1,22 @@
-"""`SparseTensor`: the class of tensors in a sparse layout, and the few functions by which values enter and leave it.
+"""`SparseTensor`: the class of tensors in a sparse layout, and the few functions that convert from and to values.
 
-A sparse tensor is a tensor whose payload is a `SparseData`: a constant structure and values. Its class answers every
-public function itself (`__ndgrad_function__`), from the table `HANDLERS` that the other files of this room fill; what
-has no handler is refused by name, and nothing is ever made dense in silence. A handler computes on the values, which
-are an ordinary tensor, with ordinary functions. So only what crosses the border has a rule of its own:
+The payload of a sparse tensor is a `SparseData`: a constant structure and values. Its class handles every public
+function itself (`__ndgrad_function__`), by the table `HANDLERS` that the other files of this package fill. Functions
+without a handler raise an error, and no tensor is ever made dense silently. A handler computes on the values, which are
+an ordinary tensor, with ordinary functions. So only conversions have rules of their own:
 
-    build(values, structure)   a sparse tensor over values       its gradient: sampled at the places of the structure
+    build(values, structure)   a sparse tensor over values       its gradient: sampled at the entries of the structure
     values_of(x)               the values of a coalesced tensor  its gradient: a sparse tensor of the same structure
-    coalesced(x), add(x, y)    identities on the matrix that x stands for
+    coalesced(x), add(x, y)    identities on the matrix that x represents
 
-Note [Gradients of sparse tensors]
-The gradient of a sparse tensor belongs to the matrix that it stands for, at the places where it has entries, and has
-its layout. A place that is named twice is one place. Backward passes that meet sparse tensors run their rules on
-tensors (`note_tensor_rules`), so gradients are added, hooked and differentiated by the same handlers as everything
-else.
+Note [Gradients of sparse tensors] The gradient of a sparse tensor belongs to the matrix that it represents, at the
+positions of its entries, and has its layout. Duplicate entries are one position. Backward passes that meet sparse
+tensors run their rules on tensors (`note_tensor_rules`), so gradients are added, hooked and differentiated by the same
+handlers as other tensors.
 
-Note [Sparse tensors inside transforms]
-Inside function transforms and forward mode, the values of a payload are a tensor, of whatever level, and carry the
-history or the tangents themselves: nothing crosses a border. So what is built there from values can be differentiated
-and batched in every way, as long as it does not leave the transform.
+Note [Sparse tensors inside transforms] Inside function transforms and forward mode, the values of a payload are a
+tensor, of any level, and carry the history or the tangents themselves: there are no conversions. So tensors built there
+from values can be differentiated and batched in every way, as long as they do not leave the transform.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ from ndgrad._src.arrays.sparse import (
     Coo,
     SparseData,
     Structure,
+    add_entries,
     compress,
     finer_structure,
-    joined,
 )
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import note_tensor_rules
@@ -52,14 +50,14 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Name of a public function -> what it does where an argument is sparse.
+#: Name of a public function -> its handler for sparse arguments.
 HANDLERS: dict[str, Callable[..., Any]] = {}
-#: Name of an op -> the same for calls of the op itself, as rules make them: arrays by position, settings by keyword.
+#: Name of an op -> its handler for calls from rules: arrays by position, settings by keyword.
 OP_HANDLERS: dict[str, Callable[..., Any]] = {}
 
 
 def handles(*names: str) -> Callable[[F], F]:
-    """Decorates the handler of public functions of these names."""
+    """Register the handler of public functions of these names."""
 
     def add_to(function: F) -> F:
         HANDLERS.update(dict.fromkeys(names, function))
@@ -69,7 +67,7 @@ def handles(*names: str) -> Callable[[F], F]:
 
 
 def handles_op(*names: str) -> Callable[[F], F]:
-    """Decorates the handler of ops of these names."""
+    """Register the handler of ops of these names."""
 
     def add_to(function: F) -> F:
         OP_HANDLERS.update(dict.fromkeys(names, function))
@@ -79,7 +77,8 @@ def handles_op(*names: str) -> Callable[[F], F]:
 
 
 class SparseTensor(Tensor):
-    """A tensor in a sparse layout. Made by `sparse_coo_tensor` and its like, by `to_sparse()`, and by backward.
+    """A tensor in a sparse layout. Created by `sparse_coo_tensor` and similar functions, by `to_sparse()`, and by
+    backward.
 
     >>> import ndgrad
     >>> x = ndgrad.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
@@ -95,7 +94,7 @@ class SparseTensor(Tensor):
     def __ndgrad_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """What a public function, or an op, does where an argument is sparse."""
+        """Run a public function, or an op, with sparse arguments."""
         options = kwargs or {}
         if options.get("out") is not None:
             refuse(f"{func.__name__} with out=", args, options)
@@ -111,12 +110,12 @@ class SparseTensor(Tensor):
 
     @property
     def structure(self) -> Structure:
-        """Where the entries are."""
+        """The positions of the entries."""
         return data_of(self).structure
 
     @property
     def layout(self) -> devices.layout:
-        """How the elements are kept: `sparse_coo`, `sparse_csr`, ...
+        """The layout: `sparse_coo`, `sparse_csr`, ...
 
         >>> import ndgrad
         >>> ndgrad.eye(2).to_sparse_csr().layout
@@ -127,7 +126,7 @@ class SparseTensor(Tensor):
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]  # a constant of the dense class
-        """Whether the layout is `sparse_coo`.
+        """True if the layout is `sparse_coo`.
 
         >>> import ndgrad
         >>> ndgrad.eye(2).to_sparse().is_sparse
@@ -137,7 +136,7 @@ class SparseTensor(Tensor):
 
     @property
     def is_sparse_csr(self) -> bool:  # type: ignore[override]  # a constant of the dense class
-        """Whether the layout is `sparse_csr`.
+        """True if the layout is `sparse_csr`.
 
         >>> import ndgrad
         >>> ndgrad.eye(2).to_sparse_csr().is_sparse_csr
@@ -147,7 +146,7 @@ class SparseTensor(Tensor):
 
     @property
     def nbytes(self) -> int:
-        """Refused, as by torch: indices and values have their own."""
+        """Raise an error, as in torch: indices and values have their own `nbytes`."""
         raise RuntimeError(
             "nbytes is not defined for sparse tensors. If you want the size of the constituent tensors, add the nbytes "
             "of the indices and values. If you want the size of the equivalent dense tensor, multiply numel() by "
@@ -156,7 +155,7 @@ class SparseTensor(Tensor):
 
     @property  # type: ignore[misc]  # a part of a sparse tensor is not written
     def real(self) -> Any:
-        """The real part; of a real tensor, the tensor itself."""
+        """The real part; for a real tensor, the tensor itself."""
         return HANDLERS["real"](self) if np_dtype(self).kind == "c" else self
 
     @property  # type: ignore[misc]  # likewise
@@ -166,11 +165,11 @@ class SparseTensor(Tensor):
 
     @property
     def device(self) -> devices.device:
-        """Where the elements lie: sparse tensors live on the CPU."""
+        """The device of the elements: sparse tensors live on the CPU."""
         return devices.device("cpu")
 
     def array(self) -> NoReturn:
-        """Refused: NumPy's face has no sparse layouts."""
+        """Raise an error: Arrays have no sparse layouts."""
         refuse("array", (self,), {})
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -200,7 +199,7 @@ def _plain(structure: Structure) -> tuple[Any, ...]:
 
 
 def rebuild(layout: str, indices: Any, shape: tuple[int, ...], more: Any, values: Any, leaf: bool) -> Any:
-    """A sparse tensor from its pickle."""
+    """Rebuild a sparse tensor from its pickle."""
     structure: Structure
     if layout == "sparse_coo":
         structure = Coo(indices[0], shape, more)
@@ -213,8 +212,9 @@ def rebuild(layout: str, indices: Any, shape: tuple[int, ...], more: Any, values
 
 
 def _by_kind(func: Any, name: str) -> Any:
-    """The handler of a function in place, whose name ends with an underscore: that of the function itself, and its
-    result takes the place of the tensor's value."""
+    """Return the handler of an in-place function, whose name ends with an underscore: it calls the function itself, and
+    its result replaces the tensor's value.
+    """
     if name.endswith("_") and not name.endswith("__") and name[:-1] in HANDLERS:
         return lambda target, *args, **options: adopt(name, target, HANDLERS[name[:-1]](target, *args, **options))
     return HANDLERS.get(name) if isinstance(func, Op) else None
@@ -225,7 +225,7 @@ def layout_of(t: Any) -> str:
 
 
 def refuse(name: str, args: Any, options: Any) -> NoReturn:
-    """Say that a function has no meaning (yet) for sparse tensors."""
+    """Raise an error: a function is not defined (yet) for sparse tensors."""
     kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
         f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with "
@@ -256,28 +256,28 @@ def data_of(t: Any) -> SparseData:
 
 
 def over(data: SparseData) -> SparseTensor:
-    """A constant over a payload."""
+    """Return a constant over a payload."""
     made: SparseTensor = wrap(SparseTensor, data)
     return made
 
 
 def recording(*tensors: Any) -> bool:
-    """Whether what is computed from these will be recorded."""
+    """True if results computed from these will be recorded."""
     return thread.grad_enabled and any(isinstance(t, Variable) and requires_grad(t) for t in tensors)
 
 
 def carries(x: Any) -> bool:
-    """Whether the values of a sparse tensor are a tensor (see Note [Sparse tensors inside transforms])."""
+    """True if the values of a sparse tensor are a tensor (see Note [Sparse tensors inside transforms])."""
     return isinstance(data_of(x).values, Variable)
 
 
 def followed(x: Any) -> bool:
-    """Whether a derivative of a sparse tensor may be asked for, so that its values must be a tensor's all the way."""
+    """True if a derivative of a sparse tensor may be needed, so that its values must remain a tensor."""
     return recording(x) or carries(x)
 
 
 def adopt(name: str, target: Any, result: Any) -> Any:
-    """Let a tensor have the value and the history of another: what an in-place function comes to."""
+    """Give a tensor the value and the history of another, as in-place functions do."""
     if not isinstance(target, SparseTensor):
         refuse(name, (target, result), {})
     if tuple(result.shape) != tuple(target.shape) or layout_of(result) != layout_of(target):
@@ -296,10 +296,10 @@ def adopt(name: str, target: Any, result: Any) -> Any:
     own, new = data_of(target), data_of(result)
     recorded = result._node is not None or carries(result) or carries(target)
     if not recorded and own.structure is new.structure and own.values.flags.writeable:
-        own.values[...] = new.values  # who holds the values sees it
+        own.values[...] = new.values  # visible through references to the values
         storage_of(target).bump(name)
         return target
-    # other memory: that of before may belong to the values that the tensor was made of, with their history
+    # Use new memory: the old one may belong to the values from which the tensor was built, with their history.
     target._array, target._storage = new, storage_of(result)
     target._node = result._node
     if target._meta is not None or result._meta is not None:
@@ -311,8 +311,7 @@ def adopt(name: str, target: Any, result: Any) -> Any:
 
 
 def applied(function: type[Function], *args: Any) -> Any:
-    """Run one of the functions below, outside of all levels; a backward pass that comes to it runs its rules on
-    tensors."""
+    """Run one of the functions below, outside of all levels; a backward pass through it runs its rules on tensors."""
     if not recording(*args):
         return function.forward(_Nobody(), *args)
     made = run_function(function, args, {})
@@ -326,7 +325,7 @@ class _Nobody:
 
 
 class SparseTensorFromValues(Function):
-    """A sparse tensor over values."""
+    """Conversion from values to a sparse tensor."""
 
     @staticmethod
     def forward(ctx: Any, values: Any, structure: Structure) -> Any:
@@ -339,7 +338,7 @@ class SparseTensorFromValues(Function):
 
 
 class Values(Function):
-    """The values of a coalesced sparse tensor."""
+    """Conversion from a coalesced sparse tensor to its values."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -352,7 +351,7 @@ class Values(Function):
 
 
 class Coalesce(Function):
-    """The same matrix with each place named once, in order."""
+    """The same matrix with sorted, unique entries."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -372,7 +371,7 @@ class Add(Function):
         a, b = data_of(x), data_of(y)
         dtype = promote_types(x.dtype, y.dtype).numpy
         a, b = (d if d.dtype == dtype else d.astype(dtype) for d in (a, b))
-        return over(joined(a, b, merged=True))
+        return over(add_entries(a, b, merged=True))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -382,13 +381,13 @@ class Add(Function):
 
 
 def build(values: Any, structure: Structure) -> Any:
-    """A sparse tensor over values, which keeps their history."""
+    """Return a sparse tensor over values, which keeps their history."""
     if tuple(values.shape) != structure.values_shape:
         values = ops.reshape(values, shape=structure.values_shape)
     if thread.levels or process.open:
         return over(SparseData(structure, values))
     made = applied(SparseTensorFromValues, values, structure)
-    made._storage = storage_of(values)  # one memory: a write to either is seen by what was saved of the other
+    made._storage = storage_of(values)  # shared memory: a write to either is visible to values saved from the other
     return made
 
 
@@ -404,8 +403,9 @@ def coalesced(x: Any) -> Any:
 
 
 def values_of(x: Any) -> Any:
-    """The values of a coalesced sparse tensor, over the same memory. Where they are recorded they cannot be written to:
-    the sparse tensor would keep the history of its values before."""
+    """Return the values of a coalesced sparse tensor, over the same memory. Recorded values cannot be written: the
+    sparse tensor would keep the history of its old values.
+    """
     data = data_of(x)
     if isinstance(data.values, Variable):
         return data.values
@@ -418,8 +418,9 @@ def values_of(x: Any) -> Any:
 
 
 def entries(x: Any) -> tuple[Structure, Any]:
-    """The structure of a tensor and its values, one entry after another. Repeated places are added up first where a
-    derivative is at stake: the gradient of a place belongs to their sum."""
+    """Return the structure of a tensor and its values, one entry after another. If a derivative is needed, duplicates
+    are added up first: the gradient of a position belongs to their sum.
+    """
     if followed(x):
         x = coalesced(x)
     structure = x.structure
@@ -427,7 +428,7 @@ def entries(x: Any) -> tuple[Structure, Any]:
 
 
 def flat(values: Any, structure: Structure) -> Any:
-    """Values with one entry after another."""
+    """Return values with one entry after another."""
     return values if tuple(values.shape) == structure.flat_shape else ops.reshape(values, shape=structure.flat_shape)
 
 
@@ -443,12 +444,12 @@ def add(x: Any, y: Any) -> Any:
 
 
 def constant(array: Any) -> Any:
-    """Indices as a tensor."""
+    """Return indices as a tensor."""
     return wrap(Tensor, array)
 
 
 def at(matrix: Any, structure: Structure) -> Any:
-    """The elements of a matrix, dense or sparse, at the places of a structure, in the shape of its values."""
+    """Return the elements of a matrix, dense or sparse, at the entries of a structure, in the shape of its values."""
     if not isinstance(matrix, SparseTensor):
         if not structure.place_shape:
             found = ops.expand(ops.unsqueeze(matrix, dim=0), shape=structure.flat_shape)
@@ -464,7 +465,7 @@ def at(matrix: Any, structure: Structure) -> Any:
 
 
 def picked(values: Any, where: Any, found: Any) -> Any:
-    """Entries by number, and zeros where none was found."""
+    """Return entries by number, and zeros for missing ones."""
     if not values.shape[0]:
         return wrap(Tensor, np.zeros((where.size, *values.shape[1:]), np_dtype(values)))
     taken = ops.index_select(values, constant(where), dim=0)
@@ -475,8 +476,9 @@ def picked(values: Any, where: Any, found: Any) -> Any:
 
 
 def restricted(matrix: Any, structure: Structure) -> Any:
-    """A matrix at the places of a structure, each named once, in its layout (see Note [Gradients of sparse "
-    "tensors])."""
+    """Return a matrix restricted to the entries of a structure, without duplicates, in its layout (see Note [Gradients
+    of sparse tensors]).
+    """
     if isinstance(structure, Coo) and not structure.coalesced:
         structure = structure.coalescing[0]
     if isinstance(matrix, SparseTensor) and matrix.structure is structure:
@@ -485,7 +487,7 @@ def restricted(matrix: Any, structure: Structure) -> Any:
 
 
 def coo(x: Any) -> Any:
-    """A sparse tensor of any layout by coordinates."""
+    """Return a sparse tensor of any layout as coo."""
     structure = x.structure
     if isinstance(structure, Coo):
         return x
@@ -495,7 +497,7 @@ def coo(x: Any) -> Any:
 
 
 def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
-    """A coalesced coo tensor with more sparse dimensions or fewer: dense ones become sparse, entry by entry."""
+    """Return a coalesced coo tensor with more or fewer sparse dimensions: dense ones become sparse, entry by entry."""
     structure = x.structure
     if structure.sparse_dim == sparse_dim:
         return x
@@ -513,23 +515,23 @@ def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
 
 
 def compressed(x: Any, layout: str, block: tuple[int, int], batch: int) -> Any:
-    """A sparse tensor in a compressed layout."""
+    """Return a sparse tensor in a compressed layout."""
     x = coalesced(coo(x))
     structure, source = compress(x.structure, layout, block, batch)
     return build(picked(values_of(x), np.maximum(source, 0), source >= 0), structure)
 
 
 def like(x: Any, structure: Structure) -> Any:
-    """A coo tensor in the layout of a structure."""
+    """Return a coo tensor in the layout of a structure."""
     if isinstance(structure, Compressed):
         return compressed(x, structure.layout, structure.block, len(structure.batch))
     return x
 
 
 def dense(x: Any) -> Any:
-    """The full tensor."""
+    """Return the dense tensor."""
     if not followed(x):
-        return wrap(Tensor, data_of(x).spread())
+        return wrap(Tensor, data_of(x).to_full())
     structure, values = entries(x)
     size = int(np.prod(structure.place_shape))
     zeros = wrap(Tensor, np.zeros((size, *structure.dense_shape), np_dtype(x)))
@@ -537,12 +539,12 @@ def dense(x: Any) -> Any:
 
 
 class ToDenseUnmasked(Function):
-    """The full tensor, whose gradient goes to all places of the sparse one."""
+    """Conversion to a dense tensor, whose gradient goes to all elements of the sparse one."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         ctx.structure = x.structure
-        return wrap(Tensor, data_of(x).spread())
+        return wrap(Tensor, data_of(x).to_full())
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -553,7 +555,7 @@ class ToDenseUnmasked(Function):
 
 
 def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | None = None) -> Any:
-    """A sparse tensor without entries."""
+    """Return a sparse tensor without entries."""
     if layout == "sparse_coo":
         count = len(shape) if sparse_dim is None else sparse_dim
         structure: Structure = Coo(np.zeros((count, 0), np.int64), shape, True)
@@ -571,7 +573,7 @@ def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | Non
 
 
 def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """A ufunc on the payloads of sparse and dense tensors, by the handler of the function that it is."""
+    """Apply a ufunc to the payloads of sparse and dense tensors, by the handler of its function."""
     names = {"multiply": "mul", "true_divide": "div", "divide": "div", "subtract": "sub", "negative": "neg"}
     handler = HANDLERS.get(names.get(ufunc.__name__, ""))
     if handler is None:

@@ -1,4 +1,4 @@
-"""The text of a sparse tensor, as torch prints it: its indices, its values, and what else is to be said."""
+"""The text of a sparse tensor, as torch prints it: its indices, its values, and its attributes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text(self: Any) -> str:
     else:
         parts = [("indices", structure.coordinates)]
     lines = [_part(name, array) for name, array in parts]
-    # inside transforms values are a tensor, with a text of its own
+    # Inside transforms the values are a tensor, with its own text.
     lines.append(f"values={data.values!r}" if isinstance(data.values, Variable) else _part("values", data.values))
     count = structure.values_shape[len(getattr(structure, "batch", ()))]
     suffixes = [f"size={tuple(structure.shape)}", f"nnz={count}"]
@@ -52,7 +52,7 @@ def text(self: Any) -> str:
 
 
 def _part(name: str, array: Any) -> str:
-    """Indices or values, with their size where there are none."""
+    """Return indices or values as text, with their size if they are empty."""
     indent = len("tensor(") + len(name) + len("=tensor(")
     written = format_array(array, indent=indent)
     if 0 in array.shape:

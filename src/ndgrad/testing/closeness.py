@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ndgrad._src.arrays.placement import CPU, moved
+from ndgrad._src.arrays.placement import CPU, move_to
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, np_dtype
 
@@ -269,7 +269,7 @@ class _Facts:
                 "assert_close: a tensor inside a function transform has no values of its own. Compare outside of it. "
                 "[nd-in-transform]"
             )
-        values = np.asarray(moved(array._array, CPU))
+        values = np.asarray(move_to(array._array, CPU))
         # bfloat16 computes in single precision
         return values.astype(np.float32) if values.dtype.kind == "V" else values
 

@@ -1,5 +1,4 @@
-"""torch's `utils` namespace: checkpointing, data loading, dispatch modes, trees. Each part is
-loaded when first used."""
+"""torch's `utils` namespace: checkpointing, data loading, dispatch modes, trees. Each part is loaded on first use."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ else:
     def __getattr__(name: str) -> ModuleType:
         if name in _SUBMODULES:
             return importlib.import_module(f"ndgrad.utils.{name}")
-        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for missing names
 
         raise refusal(__name__, name)
 

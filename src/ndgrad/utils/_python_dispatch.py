@@ -1,5 +1,4 @@
-"""Dispatch modes, under the name that torch programs import them by. What they are is told in
-ndgrad._src.core.op_observers."""
+"""Dispatch modes, under torch's module name. ndgrad._src.core.op_observers explains them."""
 
 from __future__ import annotations
 
@@ -37,12 +36,12 @@ class BaseTorchDispatchMode(DispatchMode):
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
-    """The modes of this thread, innermost last."""
+    """Return the modes of this thread, innermost last."""
     return [o for o in thread.observers if isinstance(o, DispatchMode)]
 
 
 def _get_current_dispatch_mode() -> Any:
-    """The innermost mode of this thread, None if there is none."""
+    """Return the innermost mode of this thread, or None."""
     stack = _get_current_dispatch_mode_stack()
     return stack[-1] if stack else None
 
@@ -56,7 +55,7 @@ _len_torch_dispatch_stack = lambda: len(_get_current_dispatch_mode_stack())
 
 @contextmanager
 def _disable_current_modes() -> Iterator[list[Any]]:
-    """A block in which no mode sees anything; observers of other kinds still do."""
+    """Return a context without modes; observers of other kinds stay active."""
     outside = scope()
     try:
         others = tuple(o for o in outside.modes.observers if not isinstance(o, DispatchMode))
@@ -69,7 +68,7 @@ def _disable_current_modes() -> Iterator[list[Any]]:
 
 @contextmanager
 def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
-    """A block without the innermost mode."""
+    """Return a context without the innermost mode."""
     mode = _get_current_dispatch_mode()
     if mode is None:
         raise RuntimeError("_pop_mode_temporarily(): no dispatch mode is active in this thread. [nd-call-order]")
@@ -89,7 +88,7 @@ def is_traceable_wrapper_subclass_type(cls: type[Any]) -> bool:
 
 
 def is_traceable_wrapper_subclass(t: Any) -> bool:
-    """Whether a tensor's class has a dispatch of its own and says how to take it apart and put it together.
+    """True if a tensor's class has its own dispatch and defines how to flatten and unflatten it.
 
     >>> import ndgrad
     >>> from ndgrad.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -100,7 +99,7 @@ def is_traceable_wrapper_subclass(t: Any) -> bool:
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """What a dispatch returns: the argument itself for an op that writes in place, `out` for any other.
+    """Return the result of a dispatch: the argument itself for an op that writes in place, `out` for any other.
 
     >>> from ndgrad.utils._python_dispatch import return_and_correct_aliasing
     >>> def add_(x, y): ...
@@ -119,10 +118,9 @@ def is_in_any_mode_without_ignore_compile_internals() -> bool:
 
 
 def transform_subclass(t: Any, callback: Any, outer_size: Any = None, outer_stride: Any = None) -> Any:
-    """A wrapper that says how to take it apart (`__tensor_flatten__`), with each tensor inside replaced by
-    `callback(name, tensor)`.
+    """Return a wrapper with a method `__tensor_flatten__`, with each inner tensor replaced by `callback(name, tensor)`.
 
-    `outer_size` and `outer_stride` are handed to `__tensor_unflatten__`; they are the wrapper's own if not given.
+    `outer_size` and `outer_stride` are passed to `__tensor_unflatten__`; the default is the wrapper's own.
     """
     outer_size = t.size() if outer_size is None else outer_size
     outer_stride = t.stride() if outer_stride is None else outer_stride

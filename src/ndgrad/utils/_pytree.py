@@ -1,5 +1,6 @@
-"""Trees of containers, under the names that torch programs import them by. The trees themselves are ndgrad.pytree's;
-here is what few programs ask of them: the way to each leaf, specs as text, classes registered field by field."""
+"""Trees of containers, under torch's names. ndgrad.pytree has the trees themselves; this module adds rarely used
+functions: the path to each leaf, specs as text, classes registered field by field.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class _LeafType(type):
 
 
 class LeafSpec(metaclass=_LeafType):
-    """The structure of a leaf: `LeafSpec()` is that, and `isinstance(spec, LeafSpec)` asks.
+    """The structure of a leaf: `LeafSpec()` creates it, and `isinstance(spec, LeafSpec)` tests for it.
 
     >>> from ndgrad.utils._pytree import LeafSpec, tree_structure
     >>> isinstance(tree_structure(3), LeafSpec), isinstance(tree_structure([3]), LeafSpec)
@@ -65,7 +66,7 @@ class LeafSpec(metaclass=_LeafType):
 
 @dataclass(frozen=True)
 class MappingKey:
-    """The way to a value of a mapping.
+    """The key of a value in a mapping.
 
     >>> from ndgrad.utils._pytree import MappingKey
     >>> str(MappingKey("a")), MappingKey("a").get({"a": 3})
@@ -83,7 +84,7 @@ class MappingKey:
 
 @dataclass(frozen=True)
 class SequenceKey:
-    """The way to an item of a sequence.
+    """The key of an item in a sequence.
 
     >>> from ndgrad.utils._pytree import SequenceKey
     >>> str(SequenceKey(1)), SequenceKey(1).get([5, 6])
@@ -101,7 +102,7 @@ class SequenceKey:
 
 @dataclass(frozen=True)
 class GetAttrKey:
-    """The way to an attribute.
+    """The key of an attribute.
 
     >>> from ndgrad.utils._pytree import GetAttrKey
     >>> str(GetAttrKey("real")), GetAttrKey("real").get(2j)
@@ -122,7 +123,7 @@ KeyPath: TypeAlias = tuple[KeyEntry, ...]
 
 
 def keystr(kp: KeyPath) -> str:
-    """A way to a leaf as Python writes it.
+    """Return a path to a leaf in Python's notation.
 
     >>> from ndgrad.utils._pytree import keystr, tree_leaves_with_path
     >>> [keystr(path) for path, _ in tree_leaves_with_path({"a": [1, 2]})]
@@ -132,7 +133,7 @@ def keystr(kp: KeyPath) -> str:
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """What lies at the end of a way.
+    """Return the value at the end of a path.
 
     >>> from ndgrad.utils._pytree import MappingKey, SequenceKey, key_get
     >>> key_get({"a": [1, 2]}, (MappingKey("a"), SequenceKey(1)))
@@ -144,7 +145,7 @@ def key_get(obj: Any, kp: KeyPath) -> Any:
 
 
 def _with_keys(tree: PyTree) -> list[tuple[KeyEntry, Any]]:
-    """The children of a node, each with the key that leads to it."""
+    """Return the children of a node, each with its key."""
     cls = type(tree)
     kind = pytree._kind_of(cls)
     assert kind is not None
@@ -166,7 +167,7 @@ def _with_keys(tree: PyTree) -> list[tuple[KeyEntry, Any]]:
 
 
 def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """The leaves of a tree, each with the way to it.
+    """Return the leaves of a tree, each with its path.
 
     >>> from ndgrad.utils._pytree import tree_leaves_with_path
     >>> tree_leaves_with_path([7])
@@ -184,7 +185,7 @@ def _walk(tree: PyTree, path: KeyPath, is_leaf: IsLeaf) -> Iterator[tuple[KeyPat
 
 
 def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """The leaves of a tree, each with the way to it, and its structure.
+    """Return the leaves of a tree, each with its path, and its structure.
 
     >>> from ndgrad.utils._pytree import tree_flatten_with_path
     >>> tree_flatten_with_path((7,))
@@ -194,7 +195,7 @@ def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[t
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """The tree of `func(path, leaf, ...)`.
+    """Return the tree of `func(path, leaf, ...)`.
 
     >>> from ndgrad.utils._pytree import keystr, tree_map_with_path
     >>> tree_map_with_path(lambda path, x: f"{keystr(path)}={x}", {"a": 1})
@@ -210,7 +211,7 @@ def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, i
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether a value is a leaf.
+    """True if a value is a leaf.
 
     >>> from ndgrad.utils._pytree import tree_is_leaf
     >>> tree_is_leaf(1), tree_is_leaf([1])
@@ -220,7 +221,7 @@ def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
 
 
 def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
-    """The leaves of a tree, one by one.
+    """Yield the leaves of a tree.
 
     >>> from ndgrad.utils._pytree import tree_iter
     >>> next(tree_iter([1, [2]]))
@@ -230,7 +231,7 @@ def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
 
 
 def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
-    """The leaves among the arguments of a call.
+    """Return the leaves among the arguments of a call.
 
     >>> from ndgrad.utils._pytree import arg_tree_leaves
     >>> arg_tree_leaves([1, 2], key=3)
@@ -240,7 +241,7 @@ def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
 
 
 def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """Call `func` for each leaf, for what it does to it; the tree itself.
+    """Call `func` for each leaf, for its side effects; return the tree itself.
 
     >>> from ndgrad.utils._pytree import tree_map_
     >>> tree_map_(print, [1])
@@ -253,7 +254,7 @@ def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: I
 
 
 def tree_map_only_(only: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """`tree_map_` over the leaves of the given type or types, or that satisfy a predicate.
+    """Apply `tree_map_` to the leaves of the given type or types, or that satisfy a predicate.
 
     >>> from ndgrad.utils._pytree import tree_map_only_
     >>> tree_map_only_(int, print, [1, "a"])
@@ -265,7 +266,8 @@ def tree_map_only_(only: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf:
 
 
 def map_only(only: Any) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """A decorator: the function of values of the given type or types, or that satisfy a predicate; others stay.
+    """Return a decorator that applies a function only to values of the given type or types, or that satisfy a
+    predicate.
 
     >>> from ndgrad.utils._pytree import map_only, tree_map
     >>> tree_map(map_only(int)(lambda x: -x), [1, "a"])
@@ -275,7 +277,7 @@ def map_only(only: Any) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]
 
 
 def tree_all_only(only: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether every leaf of the given type or types satisfies the predicate.
+    """True if every leaf of the given type or types satisfies the predicate.
 
     >>> from ndgrad.utils._pytree import tree_all_only
     >>> tree_all_only(int, lambda x: x > 0, [1, "a"])
@@ -285,7 +287,7 @@ def tree_all_only(only: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf:
 
 
 def tree_any_only(only: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether some leaf of the given type or types satisfies the predicate.
+    """True if some leaf of the given type or types satisfies the predicate.
 
     >>> from ndgrad.utils._pytree import tree_any_only
     >>> tree_any_only(int, lambda x: x > 5, [1, "a"])
@@ -298,7 +300,7 @@ def tree_any_only(only: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf:
 
 
 def is_namedtuple_class(cls: type) -> bool:
-    """Whether a class is that of named tuples.
+    """True if a class is a named tuple class.
 
     >>> from collections import namedtuple
     >>> from ndgrad.utils._pytree import is_namedtuple_class
@@ -313,12 +315,12 @@ def is_namedtuple_instance(obj: object) -> bool:
 
 
 def is_namedtuple(obj: object) -> bool:
-    """Whether an object is a named tuple, or a class of them."""
+    """True if an object is a named tuple, or a class of them."""
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_structseq_class(cls: type) -> bool:
-    """Whether a class is one of Python's own sequences with names (`time.struct_time`).
+    """True if a class is one of Python's own sequences with names (`time.struct_time`).
 
     >>> import time
     >>> from ndgrad.utils._pytree import is_structseq_class
@@ -337,7 +339,7 @@ def is_structseq_instance(obj: object) -> bool:
 
 
 def is_structseq(obj: object) -> bool:
-    """Whether an object is one of Python's own sequences with names, or a class of them."""
+    """True if an object is one of Python's own sequences with names, or a class of them."""
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
@@ -351,8 +353,8 @@ def register_dataclass(
     drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
 ) -> None:
-    """Make a dataclass a node whose children are some of its fields, and that is made again by its constructor. All
-    dataclasses are nodes as they are; this leaves fields out.
+    """Make a dataclass a node whose children are some of its fields, and that is rebuilt by its constructor. All
+    dataclasses are nodes by default; this leaves fields out.
 
     >>> import dataclasses
     >>> from ndgrad.utils._pytree import register_dataclass, tree_leaves
@@ -418,12 +420,12 @@ def is_constant_class(cls: type[Any]) -> bool:
 
 
 def treespec_leaf() -> TreeSpec:
-    """The structure of a leaf."""
+    """Return the structure of a leaf."""
     return LEAF
 
 
 def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
-    """The structure of a tuple of trees of these structures.
+    """Return the structure of a tuple of trees of these structures.
 
     >>> from ndgrad.utils._pytree import treespec_leaf, treespec_tuple
     >>> treespec_tuple([treespec_leaf()])
@@ -435,7 +437,7 @@ def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
 def treespec_dict(
     mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), /, **kwargs: TreeSpec
 ) -> TreeSpec:
-    """The structure of a dict of trees of these structures.
+    """Return the structure of a dict of trees of these structures.
 
     >>> from ndgrad.utils._pytree import treespec_dict, treespec_leaf
     >>> treespec_dict(a=treespec_leaf())
@@ -446,7 +448,7 @@ def treespec_dict(
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """A structure as text, with `*` for each leaf.
+    """Return a structure as text, with `*` for each leaf.
 
     >>> from ndgrad.utils._pytree import tree_structure, treespec_pprint
     >>> treespec_pprint(tree_structure([1, {"a": 2}]))
@@ -455,7 +457,7 @@ def treespec_pprint(treespec: TreeSpec) -> str:
     return pytree._show(treespec)
 
 
-#: The containers of Python: the name in texts, the context as JSON, and back.
+#: Python's containers: the name in texts, the context as JSON, and back.
 _WRITTEN: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     tuple: ("builtins.tuple", lambda c: None, lambda c: None),
     list: ("builtins.list", lambda c: None, lambda c: None),
@@ -479,7 +481,7 @@ _PROTOCOL = 1
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """A structure as text that `treespec_loads` reads.
+    """Return a structure as text, for `treespec_loads`.
 
     >>> from ndgrad.utils._pytree import tree_structure, treespec_dumps, treespec_loads
     >>> treespec_loads(treespec_dumps(tree_structure({"a": [1, 2]})))
@@ -500,7 +502,7 @@ def _written(spec: TreeSpec) -> dict[str, Any]:
         return {"type": None, "context": None, "children_spec": []}
     name, dump, _ = _way_to_write(spec.type, spec._kind)
     context = dump(spec.context) if dump is not None else spec.context
-    if not isinstance(context, dict):  # which torch writes as it is
+    if not isinstance(context, dict):  # torch writes the number itself
         context = json.dumps(context)
     return {"type": name, "context": context, "children_spec": [_written(c) for c in spec.children_specs]}
 
@@ -518,7 +520,7 @@ def _way_to_write(cls: Any, kind: Any) -> tuple[str, Callable[[Any], Any] | None
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
-    """A structure from text that `treespec_dumps` wrote.
+    """Return a structure from the text of `treespec_dumps`.
 
     >>> from ndgrad.utils._pytree import tree_structure, treespec_dumps, treespec_loads
     >>> treespec_loads(treespec_dumps(tree_structure((1,))))

@@ -15,7 +15,7 @@ __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(enum.IntEnum):
-    """The numbers of kinds of devices in DLPack's protocol."""
+    """Numbers of device kinds in DLPack's protocol."""
 
     kDLCPU = 1
     kDLCUDA = 2
@@ -35,8 +35,8 @@ class DLDeviceType(enum.IntEnum):
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule with the tensor's memory, for a library that takes one. Those that follow the protocol take the tensor
-    itself: `numpy.from_dlpack(tensor)`.
+    """Return a capsule with the tensor's memory, for libraries that take one. Newer libraries take the tensor itself:
+    `numpy.from_dlpack(tensor)`.
 
     >>> import ndgrad
     >>> type(ndgrad.utils.dlpack.to_dlpack(ndgrad.ones(2))).__name__

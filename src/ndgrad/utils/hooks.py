@@ -1,5 +1,4 @@
-"""Hooks, under the name that torch programs import them by: the handle that registering one returns, and what becomes
-of them when a tensor is saved."""
+"""Hooks, under torch's module name: the handle of a registered hook, and warnings for hooks of saved tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def unserializable_hook(f: F) -> F:
-    """Mark a hook of which `warn_if_has_hooks` says nothing, as a decorator.
+    """Decorate a hook to suppress the warning of `warn_if_has_hooks`.
 
     >>> from ndgrad.utils.hooks import unserializable_hook
     >>> unserializable_hook(lambda g: None).__torch_unserializable__
@@ -30,7 +29,7 @@ def unserializable_hook(f: F) -> F:
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warn of the hooks of a tensor that would be lost if it were saved.
+    """Warn about hooks of a tensor that would be lost by saving it.
 
     >>> import ndgrad
     >>> ndgrad.utils.hooks.warn_if_has_hooks(ndgrad.ones(2, requires_grad=True))

@@ -46,7 +46,7 @@ def gelu(v, approximate="none"):
 
 
 def slope(f):
-    """The derivative of a function of floats, by central differences of sixth order."""
+    """Return the derivative of a function of floats, by central differences of sixth order."""
     h = 1e-2
 
     def df(v, **settings):

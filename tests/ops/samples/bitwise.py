@@ -16,7 +16,7 @@ SHIFTS = np.array([0, 3, 5])
 
 
 def each(f):
-    """A Python function of ints as a function of arrays."""
+    """Apply a Python function of ints to arrays."""
 
     def reference(x, *other):
         dtype = np.result_type(x, *other)

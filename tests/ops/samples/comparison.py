@@ -15,7 +15,7 @@ BITS = np.array([True, False, True])
 
 
 def each(f):
-    """A Python function of elements as a function of arrays."""
+    """Apply a Python function of elements to arrays."""
     return np.vectorize(f, otypes=[bool])
 
 

@@ -1,4 +1,6 @@
-"""Samples of distribution functions with shapes: integrals of densities by Gauss and Legendre's rule, differences of these, and SciPy."""
+"""Samples of distribution functions with shapes: integrals by Gauss-Legendre quadrature, their differences, and
+SciPy.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ POINTS = np.array([[0.3, 1.2, 1.4, 2.45], [1.7, 2.1, 0.8, 5.15], [0.5, 3.0, 2.1,
 
 
 def shape_difference(f, a, order, step=0.02):
-    """Derivatives of f at a by differences of eighth order (first) applied one after the other."""
+    """Return derivatives of f at a by repeated first differences of eighth order."""
     if order == 0:
         return f(a)
     g = lambda s: shape_difference(f, s, order - 1, step)
@@ -24,7 +26,7 @@ def shape_difference(f, a, order, step=0.02):
 
 
 def betainc(a, b, x):
-    """By t = x s^k, which takes away the singularity at 0."""
+    """Integrate with t = x s^k, which removes the singularity at 0."""
     k = 8
     s = (NODES + 1) / 2
     values = (x * s**k) ** (a - 1) * (1 - x * s**k) ** (b - 1) * x * k * s ** (k - 1)

@@ -1,4 +1,4 @@
-"""Samples of the error function and its kin."""
+"""Samples of the error function and related functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def erfinv(x):
     return NormalDist().inv_cdf((1 + x) / 2) / math.sqrt(2)
 
 
-# Without SciPy the middle and the ends of the interval are computed apart, if there are any.
+# Without SciPy the middle and the ends of the interval are computed separately, if they occur.
 BY_PARTS = {} if importlib.util.find_spec("scipy") else {"no loop": "the number of calls depends on the values"}
 
 SAMPLES = {

@@ -18,7 +18,7 @@ COLUMNS = np.asfortranarray(A)
 CPU = device("cpu")
 
 
-def copied(x, y):
+def copy_reference(x, y):
     return np.broadcast_to(y, x.shape).astype(x.dtype)
 
 
@@ -40,13 +40,13 @@ def same(x, **_):
 
 SAMPLES = {
     "copy": [
-        Sample((A, B), reference=copied),
-        Sample((A, ROW), reference=copied),
-        Sample((A, SCALAR), reference=copied),
-        Sample((A32, A32 + 1), reference=copied, tolerance=1e-2),
-        Sample((EMPTY, EMPTY), reference=copied),
-        Sample((Z, 2 * Z), reference=copied),
-        Sample((Z, A), reference=copied),
+        Sample((A, B), reference=copy_reference),
+        Sample((A, ROW), reference=copy_reference),
+        Sample((A, SCALAR), reference=copy_reference),
+        Sample((A32, A32 + 1), reference=copy_reference, tolerance=1e-2),
+        Sample((EMPTY, EMPTY), reference=copy_reference),
+        Sample((Z, 2 * Z), reference=copy_reference),
+        Sample((Z, A), reference=copy_reference),
     ],
     "zeros_like": [Sample((x,), reference=zeros) for x in (A, A32, Z, EMPTY, SCALAR, np.arange(3))],
     "zero": [Sample((x,), reference=zeros) for x in (A, Z, EMPTY, SCALAR)],

@@ -1,4 +1,4 @@
-"""Samples of recursive filters, compared with the powers of the matrix that a filter is."""
+"""Samples of recursive filters, compared with powers of the filter's matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ r = np.random.default_rng(4)
 
 
 def matrix_reference(x, a):
-    """(1 + a[0] S + a[1] S^2 + ...)^-1 x with the shift S."""
+    """Return (1 + a[0] S + a[1] S^2 + ...)^-1 x with the shift S."""
     n = x.shape[-1]
     lead = np.broadcast_shapes(x.shape[:-1], a.shape[:-1])
     matrix = np.broadcast_to(np.eye(n), (*lead, n, n)).astype(np.result_type(x, a))

@@ -20,7 +20,7 @@ def cplx(*shape):
 
 
 def transform(x, dims, scale, sign):
-    """sum_j x[j] exp(sign 2 pi i jk / n) along each of the dims, divided as `scale` says."""
+    """Return sum_j x[j] exp(sign 2 pi i jk / n) along each of the dims, divided according to `scale`."""
     for d in dims:
         n = x.shape[d]
         turn = np.arange(n)[:, None] * np.arange(n)
@@ -40,7 +40,7 @@ def r2c(x, dims, scale="none", onesided=True):
 
 
 def c2r(x, dims, scale="none", size=1):
-    """The missing bins are conjugates of the given ones, and of those that are their own partner the real part counts."""
+    """Use conjugates of the given bins for the missing ones, and the real part of bins that are their own partner."""
     x = transform(np.asarray(x) + 0j, dims[:-1], scale, 1)
     last = dims[-1]
     whole = np.zeros((*x.shape[:last], size, *x.shape[last + 1 :]), np.complex128)

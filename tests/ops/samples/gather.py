@@ -11,7 +11,8 @@ A = r.standard_normal((3, 4, 5))
 Z = A + 1j * r.standard_normal((3, 4, 5))
 V = r.standard_normal(6)
 A32 = A.astype(np.float32)
-#: an index along dim 1 of A that repeats places, smaller than A elsewhere; and one that does not repeat
+#: REPEATS is an index along dim 1 of A with repeated positions, smaller than A elsewhere. The other index does not
+#: repeat.
 REPEATS = r.integers(0, 4, (2, 6, 5))
 DISTINCT = np.argsort(r.standard_normal((3, 4, 5)), axis=1)[:, :2]
 NONE = np.zeros((2, 0, 5), int)
@@ -87,7 +88,7 @@ def index_put(x, y, *indices, accumulate=False):
     return out
 
 
-def put(x, index, y, accumulate=False):
+def put_reference(x, index, y, accumulate=False):
     out = x.copy()
     flat = out.reshape(-1)
     if accumulate:
@@ -264,15 +265,15 @@ SAMPLES = {
         Sample((A32, np.array([3, 3])), reference=np.take, **SINGLE),
     ],
     "put": [
-        Sample((A, np.array([[0, -1], [7, 8]]), Y[0, :2, :2]), {"accumulate": False}, put),
-        Sample((A, np.array([[0, -1], [7, 0]]), Y[0, :2, :2]), {"accumulate": True}, put),
-        Sample((Z, np.array([3, 4]), Z[0, 0, :2]), {"accumulate": False}, put),
-        Sample((A, np.array([7, 3, 7, -53]), Y[0, 0, :4]), {"accumulate": False}, put),
-        Sample((A, np.array([3, 4]), 0.0), {"accumulate": False}, put),
-        Sample((A, NO_INDEX, V[:0]), {"accumulate": True}, put),
-        Sample((np.array(2.0), np.array([0]), V[:1]), {"accumulate": False}, put),
-        Sample((np.array(2.0), np.array([0, 0]), V[:2]), {"accumulate": True}, put),
-        Sample((A32, np.array([3, 3]), A32[0, 0, :2]), {"accumulate": True}, put, **SINGLE),
+        Sample((A, np.array([[0, -1], [7, 8]]), Y[0, :2, :2]), {"accumulate": False}, put_reference),
+        Sample((A, np.array([[0, -1], [7, 0]]), Y[0, :2, :2]), {"accumulate": True}, put_reference),
+        Sample((Z, np.array([3, 4]), Z[0, 0, :2]), {"accumulate": False}, put_reference),
+        Sample((A, np.array([7, 3, 7, -53]), Y[0, 0, :4]), {"accumulate": False}, put_reference),
+        Sample((A, np.array([3, 4]), 0.0), {"accumulate": False}, put_reference),
+        Sample((A, NO_INDEX, V[:0]), {"accumulate": True}, put_reference),
+        Sample((np.array(2.0), np.array([0]), V[:1]), {"accumulate": False}, put_reference),
+        Sample((np.array(2.0), np.array([0, 0]), V[:2]), {"accumulate": True}, put_reference),
+        Sample((A32, np.array([3, 3]), A32[0, 0, :2]), {"accumulate": True}, put_reference, **SINGLE),
     ],
     "masked_select": [
         Sample((A, MASK), reference=lambda x, mask: x[mask], skip={"vmap": MASKS}),

@@ -1,4 +1,6 @@
-"""Samples of the op through which solutions enter the graph: the real root of x^3 + x = a b, with the rule of the implicit theorem."""
+"""Samples of the op for solver results: the real root of x^3 + x = a b, with the rule of the implicit function
+theorem.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from ndgrad.testing.op_checks import Sample
 
 
 def cubic_root(x, a, b):
-    """Cardano's formula; `x`, the place of a solver's result, gives the shape only."""
+    """Return Cardano's formula. `x`, the solver's result, only gives the shape."""
     half = a * b / 2
     root = np.sqrt(half**2 + 1 / 27)
     return np.cbrt(half + root) + np.cbrt(half - root) + 0 * x

@@ -24,7 +24,7 @@ def complex_(*shape):
 
 
 def adjoint(x):
-    """Of arrays and of tensors."""
+    """Return the adjoint of an array or a tensor."""
     if isinstance(x, np.ndarray):
         return x.swapaxes(-1, -2).conj()
     n = len(x.shape)
@@ -36,13 +36,13 @@ def hermitian(x):
 
 
 def positive(x):
-    """A positive definite matrix; every matrix is the square of some x."""
+    """Return a positive definite matrix; every such matrix is the square of some x."""
     product = x @ adjoint(x) if isinstance(x, np.ndarray) else ops.matmul(x, adjoint(x))
     return product + np.eye(x.shape[-1])
 
 
-def spread(*shape, make=real):
-    """A matrix with eigenvalues well apart."""
+def separated(*shape, make=real):
+    """Return a matrix with well separated eigenvalues."""
     return make(*shape) + np.diag(3.0 * np.arange(shape[-1]))
 
 
@@ -55,12 +55,12 @@ def singular(n, rank):
 
 
 def hollow(n, make=real):
-    """A matrix with zeros on the diagonal, which needs blocks of two."""
+    """Return a matrix with zeros on the diagonal, which needs blocks of two."""
     return make(n, n) * (1 - np.eye(n))
 
 
 def ldl_reference(x, hermitian=False):
-    """LAPACK's own, of each matrix; the triangle that it does not write is left out."""
+    """Return LAPACK's own factors of each matrix, without the triangle that it does not write."""
     packed, pivots = np.empty_like(x), np.empty(x.shape[:-1], np.int32)
     for i in np.ndindex(x.shape[:-2]):
         routine = {(False, False): lapack.dsytrf, (True, False): lapack.zsytrf, (True, True): lapack.zhetrf}.get(
@@ -72,11 +72,11 @@ def ldl_reference(x, hermitian=False):
     return packed, pivots, np.zeros(x.shape[:-2], np.int32)
 
 
-# ----- what does not depend on the choice of signs, phases and orders -----
+# ----- functions that do not depend on the choice of signs, phases and orders -----
 
 
 def eigh_invariant(w, v):
-    """The eigenvalues, and V f(w) V^H."""
+    """Return the eigenvalues, and V f(w) V^H."""
     n = len(w.shape)
     scaled = ops.mul(v, ops.reshape(ops.exp(w * 0.3), shape=(*w.shape[:-1], 1, w.shape[-1])))
     assert n >= 1
@@ -96,7 +96,7 @@ def full_svd_invariant(u, s, vh):
 
 
 def eig_invariant(w, v):
-    """Symmetric functions of the eigenvalues, V w^2 V^-1, and a sum of |V| weighted by w."""
+    """Return symmetric functions of the eigenvalues, V w^2 V^-1, and a sum of |V| weighted by w."""
     total = [ops.sum(w**k, dim=(len(w.shape) - 1,), keepdim=False) for k in (1, 2, 3)]
     row = ops.reshape(w, shape=(*w.shape[:-1], 1, w.shape[-1]))
     scaled = v * row * row
@@ -126,7 +126,7 @@ def triangular(a, b, **settings):
 
 
 def lu_reference(x):
-    """By elimination, one step after the other."""
+    """Factor by elimination, one step after the other."""
     x = np.array(x)
     flat = x.reshape((-1, *x.shape[-2:]))
     rank = min(x.shape[-2:])
@@ -153,7 +153,7 @@ def exchange_reference(x, pivots, back=False):
 
 
 def cofactor_reference(x):
-    """Determinants of minors."""
+    """Return determinants of minors."""
     n = x.shape[-1]
     out = np.empty_like(x)
     for i in range(n):
@@ -164,12 +164,14 @@ def cofactor_reference(x):
 
 
 def cofactor_push_reference(x, along, step=1e-5):
-    """Exact for matrices of order 3, whose cofactors are of second degree, and good for others."""
+    """Return central differences, exact for matrices of order 3, whose cofactors are of second degree, and good for
+    others.
+    """
     return (cofactor_reference(x + step * along) - cofactor_reference(x - step * along)) / (2 * step)
 
 
 def expm_reference(x):
-    """A long Taylor series of a small multiple of x, squared up again."""
+    """Return a long Taylor series of a small multiple of x, squared repeatedly."""
     halvings = max(0, int(np.ceil(np.log2(np.abs(x).sum(-1).max() + 1e-300))) + 3)
     small = x / 2.0**halvings
     out = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape).copy()
@@ -195,7 +197,7 @@ def hermitian_samples(reference, invariant=None, **settings):
     def check(x, **given):
         return reference(hermitian(x), **given)
 
-    arrays = (spread(3, 3), spread(4, 4, make=complex_), spread(2, 3, 3), spread(1, 1), spread(2, 2, 3, 3, make=complex_))
+    arrays = (separated(3, 3), separated(4, 4, make=complex_), separated(2, 3, 3), separated(1, 1), separated(2, 2, 3, 3, make=complex_))
     return [Sample((x,), settings, check, prepare=hermitian, invariant=invariant) for x in arrays]
 
 
@@ -263,10 +265,10 @@ SAMPLES = {
         Sample((np.array([[1, -3, -3, 4], [-2, -2, -4, -4]], np.int32),), reference=lambda p: np.array([[0, 1, 2, 0], [1, 2, 1, 2]])),
     ],
     "ldl_rows": [
-        # 1 and 3 are exchanged first, then 2 and 3, which the first column does not know of
+        # Rows 1 and 3 are exchanged first, then 2 and 3. The second exchange does not affect the first column.
         Sample((np.array([3, 3, 3], np.int32),), reference=lambda p: np.array([[0, 0, 0, 2], [2, 1, 1, 0], [1, 2, 2, 1]])),
         Sample((np.array([3, 3, 3], np.int32),), {"back": True}, lambda p, back: np.array([[0, 0, 0, 1], [2, 1, 1, 2], [1, 2, 2, 0]])),
-        # a block of two, whose second row is exchanged with the last
+        # A block of two, whose second row is exchanged with the last.
         Sample((np.array([[-3, -3, 3]], np.int32),), reference=lambda p: np.array([[[0, 0, 0, 0], [1, 1, 1, 2], [2, 2, 2, 1]]])),
     ],
     "cholesky": [
@@ -283,7 +285,7 @@ SAMPLES = {
     ]
     + [
         Sample(
-            (spread(3, 3), 0.0, 1e-12),
+            (separated(3, 3), 0.0, 1e-12),
             {"hermitian": True},
             lambda x, *a, hermitian: np.linalg.inv((x + x.T) / 2),
             prepare=lambda x, *a: (hermitian(x), *a),
@@ -310,7 +312,7 @@ SAMPLES = {
             lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)),
             invariant=svd_invariant,
         )
-        for x in (spread(3, 3), real(5, 3), real(3, 5), complex_(4, 3), complex_(3, 4), complex_(3, 3), real(2, 4, 3))
+        for x in (separated(3, 3), real(5, 3), real(3, 5), complex_(4, 3), complex_(3, 4), complex_(3, 3), real(2, 4, 3))
     ]
     + [
         Sample(
@@ -323,7 +325,7 @@ SAMPLES = {
     ],
     "svdvals": [
         Sample((x,), reference=lambda x: np.linalg.svd(x, compute_uv=False))
-        for x in (spread(3, 3), real(5, 3), complex_(3, 4), real(2, 4, 3))
+        for x in (separated(3, 3), real(5, 3), complex_(3, 4), real(2, 4, 3))
     ],
     "eigh": hermitian_samples(lambda x, UPLO: tuple(np.linalg.eigh(x)), eigh_invariant, UPLO="L")
     + hermitian_samples(lambda x, UPLO: tuple(np.linalg.eigh(x)), eigh_invariant, UPLO="U")[:2],
@@ -336,7 +338,7 @@ SAMPLES = {
             invariant=eig_invariant,
             tolerance=1e-5,
         )
-        for x in (spread(3, 3), real(4, 4), spread(3, 3, make=complex_), spread(2, 3, 3), real(1, 1))
+        for x in (separated(3, 3), real(4, 4), separated(3, 3, make=complex_), separated(2, 3, 3), real(1, 1))
     ],
     # ----- determinants -----
     "det": [

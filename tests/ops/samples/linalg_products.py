@@ -22,7 +22,7 @@ def single(*shape):
 
 
 def pairs(make):
-    """Every combination of ranks that matmul knows."""
+    """Return every combination of ranks that matmul supports."""
     return [
         (make(4), make(4)),
         (make(4), make(4, 3)),
@@ -130,14 +130,14 @@ SAMPLES = {
         Sample((real(2, 4, 3), real(5, 3)), reference=distances),
         Sample((real(4, 3), real(2, 1, 5, 3)), reference=distances),
         Sample((real(0, 3), real(5, 3)), reference=distances),
-        # zero distance: the subgradient is 0, where finite differences see a kink
+        # At zero distance the subgradient is 0, but finite differences see a kink.
         Sample(
             with_zero_distance(),
             reference=distances,
             smooth=False,
             skip={"jvp": "a kink", "vmap": "the batch moves off the kink"},
         ),
-        # enough points for the product, some of them close together
+        # Enough points for the product formula, some of them close together.
         Sample(
             (NEAR, FAR), reference=distances, smooth=False, skip={"jvp": "the step is larger than the distance", "vmap": "slow"}
         ),

@@ -1,4 +1,4 @@
-"""Samples of matrix equations, matrix roots and banded systems; where SciPy finds the values, they are put back into the equations."""
+"""Samples of matrix equations, matrix roots and banded systems. Values from SciPy are inserted into the equations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE_BY_ONE = {"no loop": "LAPACK's Schur form takes one matrix at a time"}
 
 
 def sylvester_reference(a, b, q):
-    """From eigenvectors: (v^-1 x w)[i, j] = (v^-1 q w)[i, j] / (lambda_i + mu_j)."""
+    """Solve with eigenvectors: (v^-1 x w)[i, j] = (v^-1 q w)[i, j] / (lambda_i + mu_j)."""
     lam, v = np.linalg.eig(a)
     mu, w = np.linalg.eig(b)
     inside = np.linalg.solve(v, q @ w) / (lam[..., :, None] + mu[..., None, :])
@@ -25,7 +25,7 @@ def sylvester_reference(a, b, q):
 
 
 def stein_reference(a, q):
-    """The sum of a^k q a^-k."""
+    """Return the sum of a^k q a^-k."""
     x, term = np.zeros(np.broadcast_shapes(a.shape, q.shape), np.result_type(a, q)), q
     for _ in range(2000):
         x, term = x + term, a @ term @ adjoint(a)
@@ -72,7 +72,7 @@ def polar_reference(x):
 
 
 def positive_bands(w, *shape, make=real):
-    """The lower bands of a positive definite matrix (and of a factor: all that is asked of that is its diagonal)."""
+    """Return the lower bands of a positive definite matrix, or of a factor, which needs only a nonzero diagonal."""
     ab = make(*shape[:-1], w + 1, shape[-1])
     ab[..., 0, :] += 6
     return ab
@@ -110,14 +110,16 @@ def half_lower(full):
 
 
 def changed_factor(factor, q):
-    """By the derivative of a dense factor. It has no more bands than the factor only if the bands of q are few too, as these are."""
+    """Differentiate a dense factor. The result has no more bands than the factor only if q has few bands too, as
+    here.
+    """
     lower = lower_triangle_of(factor)
     inverse = np.linalg.inv(lower)
     return lower_bands(lower @ half_lower(inverse @ hermitian_of(q) @ adjoint(inverse)), factor.shape[-2])
 
 
 def pulled_factor(factor, g):
-    """By the reverse rule of a dense factor, gathered on one triangle."""
+    """Apply the reverse rule of a dense factor, summed onto one triangle."""
     lower = lower_triangle_of(factor)
     inverse = np.linalg.inv(lower)
     full = adjoint(inverse) @ half_lower(adjoint(lower) @ lower_triangle_of(g)) @ inverse
@@ -125,7 +127,7 @@ def pulled_factor(factor, g):
     return lower_bands(full - 0.5 * full * np.eye(full.shape[-1]), factor.shape[-2])
 
 
-#: Bands below the diagonal, order, leading dimensions; in the last there are too many bands for the system of all entries.
+#: Bands below the diagonal, order, leading dimensions. The last case has too many bands for the system of all entries.
 CHANGES = ((1, 4, ()), (2, 5, (2,)), (0, 3, ()), (4, 6, ()))
 
 

@@ -42,8 +42,8 @@ def how(is_causal=False, scale=0.5):
 
 
 SINGLE = {"smooth": False, "skip": dict.fromkeys(("jvp", "vjp", "vmap"), "of dtype and values only")}
-EVEN = np.zeros((2, 4), np.float32)  # equal scores give weights of 1/2 exactly
-# -inf in a mask that is differentiated makes finite differences NaN: such masks are boolean here
+EVEN = np.zeros((2, 4), np.float32)  # equal scores give weights of exactly 1/2
+# -inf in a differentiated mask makes finite differences NaN, so such masks are boolean here.
 ARGS = [
     (Q, K, V, None, how()),
     (Q, K, V, FLOAT, how()),

@@ -12,7 +12,7 @@ r = np.random.default_rng(12)
 
 
 def terms(x_shape, w_shape, stride, padding, dilation, groups):
-    """Every (output, input, weight) index triple that a convolution multiplies and adds."""
+    """Yield every (output, input, weight) index triple whose product a convolution adds."""
     n, _, *sizes = x_shape
     outputs, per_group, *kernel = w_shape
     out = [(s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(sizes, kernel, stride, padding, dilation)]
@@ -77,7 +77,7 @@ def normal(shape, kind="real"):
 
 
 def whole(shape):
-    """Small whole numbers as float32: sums of their products are exact."""
+    """Return small integers as float32, so that sums of their products are exact."""
     return r.integers(-4, 5, shape).astype(np.float32)
 
 

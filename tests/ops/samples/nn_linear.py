@@ -31,7 +31,7 @@ SAMPLES = {
         Sample((X[:, :0], W[:, :0], B), reference=affine),
         Sample((Z, V, B + 1j * B), reference=affine),
         Sample((X, V, B), reference=affine),
-        # whole numbers, so that single precision is exact
+        # Integers, so that single precision is exact.
         Sample(tuple((4 * a).round().astype(np.float32) for a in (X, W, B)), reference=affine, **SINGLE),
     ],
 }

@@ -1,4 +1,4 @@
-"""Samples of what losses are made of."""
+"""Samples of the ops that losses consist of."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def smooth_l1(x, y, beta):
 
 
 def class_loss(x, target, weight, ignore_index=-100, label_smoothing=0.0, reduction="mean"):
-    """Row by row: the cross entropy with a distribution that is one hot, or smoothed."""
+    """Compute, row by row, the cross entropy with a one-hot or smoothed distribution."""
     weight = np.ones(x.shape[1]) if weight is None else weight
     log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
     rows, shares = np.zeros(len(x)), np.zeros(len(x))
@@ -87,7 +87,9 @@ SAMPLES = {
 
 
 def lattice(targets, blank=0):
-    """Targets as the states of CTC: their classes, which may be entered over a blank, where paths end."""
+    """Convert targets to the states of CTC: their classes, masks of the states entered over a blank, and of the
+    ends.
+    """
     longest = max(map(len, targets))
     states = np.full((len(targets), 2 * longest + 1), blank)
     skips, ends = np.zeros(states.shape, bool), np.zeros(states.shape, bool)
@@ -100,7 +102,9 @@ def lattice(targets, blank=0):
 
 
 def by_alignments(x, states, skips, ends, steps, zero_infinity):
-    """Minus the logarithm of the sum over all sequences of classes that read as the target: blanks and repetitions left out."""
+    """Return minus the logarithm of the sum over all class sequences that give the target without blanks and
+    repetitions.
+    """
     losses = []
     for row, count in enumerate(steps):
         target = [int(c) for c in states[row, 1 : 2 * (int(np.flatnonzero(ends[row])[-1]) // 2) : 2]]

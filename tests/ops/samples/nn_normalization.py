@@ -37,7 +37,7 @@ def how(*dim, eps=1e-5):
     return {"dim": dim, "eps": eps}
 
 
-# single precision: mean 0 and variance 1 exactly, so that the rounding of the reference does not matter
+# Single precision: mean 0 and variance 1 are exact, so that the rounding of the reference does not matter.
 SIGNS = np.array([[1, -1, 1, -1], [-1, 1, 1, -1]], np.float32)
 SINGLE = {"smooth": False, "skip": dict.fromkeys(("jvp", "vjp", "vmap"), "of dtype and values only")}
 

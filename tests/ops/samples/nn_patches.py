@@ -1,4 +1,4 @@
-"""Samples of unfold and fold, one element at a time in the references."""
+"""Samples of unfold and fold. The references copy one element at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ r = np.random.default_rng(14)
 
 
 def entries(shape, kernel, dilation, padding, stride):
-    """(place in the columns, place in the image) of everything that is copied."""
+    """Yield (index in the columns, index in the image) of every copied element."""
     n, channels, *sizes = shape
     out = positions(tuple(sizes), kernel, dilation, padding, stride)
     for i, c in product(range(n), range(channels)):

@@ -12,13 +12,13 @@ r = np.random.default_rng(20)
 SINGLE = {"smooth": False, "skip": dict.fromkeys(("jvp", "vjp", "vmap"), "of dtype and values only")}
 
 
-def spread(shape):
-    """Numbers at least 0.1 apart, so that no window has two maxima within the reach of finite differences."""
+def separated(shape):
+    """Return numbers at least 0.1 apart, so that finite differences never reach a second maximum in a window."""
     return r.permutation(int(np.prod(shape))).reshape(shape) * 0.1
 
 
 def windows(sizes, kernel, stride, padding, dilation, ceil_mode):
-    """Per axis, the list of windows, each the list of positions it covers (padding included)."""
+    """Return, per axis, the list of windows. Each window is a list of positions, including padding."""
     out = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation):
         starts = []
@@ -34,8 +34,8 @@ def adaptive(sizes, out):
     return [[list(range(i * n // o, -(-(i + 1) * n // o))) for i in range(o)] for n, o in zip(sizes, out)]
 
 
-def pooled(x, axes, reduce):
-    """`reduce` of (values of a plane by position, the positions of a window) for every window of every plane."""
+def pool(x, axes, reduce):
+    """Apply `reduce` to (values of a plane by position, positions of a window) for every window of every plane."""
     out = np.array([[[reduce(plane, list(product(*w))) for w in product(*axes)] for plane in sample] for sample in x], x.dtype)
     return out.reshape(*x.shape[:2], *map(len, axes))
 
@@ -49,8 +49,8 @@ def largest(x, axes):
         best = max(inside(plane, window), key=lambda p: plane[p])
         return np.ravel_multi_index(best, plane.shape)
 
-    values = pooled(x, axes, lambda plane, window: max(plane[p] for p in inside(plane, window)))
-    return values, pooled(x, axes, place).astype(np.int64)
+    values = pool(x, axes, lambda plane, window: max(plane[p] for p in inside(plane, window)))
+    return values, pool(x, axes, place).astype(np.int64)
 
 
 def max_pool(x, kernel, stride, padding, dilation, ceil_mode):
@@ -66,15 +66,15 @@ def avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_o
         count = divisor_override or (len(padded) if count_include_pad else len(seen))
         return sum(plane[p] for p in seen) / count
 
-    return pooled(x, axes, mean)
+    return pool(x, axes, mean)
 
 
 def adaptive_avg_pool(x, sizes):
-    return pooled(x, adaptive(x.shape[2:], sizes), lambda plane, window: sum(plane[p] for p in window) / len(window))
+    return pool(x, adaptive(x.shape[2:], sizes), lambda plane, window: sum(plane[p] for p in window) / len(window))
 
 
-def transposed(forward):
-    """The transpose of a linear function of (N, C, *S), column by column."""
+def transpose(forward):
+    """Return the transpose of a linear function of (N, C, *S), column by column."""
 
     def backward(x, sizes, **settings):
         out = np.zeros((*x.shape[:2], *sizes), x.dtype)
@@ -146,7 +146,7 @@ def complex_of(shape):
 
 def backward_sample(forward, shape, sizes, settings, make):
     out = forward(np.zeros(shape), **settings).shape
-    return Sample((make(out),), {"sizes": shape[2:], **({} if "sizes" in settings else settings)}, reference=transposed(forward))
+    return Sample((make(out),), {"sizes": shape[2:], **({} if "sizes" in settings else settings)}, reference=transpose(forward))
 
 
 FRACTIONAL = [((2, 2, 7), (2,), (4,)), ((1, 2, 6, 5), (2, 3), (3, 2)), ((2, 1, 4, 3), (2, 1), (1, 2)), ((0, 2, 5), (2,), (3,))]
@@ -165,14 +165,14 @@ def fractional_max_pool(x, samples, kernel, sizes):
 
 
 SAMPLES = {
-    "max_pool": [Sample((spread(shape),), settings, reference=max_pool) for shape, settings in MAX]
-    + [Sample((spread((1, 1, 4)).astype(np.float32),), how((2,)), reference=max_pool, **SINGLE)],
+    "max_pool": [Sample((separated(shape),), settings, reference=max_pool) for shape, settings in MAX]
+    + [Sample((separated((1, 1, 4)).astype(np.float32),), how((2,)), reference=max_pool, **SINGLE)],
     "adaptive_max_pool": [
-        Sample((spread(shape),), {"sizes": sizes}, reference=lambda x, sizes: largest(x, adaptive(x.shape[2:], sizes)))
+        Sample((separated(shape),), {"sizes": sizes}, reference=lambda x, sizes: largest(x, adaptive(x.shape[2:], sizes)))
         for shape, sizes in ADAPTIVE
     ],
     "fractional_max_pool": [
-        Sample((spread(shape), r.random((*shape[:2], len(kernel)))), {"kernel": kernel, "sizes": sizes}, reference=fractional_max_pool)
+        Sample((separated(shape), r.random((*shape[:2], len(kernel)))), {"kernel": kernel, "sizes": sizes}, reference=fractional_max_pool)
         for shape, kernel, sizes in FRACTIONAL
     ],
     "avg_pool": [Sample((r.standard_normal(shape),), settings, reference=avg_pool) for shape, settings in MEAN]

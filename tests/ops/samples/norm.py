@@ -34,7 +34,7 @@ SAMPLES = {
         *(Sample((a,), {"dim": tuple(range(np.ndim(a)))}, vector_norm) for a in (A, V, Z, np.float64(-1.5))),
         Sample((EMPTY,), {"dim": (1,)}, vector_norm),
         Sample((EMPTY,), {"dim": (0,)}, vector_norm, smooth=False),
-        # zeros: one element of a line (the derivative is that of the others), and a whole line (the derivative is 0)
+        # Zeros: one element of a row (the derivative is that of the others), and a whole row (the derivative is 0).
         *(Sample((np.array([[0.0, 1.0, -2.0]]),), {"ord": p, "dim": (1,)}, vector_norm) for p in (2.0, 3.0, 4.0)),
         *(narrow(x, vector_norm, ord=p, dim=(1,)) for x in (SINGLE, HALF, Z.astype(np.complex64)) for p in (1.0, 2.0, 3.0, math.inf)),
     ],

@@ -18,7 +18,7 @@ TIES = {"skip": {"jvp": "equal elements", "jvp of vjp": "equal elements", "vmap"
 
 
 def order_of(x, dim, descending):
-    """Stable, NaN last: the definition, element by element."""
+    """Return the stable order with NaN last: the definition, element by element."""
     def key(i, line):
         nan = np.isnan(line[i]) if line.dtype.kind == "f" else False
         value = (1, 0) if nan else (0, line[i])
@@ -38,7 +38,7 @@ def topk(x, k, dim, largest=True):
 
 
 def only_values(values, indices=None):
-    """Which of several equal elements are chosen is not promised."""
+    """Drop the indices, because the choice among equal elements is not defined."""
     return values
 
 

@@ -1,4 +1,4 @@
-"""Samples of random ops: with a generator that begins anew at every draw, they are functions with a known value."""
+"""Samples of random ops. A generator that restarts at every draw makes them functions with a known value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEED = 7
 
 
 class Replay:
-    """Stands in for a Generator: each use starts from the same state."""
+    """A Generator whose every use starts from the same state."""
 
     device = ndgrad.device("cpu")
 
@@ -37,7 +37,7 @@ REPARAMETRISED = {"jvp": "the sample moves with its parameters, and the rule, as
 
 
 def like(draw):
-    """A reference that draws in the shape and dtype of its first argument."""
+    """Return a reference that draws in the shape and dtype of its first argument."""
     return lambda x, *, generator, **settings: np.asarray(draw(source(), x, **settings)).astype(x.dtype)
 
 
@@ -72,7 +72,7 @@ def normal_reference(mean, std):
 
 
 def dirichlet(s, x):
-    """Gamma samples over their sum, those of shape a being those of shape a + 1 times u^(1/a)."""
+    """Return gamma samples divided by their sum. Samples of shape a are samples of shape a + 1 times u^(1/a)."""
     parts = s.standard_gamma(x + 1) * np.exp(-s.standard_exponential(x.shape) / x)
     return parts / parts.sum(-1, keepdims=True)
 

@@ -1,4 +1,4 @@
-"""Samples of sums, products, counts, extrema, and softmax and its kin."""
+"""Samples of sums, products, counts, extrema, softmax and related functions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ SCALAR, EMPTY = np.float64(1.5), np.empty((0, 3))
 SINGLE, HALF = A.astype(np.float32), A.astype(np.float16)
 INT, BOOL = np.arange(12).reshape(3, 4) % 5, A > 0
 NAN = np.where(A > 1, np.nan, A)
-# two zeros in one line, one in another
+# Two zeros in one row, one in another.
 ZEROS = np.array([[2.0, 0.0, 3.0, 0.0], [1.5, -2.0, 0.0, 3.0], [1.0, 2.0, 3.0, 0.5]])
-LINES = r.standard_normal((80, 60))  # above the size from which lines are reduced by other means
+LINES = r.standard_normal((80, 60))  # above the size from which rows are reduced differently
 
-# Finite differences and vmap's comparison with a loop want float64; what is asked of other dtypes is that they stay.
+# Finite differences and vmap's comparison with a loop need float64. For other dtypes only the dtype of the result is
+# checked.
 ONLY_VALUES = dict.fromkeys(("jvp", "vjp", "vmap"), "not enough digits")
 
 
 def narrow(array, reference, **settings):
-    """A sample in low precision, of which only the value and its dtype are checked."""
+    """Return a sample in low precision, for which only the value and its dtype are checked."""
 
     def rounded(x, **settings):
         wide = np.complex128 if x.dtype.kind == "c" else np.float64
@@ -33,12 +34,12 @@ def narrow(array, reference, **settings):
         small = x.dtype if np.asarray(out).dtype.kind == np.dtype(wide).kind else x.real.dtype
         return np.asarray(out).astype(small)
 
-    # the narrow result differs from the rounded wide one by its own rounding
+    # The narrow result differs from the rounded wide one by its own rounding.
     return Sample((array,), settings, rounded, smooth=False, skip=ONLY_VALUES, invariant=lambda x: _loose(x))
 
 
 def _loose(x):
-    """Rounded to a few digits, so that what remains is the dtype."""
+    """Round to a few digits, so that only the dtype is compared."""
     from ndgrad.testing.op_checks import array_of, wrap_array
 
     values = array_of(x)
@@ -46,7 +47,7 @@ def _loose(x):
 
 
 def over_dims(function):
-    """A NumPy reduction as a function of the ops' settings."""
+    """Wrap a NumPy reduction to take the ops' settings."""
     return lambda x, *, dim=(), keepdim=False, dtype=None, **rest: function(x, axis=dim, keepdims=keepdim, **rest)
 
 
@@ -55,7 +56,7 @@ def over_all(function):
 
 
 def reductions(reference, *, smooth=True, arrays=(A, CUBE), extra=()):
-    """The shapes that every reduction over dims meets."""
+    """Return samples with the shapes that every reduction over dims has to handle."""
     last = tuple(arrays)[-1].ndim - 1
     return [
         Sample((arrays[0],), {"dim": (0,)}, reference, smooth=smooth),
@@ -90,7 +91,7 @@ def extremum(function, place):
     def sample(x, dim, keepdim=False):
         return Sample((x, np.asarray(place(x, axis=dim, keepdims=keepdim))), {"dim": dim, "keepdim": keepdim}, reference)
 
-    return [  # of the op that is told the place
+    return [  # samples of the op that receives the index
         sample(A, 0),
         sample(A, 1, True),
         sample(V, 0),
@@ -122,7 +123,7 @@ INDEX = np.array([[0, 2, 1, 0], [2, 2, 0, 1]])
 ONE = np.array([[1], [0], [3]])
 
 
-def placed(x, index, *, dim, size):
+def place_reference(x, index, *, dim, size):
     shape = list(x.shape)
     shape[dim] = size
     out = np.zeros(shape, x.dtype)
@@ -232,9 +233,9 @@ SAMPLES = {
         Sample((Z, ONE), {"dim": 1}, lambda x, index, *, dim: np.take_along_axis(x, index, dim)),
     ],
     "place_along": [
-        Sample((A[:2], INDEX), {"dim": 0, "size": 3}, placed),
-        Sample((Z[:2], INDEX), {"dim": 0, "size": 4}, placed),
-        Sample((A[:, :1], ONE), {"dim": 1, "size": 4}, placed),
+        Sample((A[:2], INDEX), {"dim": 0, "size": 3}, place_reference),
+        Sample((Z[:2], INDEX), {"dim": 0, "size": 4}, place_reference),
+        Sample((A[:, :1], ONE), {"dim": 1, "size": 4}, place_reference),
     ],
     "softmax": normalisers(softmax),
     "log_softmax": normalisers(log_softmax)[:6] + normalisers(log_softmax)[7:],

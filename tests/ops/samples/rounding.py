@@ -16,7 +16,7 @@ BROKEN = np.array([[1.0, np.nan, np.inf], [-np.inf, 2.0, -3.0]])
 
 
 def each(f):
-    """A function of Python floats applied to each element."""
+    """Apply a function of Python floats to each element."""
     return lambda x, **settings: np.vectorize(lambda v: float(f(v, **settings)), otypes=[float])(x)
 
 

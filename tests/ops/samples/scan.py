@@ -12,7 +12,7 @@ LONG = r.standard_normal((2, 37))
 
 
 def running(function):
-    """A NumPy scan as a function of the ops' settings."""
+    """Wrap a NumPy scan to take the ops' settings."""
 
     def reference(x, *, dim, reverse=False, dtype=None):
         line = np.flip(x, dim) if reverse else x

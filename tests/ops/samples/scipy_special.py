@@ -1,5 +1,4 @@
-"""Samples of special functions that need SciPy; where another of SciPy's functions computes the same in another way, that is the
-reference."""
+"""Samples of special functions that need SciPy. References use other SciPy functions that compute the same values."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ MODERATE = np.array([[0.3, 1.2, 2.4, 0.45], [1.7, 3.1, 0.8, 5.15]])
 
 
 def from_0(integrand):
-    """The integral from 0 to x by Gauss and Legendre's rule."""
+    """Integrate from 0 to x by Gauss-Legendre quadrature."""
 
     def value(x):
         return float(np.sum(WEIGHTS * np.vectorize(integrand)(x * (NODES + 1) / 2))) * x / 2
@@ -30,7 +29,7 @@ def spherical(z, kind="jn", order=0):
 
 
 def faddeeva_slope(z, order):
-    """w' = 2i/sqrt(pi) - 2zw, where the difference has enough digits."""
+    """Return w' = 2i/sqrt(pi) - 2zw, for arguments at which the difference has enough digits."""
     return 2j / math.sqrt(math.pi) - 2 * z * scipy_special.wofz(z)
 
 
@@ -79,7 +78,7 @@ def samples():
         "integral_k0_over": (lambda x: s.it2i0k0(x)[1], MODERATE),
         "integral_struve0_over": (s.it2struve0, MODERATE),
     }
-    # SciPy has seven or eight digits of these
+    # SciPy has seven or eight digits of these.
     loose = {
         **dict.fromkeys((f"integral_{n}" for n in ("ai", "bi", "ai_minus", "bi_minus")), 2e-3),
         "integral_struve0": 1e-5,

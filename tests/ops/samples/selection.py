@@ -8,7 +8,7 @@ from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.arithmetic import EMPTY, ROW, A, B, W, Z, r
 
 CONDITION = np.array([[True, False, True, False]] * 3)
-# more elements than the threshold from which bits are masked
+# More elements than the threshold from which bits are masked.
 LONG, LONGER = r.standard_normal(2500), r.standard_normal(2500)
 
 

@@ -15,13 +15,13 @@ V = r.standard_normal(5)
 Z = r.standard_normal((3, 4)) + 1j * r.standard_normal((3, 4))
 SCALAR, EMPTY = np.float64(1.5), np.empty((0, 3))
 A32 = A.astype(np.float32)
-TURNED = np.asfortranarray(r.standard_normal((4, 3)))  # memory in another order than NumPy's default
+TURNED = np.asfortranarray(r.standard_normal((4, 3)))  # a memory order other than NumPy's default
 STRIDED = r.standard_normal((6, 8))[::2, 1::3]
 WHOLE = np.arange(6)
 
 
 def loose(*samples):
-    """float32 arrays: rounding, not the rules, decides how close the numbers come."""
+    """Loosen the tolerances for float32 arrays, whose accuracy is limited by rounding, not by the rules."""
     for s in samples:
         s.skip = dict.fromkeys(("jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap"), "float32 is too coarse")
     return list(samples)
@@ -32,7 +32,7 @@ def each(arrays, reference, **settings):
 
 
 def single(reference, *pairs):
-    """Samples from (array, settings) pairs."""
+    """Return samples from (array, settings) pairs."""
     return [Sample((a,), settings, reference) for a, settings in pairs]
 
 
@@ -99,7 +99,7 @@ SELECTS = [(A, {"dim": 0, "index": 1}), (A, {"dim": 1, "index": 3}), (B, {"dim":
 
 
 def transposed_samples(pairs, take, put):
-    """Samples of the op that takes a part, and of its transpose, which puts the part back among zeros."""
+    """Return samples of the op that takes a part, and of its transpose, which puts the part back among zeros."""
     takes = [Sample((a,), s, take) for a, s in pairs]
     puts = [Sample((np.asarray(take(a, **s)) * 2.0,), {"shape": a.shape, **s}, put) for a, s in pairs]
     return takes, puts
@@ -134,7 +134,7 @@ def windows(x, *, dim, width, step):
 
 
 def windows_added(x, *, shape, dim, width, step):
-    """Window by window."""
+    """Add the windows one by one."""
     out = np.zeros(shape, x.dtype)
     for i in range(x.shape[dim]):
         out[axis_index(dim, slice(i * step, i * step + width))] += np.moveaxis(np.take(x, i, dim), -1, dim)
@@ -159,7 +159,7 @@ def place(index, geometry):
 
 
 def strided(x, *, source, target):
-    """Element by element, through memory that holds the mean of the elements of x that lie in one place."""
+    """Copy element by element, through memory that holds the mean of all elements of x at one position."""
     memory = {}
     for i in np.ndindex(x.shape):
         memory.setdefault(place(i, source), []).append(x[i])
@@ -170,7 +170,7 @@ def strided(x, *, source, target):
 
 
 def strided_transpose(x, *, source, target):
-    """The transpose, from the columns of the map."""
+    """Return the transpose, from the columns of the map."""
     out = np.zeros(source.sizes, x.dtype)
     for i in np.ndindex(*source.sizes):
         unit = np.zeros(source.sizes)
@@ -187,7 +187,7 @@ GEOMETRIES = [
     (V, Geometry((2, 0), (1, 1), 0)),
 ]
 STRIDES = [(a, {"source": geometry_of(a), "target": target}) for a, target in GEOMETRIES]
-# By value, geometries may also leave the array, and the array may overlap itself.
+# By value, geometries may also extend beyond the array, and the array may overlap itself.
 VALUES = [
     *STRIDES,
     (TURNED, {"source": geometry_of(TURNED), "target": Geometry((4,), (3,), 0)}),
@@ -211,7 +211,7 @@ def diagonal_put(x, *, shape, offset, dim0, dim1):
 
 
 def square(m, offset):
-    """The square part of matrices whose main diagonal is the given diagonal."""
+    """Return the square part of matrices whose main diagonal is the given diagonal."""
     m = m[..., max(-offset, 0) :, max(offset, 0) :]
     n = min(m.shape[-2:])
     return m[..., :n, :n]

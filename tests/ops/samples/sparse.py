@@ -13,7 +13,7 @@ try:
 except ImportError:
     scipy_sparse = None
 
-WIDE = Pattern([0, 2, 1, 0, 2], [1, 3, 0, 1, 2], (3, 4))  # one place twice
+WIDE = Pattern([0, 2, 1, 0, 2], [1, 3, 0, 1, 2], (3, 4))  # one position twice
 SQUARE = Pattern([0, 0, 1, 2, 3, 3, 2], [0, 2, 1, 2, 3, 1, 0], (4, 4))
 STRONG = np.array([4.0, 0, 4.0, 4.0, 4.0, 0, 0])
 

@@ -1,7 +1,7 @@
 """Samples of special functions, compared with series, integrals and the functions of Python's math module.
 
-Bessel functions of the first and second kind exist only with SciPy; their reference is its general-order functions, which
-are other algorithms.
+Bessel functions of the first and second kind exist only with SciPy. Their references are its functions of general
+order, which use other algorithms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ORDERS = np.array([[2, 3, 4, 2], [5, 2, 3, 6], [2, 4, 2, 3]])
 
 
 def each(f):
-    """A function of floats on arrays; settings go through."""
+    """Apply a function of floats to arrays, and pass settings on."""
     return lambda *args, **settings: np.vectorize(lambda *v: f(*map(float, v), **settings), otypes=[float])(*args)
 
 
@@ -36,7 +36,7 @@ def each(f):
 
 
 def digamma(x):
-    """Up to beyond 20 by the recurrence, there by the asymptotic series."""
+    """Use the recurrence up to beyond 20, and the asymptotic series there."""
     below = 0.0
     while x < 20:
         below -= 1 / x
@@ -45,7 +45,7 @@ def digamma(x):
 
 
 def zeta(s, q):
-    """Terms until beyond 20, then the Euler-Maclaurin formula for the rest."""
+    """Sum terms until beyond 20, and use the Euler-Maclaurin formula for the rest."""
     s, total = int(s), 0.0
     while q < 20:
         total += q**-s
@@ -75,7 +75,7 @@ def igamma(a, x):
     return sum(math.exp((a + k) * math.log(x) - x - math.lgamma(a + k + 1)) for k in range(200))
 
 
-# ----- Bessel functions as integrals over a period, which the trapezoidal rule gives exactly ---------------------------
+# ----- Bessel functions as integrals over a period, for which the trapezoidal rule is exact ----------------------------
 
 ANGLES = (np.arange(200) + 0.5) * (math.pi / 200)
 
@@ -89,7 +89,7 @@ def bessel_j(k, x):
 
 
 def bessel_ratio(x, kind="i", order=1):
-    """From the integral, and near 0 from the first terms of the series."""
+    """Integrate, and near 0 use the first terms of the series."""
     sign = -1 if kind == "j" else 1
     scale = math.exp(-abs(x)) if kind == "ie" else 1.0
     if abs(x) < 0.5:
@@ -103,7 +103,7 @@ def bessel(f, x=AROUND, *, smooth_at_0=True):
 
 
 def from_scipy(function, order, x=POSITIVE):
-    """Samples of a function that needs SciPy: none without it."""
+    """Return samples of a function that needs SciPy; none without it."""
     if scipy_special is None:
         return []
     general = getattr(scipy_special, function)
@@ -116,7 +116,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)
 
 
 def erfcx(x, order=0):
-    """2/sqrt(pi) times the integral of (-2t)^order exp(-t^2 - 2xt) over t > 0."""
+    """Return 2/sqrt(pi) times the integral of (-2t)^order exp(-t^2 - 2xt) over t > 0."""
     end = min(9 + max(0, -x), 40 / max(x, 1e-9))
     t = (NODES + 1) * end / 2
     return float(np.sum(WEIGHTS * end / 2 * (-2 * t) ** order * np.exp(-t * t - 2 * x * t))) * 2 / math.sqrt(math.pi)
@@ -130,21 +130,23 @@ def entr(x):
     return -x * math.log(x)
 
 
-# The order of zeta and the shape of the incomplete gamma functions have no derivative: integers take no part in the checks.
+# The order of zeta and the shape of the incomplete gamma functions have no derivative. Integers are excluded from the
+# checks.
 FIXED_FIRST = [
     (ORDERS, POSITIVE), (ORDERS[0], POSITIVE), (ORDERS, POSITIVE[1]), (3, POSITIVE), (2, EMPTY), (ORDERS[0, 0], POSITIVE[0, 0])
 ]  # fmt: skip
 
-# Without SciPy a continued fraction runs until it has converged everywhere, so the number of calls depends on the values.
+# Without SciPy a continued fraction runs until it has converged everywhere, so the number of calls depends on the
+# values.
 ITERATED = {} if scipy_special else {"vmap": "calls are counted, and their number depends on the values"}
 
-#: Not whole, so that they can be moved a little: they are cut to whole numbers.
+#: Not integers, so that finite differences can move them; the ops truncate them.
 DEGREES = np.array([[0.5, 1.5, 2.4, 3.3], [4.5, 5.2, 7.5, -1.5], [2.5, 1.3, 6.6, 0.4]])
 POLYNOMIALS = "chebyshev_t chebyshev_u chebyshev_v chebyshev_w hermite_h hermite_he laguerre_l legendre_p".split()
 
 
 def polynomial(x, n, family="chebyshev_t", derivatives=0):
-    """From NumPy's series, and for the kinds of Chebyshev's that it has not, from angles."""
+    """Use NumPy's series, or angles for the Chebyshev kinds that NumPy lacks."""
     degree = int(n)
     if degree < 0:
         return 0.0
@@ -207,6 +209,6 @@ SAMPLES = {
     "entr": unary(each(entr), POSITIVE),
 }  # fmt: skip
 
-# So many elements that the quicker way is taken.
+# Enough elements for the fast path.
 MANY = np.linspace(0.2, 9.1, 2500)
 SAMPLES["polygamma"].append(Sample((MANY,), {"order": 1}, each(polygamma), skip={"vmap": "large arrays run by blocks"}))

@@ -87,7 +87,7 @@ def most_frequent(x, *, dim, keepdim=False):
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
-def along(reference, *arrays):
+def wrap_settings(reference, *arrays):
     return [
         Sample((A,), {"dim": 0}, reference),
         Sample((A,), {"dim": 1, "keepdim": True}, reference),
@@ -111,12 +111,12 @@ SAMPLES = {
     "std": [*spreads(deviation), narrow(SINGLE, deviation, dim=(1,))],
     "var_mean": spreads(and_mean(variance)),
     "std_mean": spreads(and_mean(deviation)),
-    "median": along(lower_median, NAN, ALL_NAN),
-    "nanmedian": along(lower_median_of_numbers, NAN, ALL_NAN),
+    "median": wrap_settings(lower_median, NAN, ALL_NAN),
+    "nanmedian": wrap_settings(lower_median_of_numbers, NAN, ALL_NAN),
     "median_all": [Sample((a,), {}, median_of_all) for a in (A, CUBE, np.float64(2.0), np.array([3, 1, 4, 2]))],
     "nanmedian_all": [Sample((a,), {}, median_of_all_numbers) for a in (A, CUBE, np.float64(2.0))]
     + [Sample((NAN,), {}, median_of_all_numbers, smooth=False, skip=ONLY_VALUES)],
-    "mode": [*along(most_frequent, TIES), Sample((INT,), {"dim": 1}, most_frequent), Sample((INT,), {"dim": 0}, most_frequent)],
+    "mode": [*wrap_settings(most_frequent, TIES), Sample((INT,), {"dim": 1}, most_frequent), Sample((INT,), {"dim": 0}, most_frequent)],
     "ranking": [Sample((a,), {"dim": dim}, lambda x, *, dim: np.argsort(x, dim, kind="stable")) for a in (A, TIES, NAN) for dim in (0, 1)],
     "histogram": [Sample((a,), {"bins": 5, "low": -1.0, "high": 2.0}, counts) for a in (A, V, LINES, CUBE)],
     "bincount": [

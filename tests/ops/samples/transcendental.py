@@ -1,4 +1,6 @@
-"""Samples of special functions that torch has not, compared with integrals, series and the functions of Python's math module."""
+"""Samples of special functions that torch lacks, compared with integrals, series and the functions of Python's math
+module.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from tests.ops.samples.arithmetic import EMPTY, unary
 from tests.ops.samples.special import FIXED_FIRST, INSIDE, NODES, POSITIVE, SIGNED, WEIGHTS, each, scipy_special
 
 UNIT = (NODES + 1) / 2
-#: Around zero and around the border between the series and the recurrence.
+#: Points around zero and around the border between the series and the recurrence.
 AROUND = np.array([[0.0, -0.24, 0.26, 1e-7], [2.4, -0.7, -0.26, 5.0], [0.3, 0.1, -0.5, 1.2]])
 MODULI = np.array([[0.2, 0.3, 0.86, 0.9], [1.0, 1.1, 1.2, 3.0], [0.15, 0.5, 2.0, 25.0]])
 POLES = np.array([0.0, -1.0, -3.0, 0.4, 0.6])
 
 
 def integral(values) -> float:
-    """Over the unit interval."""
+    """Integrate over the unit interval."""
     return float(np.sum(WEIGHTS / 2 * values))
 
 
@@ -39,7 +41,7 @@ def log1prel(x, order=0):
 
 
 def spence(x):
-    """With t = 1 + (x - 1) s the integrand is -log(1 + (x - 1) s) / s."""
+    """Substitute t = 1 + (x - 1) s, which gives the integrand -log(1 + (x - 1) s) / s."""
     return -integral(np.log1p((x - 1) * UNIT) / UNIT)
 
 
@@ -48,7 +50,7 @@ def expi(x):
 
 
 def expn(n, x):
-    """From E_0 and E_1 by n E_(n+1) = exp(-x) - x E_n, which below 0 runs the other way."""
+    """Start from E_0 and E_1 and use n E_(n+1) = exp(-x) - x E_n, in the other direction below 0."""
     if n <= 0:
         return math.exp(-x) / x if n == 0 else (math.exp(-x) - n * expn(n + 1, x)) / x
     return -expi(-x) if n == 1 else (math.exp(-x) - x * expn(n - 1, x)) / (n - 1)
@@ -58,7 +60,7 @@ ANGLES = (np.arange(4000) + 0.5) * (math.pi / 8000)
 
 
 def ellipkm1(p, order=0):
-    """The derivative of 1 / sqrt(cos^2 + p sin^2) integrated over a quarter of a turn; the rule of midpoints is exact for it."""
+    """Integrate the derivative of 1 / sqrt(cos^2 + p sin^2) over a quarter turn; the midpoint rule is exact for it."""
     factor = math.prod(-(2 * j + 1) / 2 for j in range(order))
     square = np.sin(ANGLES) ** 2
     return float(np.mean(factor * square**order * (1 - square + p * square) ** (-0.5 - order))) * math.pi / 2
@@ -81,7 +83,7 @@ ORDERS = np.array([[0, 1, 2, 0], [1, 2, 0, 1], [2, 0, 1, 1]])
 SMALL = np.minimum(POSITIVE, 6.0)
 
 
-def made():
+def make_reference():
     pairs = ((SMALL, SMALL[::-1] / 2), (SMALL[0], SMALL), (2.5, SMALL), (EMPTY, EMPTY))
     return {
         "gamma_function": [*unary(each(math.gamma), SMALL), *unary(each(math.gamma), SIGNED)],
@@ -112,4 +114,4 @@ def made():
     }
 
 
-SAMPLES = made() if scipy_special is not None else {}
+SAMPLES = make_reference() if scipy_special is not None else {}

@@ -14,7 +14,7 @@ HALF = 0.3 * Z
 
 
 def exponentials(f):
-    """A reference made of exponentials: f(e^x, e^-x), or of e^ix and e^-ix."""
+    """Return a reference made of exponentials: f(e^x, e^-x), or f(e^ix, e^-ix)."""
     return lambda x: f(np.exp(x), np.exp(-x))
 
 
@@ -27,7 +27,7 @@ def circular(f):
 
 
 def sinc(x, order=0):
-    """The integral of (pi u)^n cos(pi x u + n pi / 2) over u from 0 to 1, by Gauss's rule."""
+    """Return the integral of (pi u)^n cos(pi x u + n pi / 2) over u from 0 to 1, by Gauss quadrature."""
     nodes, weights = np.polynomial.legendre.leggauss(60)
     u = (nodes + 1) / 2
     integrand = (math.pi * u) ** order * np.cos(math.pi * np.multiply.outer(x, u) + order * math.pi / 2)

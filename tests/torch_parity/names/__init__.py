@@ -178,12 +178,12 @@ def absent_page() -> str:
     from ndgrad._src.foundations import missing_names as absent
 
     lines = [
-        "# What is not here",
+        "# Missing names",
         "",
-        "Names of torch 2.13 that ndgrad does not have, with the reason and with what to use instead. Asking for one (`ndgrad.hub`) is an",
-        "AttributeError that says the same, and importing one under [`install_as_torch`](as-torch.md) a ModuleNotFoundError. This page is",
-        "written from `src/ndgrad/absent.txt` by `python -m tests.torch_parity.names`; a test looks through every public name of torch's",
-        "([the comparison](parity.md)).",
+        "This page lists the names of torch 2.13 that ndgrad does not have, with the reason and an alternative. Accessing one (`ndgrad.hub`) raises",
+        "an AttributeError with the same text. Importing one under [`install_as_torch`](as-torch.md) raises a ModuleNotFoundError.",
+        "`python -m tests.torch_parity.names` writes this page from `src/ndgrad/_src/foundations/missing_names.txt`. A test checks every",
+        "public name of torch ([the comparison](parity.md)).",
     ]
     heading = ""
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
@@ -211,7 +211,7 @@ def stale() -> list[str]:
 
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
     patterns = [p for row in absent.table() for p in row.patterns]
-    return [p for p in patterns if not any(map(absent.expression(p).fullmatch, missing))]
+    return [p for p in patterns if not any(map(absent.compile_pattern(p).fullmatch, missing))]
 
 
 def prune() -> None:

@@ -1,4 +1,7 @@
-"""Write what follows from the names, and take out of absent.txt what is there by now: `python -m tests.torch_parity.names [--torch]`."""
+"""Write the pages that follow from the names, and remove names that exist by now from missing_names.txt.
+
+    python -m tests.torch_parity.names [--torch]
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def main() -> int:
     PARITY.write_text(parity_page(), encoding="utf-8")
     ABSENT.write_text(names.absent_page(), encoding="utf-8")
     unknown = [name for name, state in names.standing().items() if state == "unknown"]
-    print("\n".join(f"no reason for {name}: give it one in src/ndgrad/absent.txt" for name in unknown))
+    print("\n".join(f"no reason for {name}: give it one in src/ndgrad/_src/foundations/missing_names.txt" for name in unknown))
     print(names.counts_table())
     return 1 if unknown else 0
 

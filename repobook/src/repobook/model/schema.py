@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "22"
+VERSION = "24"
 FILE_SHIFT = 20
 
 TABLES = """
@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS files(
 CREATE TABLE IF NOT EXISTS symbols(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, line INT, end_line INT, parent INT, qualified TEXT,
   signature TEXT, doc TEXT, declaration INT, bases TEXT, complexity INT, nesting INT, twin INT,
-  uses INT NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '');
+  uses INT NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '', internal INT NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS refs(file INT NOT NULL, name TEXT NOT NULL, qualifier TEXT NOT NULL, places BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS imports(
   file INT NOT NULL, line INT, kind TEXT, module TEXT, name TEXT, alias TEXT, local INT, target INT, symbol INT);

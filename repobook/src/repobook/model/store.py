@@ -13,13 +13,13 @@ from repobook.naming import parts_of
 from repobook.reading.facts import Facts
 
 Row = tuple[object, ...]
-# What a worker sends back for one file: rows per table, ready to insert.
+# Result of a worker for one file: rows per table, ready to insert.
 Rows = dict[str, list[Row]]
 _Record = TypeVar("_Record", bound=tuple[Any, ...])
 
 _PER_FILE = ("refs", "imports", "findings", "remarks", "bindings", "words")
 _INSERT = {
-    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,?)",
+    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,?,?)",
     "refs": "INSERT INTO refs VALUES(?,?,?,?)",
     "imports": "INSERT INTO imports VALUES(?,?,?,?,?,?,?,NULL,NULL)",
     "findings": "INSERT INTO findings VALUES(?,?,?,?,?,?)",
@@ -48,7 +48,7 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
 
 def journal(db: sqlite3.Connection, kept: bool) -> None:
     """Keep a journal, or none: while a model is read that begins from nothing there is nothing to go back to, and a
-    build that ends early leaves it without a stamp. Commits what was written."""
+    build that ends early leaves it without a stamp. Commits the open transaction."""
     db.commit()
     db.execute(f"PRAGMA journal_mode={'WAL' if kept else 'OFF'}")
     db.execute(f"PRAGMA synchronous={'NORMAL' if kept else 'OFF'}")
@@ -62,6 +62,7 @@ def rows_of(file: int, facts: Facts) -> Rows:
             (
                 base | local, s.name, s.kind, s.line, s.end_line, base | s.parent, s.qualified, s.signature, s.doc,
                 int(s.declaration), s.bases, s.complexity, s.nesting, parts_of(s.name),
+                int(s.internal),
             )
             for local, s in enumerate(facts.symbols)
         ],

@@ -1,10 +1,12 @@
 """Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
 
-from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS, OVERRIDES
-from repobook.pages.context import Context, Symbol, Use
+from repobook.model.schema import BINDS, CALLS, CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS, LIKELY, OVERRIDES
+from repobook.pages.context import Context
 from repobook.pages.kernels import list_kernels
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.pages.records import Symbol, Use
 from repobook.pages.wording import first_sentence
+from repobook.reading.bindings import UNKNOWN
 from repobook.reading.comments import NOTE_LIMIT
 from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
@@ -100,7 +102,7 @@ def symbol_link(context: Context, links: Links, use: Use) -> str:
 
 
 def place_link(context: Context, links: Links, use: Use) -> str:
-    """Where the other end stands: file and line of the reference."""
+    """File and line of a reference."""
     path = context.book.path(use.file)
     line = use.line or context.book.named(use.far).line
     return link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line))
@@ -161,7 +163,7 @@ def _member(context: Context, links: Links, member: Symbol, anchored: set[str]) 
 
 
 def _custom_function(context: Context, links: Links, symbol: Symbol) -> list[str]:
-    """The `ctx` of a custom autograd function: what its forward keeps, and where its backward reads it."""
+    """The `ctx` of a custom autograd function: the values that forward keeps and backward reads."""
     rows = [
         f"- {_line(context, links, line)}: {prose(detail)}"
         for line, section, rule, detail, local in context.findings
@@ -177,13 +179,14 @@ def _custom_function(context: Context, links: Links, symbol: Symbol) -> list[str
 
 
 def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
-    sure = context.sure_uses.get(symbol.id)
+    sure = context.sure_uses.get(symbol.id, [])
+    sure = [use for use in sure if use.certainty == CERTAIN] or sure
     if not sure:
         maybe = sum(use.kind != OVERRIDES for use in context.outside_uses.get(symbol.id, ()))
         return f" — {maybe} possible {'use' if maybe == 1 else 'uses'} elsewhere" if maybe else ""
     shown = ", ".join(f"{symbol_link(context, links, use)}" for use in sure[:3])
     more = f" and {len(sure) - 3} more" if len(sure) > 3 else ""
-    return f" — used by {shown}{more}"
+    return f" — {'used' if sure[0].certainty == CERTAIN else 'likely used'} by {shown}{more}"
 
 
 def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str], level: int = 4) -> str:
@@ -226,7 +229,7 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         if use.far != symbol.id and use.kind not in (INHERITS, OVERRIDES)
     ]
     found = []
-    for certainty in (3, 2, 1):
+    for certainty in (CERTAIN, LIKELY, CANDIDATE):
         sure = [use for use in callers if use.certainty == certainty and use.kind != BINDS]
         if not sure:
             continue
@@ -234,8 +237,7 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
             f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in sure[:_CALLERS]
         )
         more = f" and {len(sure) - _CALLERS} more" if len(sure) > _CALLERS else ""
-        title = {3: "Used by", 2: "Used by (the only definition of this name)", 1: "Perhaps used by"}[certainty]
-        found.append(f"{title}: {shown}{more}\n")
+        found.append(f"{_title(symbol, certainty)}: {shown}{more}\n")
     bound = [use for use in callers if use.kind == BINDS]
     if bound:
         found.append(
@@ -247,13 +249,21 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         )
     found += overrides(context, links, symbol)
     callees = [use for use in context.uses_of(symbol.id, CALLS) if use.far != symbol.id]
-    if callees:
+    for title, certainty in (("Calls", CERTAIN), ("Likely calls", LIKELY)):
         # Overloads, and the branches of an #if that define one macro, are one name to a reader.
-        named = {context.book.named(use.far).qualified: use for use in reversed(callees)}
-        shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
-        more = f" and {len(named) - 12} more" if len(named) > 12 else ""
-        found.append(f"Calls {shown}{more}\n")
+        named = {context.book.named(use.far).qualified: use for use in reversed(callees) if use.certainty == certainty}
+        if named:
+            shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
+            more = f" and {len(named) - 12} more" if len(named) > 12 else ""
+            found.append(f"{title} {shown}{more}\n")
     return found
+
+
+def _title(symbol: Symbol, certainty: int) -> str:
+    """The words before the users of a symbol, which say how sure they are."""
+    if certainty == LIKELY and symbol.kind == "operator":
+        return f"Used by (an overload of {code(symbol.name.partition('.')[0])})"
+    return {CERTAIN: "Used by", LIKELY: "Likely used by", CANDIDATE: "Perhaps used by"}[certainty]
 
 
 def overrides(context: Context, links: Links, symbol: Symbol) -> list[str]:
@@ -279,7 +289,7 @@ def _entry(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
         else symbol.qualified
     )
     if len(text) > 120:
-        # Of a table or an array, what it is says more than how its first row begins.
+        # The head of a table or an array says more than the beginning of its first row.
         head, initialised, _ = text.partition(" = {")
         text = head + " = { … }" if initialised and len(head) <= 120 else text[:120] + " …"
     return (
@@ -356,7 +366,7 @@ def _bindings(context: Context, links: Links) -> str:
         behind.setdefault((line, kind.partition(",")[0], exposed, owner), []).append(shown)
     rows = [
         f"- {_line(context, links, line)}: {code(exposed)} → {', '.join(targets)} ({kind}"
-        + (f" in {code(owner)})" if owner else ")")
+        + (f" in {code(owner)})" if owner not in ("", UNKNOWN) else ")")
         for (line, kind, exposed, owner), targets in behind.items()
     ]
     return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n" if rows else ""

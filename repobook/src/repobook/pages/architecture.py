@@ -6,7 +6,7 @@ from repobook.pages.markdown import Links, code, escape, link
 from repobook.reading.custom_functions import CUSTOM_FUNCTION
 
 _SHOWN = 40
-# Imports that can lead out of the tree; `using` and aliases name what others brought in.
+# Imports that can lead out of the tree; `using` and aliases name things that other imports brought in.
 OUTSIDE = frozenset({"import", "from", "include", "require", "source", "load", "use"})
 _DIAGRAM = 12
 

@@ -2,8 +2,9 @@
 
 from repobook.languages import C_FAMILY, title_of
 from repobook.model.schema import BINDS
-from repobook.pages.context import Context, Symbol
+from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.records import Symbol
 from repobook.pages.testing import list_places
 from repobook.pages.wording import count_of, join_words
 from repobook.reading.generic_rules import RULES
@@ -93,7 +94,7 @@ def safety(context: Context, links: Links) -> str:
 
 
 def _findings(context: Context, links: Links, section: str, rules: set[str] | None = None) -> list[str]:
-    """One line per different finding: what it is, how often, where."""
+    """One line per different finding: its rule, number and places."""
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     names: dict[tuple[str, str], dict[str, None]] = {}  # the functions that findings of one kind name
     for line, found, rule, detail, local in context.findings:

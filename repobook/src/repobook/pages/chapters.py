@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
-from repobook.pages.context import Book, File
+from repobook.pages.book_facts import Book
 from repobook.pages.markdown import Links, code, escape, link, prose, slug
 from repobook.pages.readme import opening_paragraphs
+from repobook.pages.records import File
 from repobook.pages.summary import file_label
 from repobook.pages.wording import count_of, join_words, opening_sentence
 
@@ -47,7 +48,7 @@ def at(folder: str, name: str) -> str:
 
 
 def voice_of(book: Book, folder: str) -> File | None:
-    """The file that says what a folder is for: its README, its package file, or the package comment of Go."""
+    """The file that states the purpose of a folder: its README, its package file, or the package comment of Go."""
     best: tuple[int, File] | None = None
     for file in book.in_folder(folder):
         name = file.path.rpartition("/")[2].lower()
@@ -61,7 +62,7 @@ def voice_of(book: Book, folder: str) -> File | None:
 
 
 def introduction(book: Book, folder: str, links: Links, root: str) -> list[str]:
-    """The first paragraphs of the README, or what another file says of the folder."""
+    """The first paragraphs of the README, or the statement of another file about the folder."""
     readme = next(
         (
             file
@@ -170,7 +171,7 @@ def part_chapter(book: Book, folder: str, links: Links) -> list[str]:
 
 
 def _paragraph(book: Book, part: Part, roads: Roads, links: Links) -> str:
-    """A part by what it says of itself, its most used files, the parts around it and its size."""
+    """A part by its purpose, its most used files, the parts around it and its size."""
     sentences = []
     voice = voice_of(book, part.folder) if part.folder else None
     if voice is not None:
@@ -263,7 +264,7 @@ def _label(folder: str, common: str) -> str:
 
 
 def is_aside(file: File) -> bool:
-    """True for tests, prose, tools and code of others, which are not what a reader begins with."""
+    """True for tests, prose, tools and code of others, which a reader does not begin with."""
     *folders, name = file.path.split("/")
     return (
         bool(file.test) or file.language in _PROSE or _ASIDE_NAME.fullmatch(name.partition(".")[0]) is not None

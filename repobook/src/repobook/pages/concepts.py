@@ -5,7 +5,7 @@ Terms and the number of their files are those of the last full build, so that an
 
 from heapq import nsmallest
 
-from repobook.pages.context import Book
+from repobook.pages.book_facts import Book
 from repobook.pages.markdown import Links, escape, link, slug
 
 # A term in fewer files than this stands on their own pages only.

@@ -8,8 +8,9 @@ from repobook.languages import title_of
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
 from repobook.pages.assurance import performance, safety
-from repobook.pages.context import SPACES, Context
+from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.pages.records import SPACES
 from repobook.pages.summary import summary
 from repobook.pages.testing import before_a_change, testing
 from repobook.pages.wording import plural
@@ -158,7 +159,7 @@ def purpose(context: Context) -> str:
 def _role(context: Context, links: Links) -> str:
     inside = {row[5] for row in context.imports if row[5]}
     outside = {row[2] for row in context.imports if not row[5] and row[1] in ("import", "from", "include", "require")}
-    # What stands at the top, whatever namespaces are around it, and classes anywhere.
+    # Symbols outside of functions and classes, and all classes.
     kinds = Counter(
         symbol.kind
         for symbol in context.symbols[1:]

@@ -5,8 +5,9 @@ from collections import Counter
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
 from repobook.pages import chapters
-from repobook.pages.context import Book, File
+from repobook.pages.book_facts import Book
 from repobook.pages.markdown import Links, cell, code, escape, link, prose, slug
+from repobook.pages.records import File
 from repobook.pages.wording import count_of, first_sentence, join_words, opening_sentence, plural
 
 _SHOWN = 30
@@ -78,7 +79,7 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
 
 
 def _describe(book: Book, file: File) -> str:
-    """What a file says of itself, or the names that others use of it."""
+    """Purpose of a file, or the names that others use of it."""
     if book.states_purpose(file):
         return prose(opening_sentence(file.purpose))
     names = chapters.used_names(book, file, 3)

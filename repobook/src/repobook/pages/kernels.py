@@ -1,7 +1,8 @@
 """The kernels of a CUDA file: their launches with grid and block, their shared memory, their callers."""
 
-from repobook.pages.context import Context, Symbol
+from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, link, slug
+from repobook.pages.records import Symbol
 from repobook.pages.wording import join_words
 from repobook.reading.cuda import KERNEL, LAUNCH, SECTION, SHARED
 

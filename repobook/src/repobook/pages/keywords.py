@@ -5,9 +5,10 @@ import re
 from repobook.pages.architecture import OUTSIDE
 from repobook.pages.assurance import complex_functions
 from repobook.pages.concepts import SHARED, concept_page
-from repobook.pages.context import SPACES, Context, Symbol
+from repobook.pages.context import Context
 from repobook.pages.file_page import MOST_USED
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.records import SPACES, Symbol
 from repobook.pages.testing import tested
 from repobook.pages.used_names import used_names
 from repobook.pages.wording import plural
@@ -183,7 +184,7 @@ def _concepts(context: Context, links: Links, page: str) -> str:
 
 
 def _explained(context: Context, term: str, line: int) -> str:
-    """Where the file's page speaks of a term: the definition whose documentation has it, or that it stands in."""
+    """The definition that explains a term: its documentation has the term, or the term stands inside it."""
     for text, symbol in context.documented:
         if term in text:
             return slug(symbol.qualified)
@@ -196,9 +197,9 @@ def _explained(context: Context, term: str, line: int) -> str:
 
 
 def _section_map(context: Context, page: str) -> str:
-    """Which sections of the file's page speak of which of its keywords."""
+    """Sections of the file's page with the keywords that they mention."""
     rows = []
-    # It has an entry for each; what stands at the top comes first.
+    # It has an entry for each; symbols at the top come first.
     names = list(dict.fromkeys(s.name for s in sorted(context.symbols[1:], key=lambda s: s.kind not in _TOPS)))
     if names:
         rows.append(("Detailed analysis", "detailed-analysis", names))

@@ -1,4 +1,4 @@
-"""Safe Markdown: whatever a tree contains, it cannot break out of the place where a page puts it."""
+"""Safe Markdown: text of a tree cannot break out of its place on a page."""
 
 import re
 from functools import lru_cache
@@ -23,7 +23,7 @@ def escape(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Text as an inline code span, whatever backticks it holds."""
+    """Text as an inline code span, even if it holds backticks."""
     if not text.isprintable():
         text = " ".join(_CONTROL.sub("\ufffd", text).split())
     if "`" not in text:
@@ -33,7 +33,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text as text, but what its author put between backticks as code."""
+    """Text as text, and the parts between backticks as code."""
     if text.count("`") < 2 or "``" in text:
         return escape(text)
     pieces = text.split("`")

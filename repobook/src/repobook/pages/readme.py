@@ -25,7 +25,7 @@ class _Block(NamedTuple):
 
 
 def opening_paragraphs(text: str) -> list[str]:
-    """Up to three paragraphs that say what a project is: those of the first section that has any."""
+    """Up to three paragraphs that introduce a project: those of the first section that has any."""
     found: list[str] = []
     length = 0
     blocks = list(_blocks(text))

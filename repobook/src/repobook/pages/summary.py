@@ -4,9 +4,10 @@ from collections import Counter
 
 from repobook.languages import title_of
 from repobook.model.schema import CERTAIN, FILE_SHIFT, INHERITS
-from repobook.pages.context import SPACES, TELLING, Context, Symbol
+from repobook.pages.context import Context
 from repobook.pages.kernels import kernels_of
 from repobook.pages.markdown import Links, code, escape, link, prose, slug
+from repobook.pages.records import SPACES, TELLING, Symbol
 from repobook.pages.testing import BY_NAME, REACHED, SAME_NAME, test_files
 from repobook.pages.wording import count_of, join_words, opening_sentence
 
@@ -58,7 +59,7 @@ def _describe_unparsed(context: Context) -> str:
 
 
 def _purpose(context: Context, links: Links) -> str:
-    """What the file says about itself, its header or its main type; '' if they say nothing."""
+    """Statement of the file, its header or its main type about the file; '' if there is none."""
     file = context.file
     if context.book.states_purpose(file):
         about = next((s for s in context.symbols[1:] if s.qualified == file.origin), None)
@@ -188,7 +189,7 @@ def _implemented(context: Context) -> list[str]:
 
 
 def _definitions(context: Context, links: Links) -> str:
-    """The files that define what a header declares."""
+    """The files with the definitions of a header's declarations."""
     counts = Counter(symbol.twin >> FILE_SHIFT for symbol in context.symbols if symbol.twin)
     counts.pop(context.file.id, None)
     homes = sorted(counts, key=lambda file: (-counts[file], context.book.rank[file]))[:2]

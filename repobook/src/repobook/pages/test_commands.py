@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Iterable
 
-from repobook.pages.context import Book, File
+from repobook.pages.book_facts import Book
+from repobook.pages.records import File
 
 _SCRIPTS = ("javascript", "typescript", "tsx")
 _MOST = 8  # files that one command names

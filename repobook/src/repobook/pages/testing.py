@@ -1,13 +1,14 @@
-"""Testing & usage: the tests that use or reach a file, examples and call sites; and what to do before a change."""
+"""Testing & usage: the tests that use or reach a file, examples and call sites; and steps before a change."""
 
 from collections import Counter
 
 from repobook.history import shown
 from repobook.languages import C_FAMILY
-from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT
+from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, LIKELY
 from repobook.pages.analysis import place_link, symbol_link
-from repobook.pages.context import Context, File, Symbol, Use
+from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+from repobook.pages.records import File, Symbol, Use
 from repobook.pages.test_commands import commands_for
 from repobook.pages.wording import count_of, join_words, plural
 from repobook.reach import Reach, tests_of
@@ -16,7 +17,7 @@ _SHOWN = 12
 _MOST_PLACES = 20
 _MINOR = frozenset({"type", "namespace", "module", "package", "macro"})
 _TEST_FILES = 5
-# How the tests of a file were found.
+# Reasons to list a file among the tests.
 USED, BY_NAME = "they use it", "they use names like those that it defines"
 REACHED, SAME_NAME = "they reach it through other code", "they have its name"
 
@@ -30,7 +31,7 @@ def list_places(context: Context, links: Links, uses: list[Use], most: int = _MO
         used = near.qualified or context.file.path.rpartition("/")[2]
         rows.append(
             f"- {_user(context, links, use)} ({place_link(context, links, use)}) → {code(used)}"
-            + (" (by name only)" if use.certainty == 2 else "")
+            + (" (likely)" if use.certainty == LIKELY else "")
         )
     more = f"\n- and {len(best) - len(rows)} more" if len(best) > len(rows) else ""
     return "\n".join(rows) + more + "\n"
@@ -80,9 +81,11 @@ def _sure(context: Context) -> list[Use]:
 def tests_using(context: Context) -> list[Use]:
     """Uses of the file by tests. An alias that a test names says nothing about the classes and functions beside it,
     so aliases count only if there is nothing else."""
-    tests = [use for use in _sure(context) if context.book.is_test(use.far)]
-    direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
-    return direct or tests
+    if context.test_uses is None:
+        tests = [use for use in _sure(context) if context.book.is_test(use.far)]
+        direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
+        context.test_uses = direct or tests
+    return context.test_uses
 
 
 def tested(context: Context) -> list[Symbol]:

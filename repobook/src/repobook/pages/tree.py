@@ -10,10 +10,11 @@ from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.naming import group_of
 from repobook.pages import chapters
+from repobook.pages.book_facts import Book
 from repobook.pages.concepts import concept_page, shared_terms
-from repobook.pages.context import SPACES, Book, Keyword
 from repobook.pages.folder import index_parts, last_name
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.records import SPACES, Keyword
 from repobook.pages.wording import plural
 
 _TERMS = 40
@@ -42,7 +43,7 @@ def top_index(book: Book, title: str, links: Links, root: str) -> str:
 
 
 def group_counts(book: Book) -> Counter[str]:
-    """How many different names each group has."""
+    """Number of different names in each group."""
     return Counter(group_of(row[0]) for row in book.db.execute("SELECT DISTINCT name FROM symbols WHERE kind<>'file'"))
 
 

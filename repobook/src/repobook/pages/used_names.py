@@ -1,6 +1,6 @@
 """The names that a file uses and others define: by kind, each with its definition; then those from outside the tree."""
 
-from repobook.model.schema import CANDIDATE
+from repobook.model.schema import CANDIDATE, LIKELY
 from repobook.pages.context import Context
 from repobook.pages.folder import last_name
 from repobook.pages.markdown import Links, code, escape, link, slug
@@ -85,6 +85,6 @@ def _row(context: Context, links: Links, name: str, far: int, certainty: int, li
     qualified = named.qualified if far & 0xFFFFF else path
     target = links.page(path, slug(qualified)) if far & 0xFFFFF else links.page(path)
     shown = link(code(qualified), target) if book.has_page(far >> 20) else code(qualified)
-    maybe = "perhaps " if certainty == CANDIDATE else ""
+    maybe = {CANDIDATE: "perhaps ", LIKELY: "likely "}.get(certainty, "")
     used = link(f"line {line}", links.source(context.file.path, line))
     return f"- {code(name)} → {maybe}{shown} in {escape(path)} ({used})"

@@ -17,8 +17,9 @@ from repobook.model import store
 from repobook.naming import page_name
 from repobook.pages import folder as folder_pages
 from repobook.pages import tree as tree_pages
+from repobook.pages.book_facts import Book
 from repobook.pages.concepts import concept_names, concept_pages
-from repobook.pages.context import Book, Context
+from repobook.pages.context import Context
 from repobook.pages.file_page import file_page
 from repobook.pages.keywords import keyword_page
 from repobook.pages.markdown import Links
@@ -29,7 +30,7 @@ Written = tuple[str, bytes, bool]  # page, digest, whether it was written
 
 @dataclass(slots=True)
 class _Desk:
-    """What a process holds while it writes pages."""
+    """State of a process that writes pages."""
 
     root: str
     output: str
@@ -79,7 +80,7 @@ def write_atomically(path: str, data: bytes, spare: str) -> None:
 
 
 def _put(page: str, text: str) -> Written:
-    """Write one page where it differs from what stands there."""
+    """Write one page if it differs from the page on disk."""
     data = text.encode("utf-8", "replace")
     digest = hashlib.blake2b(data, digest_size=16).digest()
     path = os.path.join(_desk.output, page)
@@ -192,7 +193,7 @@ def write_pages(
         store.set_meta(db, "maker", maker)
         db.commit()
     except BaseException:
-        db.rollback()  # what is pending stays so: the next build looks at these pages again
+        db.rollback()  # the next build looks at the pending pages again
         raise
 
 

@@ -55,11 +55,18 @@ _DEF = frozenset(
 )
 # `m.impl("add", f)`: the dispatcher calls f for one dispatch key; no caller names it.
 _KERNEL = "impl"
-# `py::class_<T> name(m, "Name")`, `auto name = py::class_<T>(m, "Name")`: what is defined on `name` are methods.
+# `py::class_<T> name(m, "Name")`, `auto name = py::class_<T>(m, "Name")`: definitions on `name` are methods.
 _CLASS_VARIABLE = re.compile(
     r"""(?:class_|enum_|exception)\s*<[^;]{0,400}?>\s*(\w+)\s*[({]\s*\w+\s*,\s*"(\w+)"|"""
     r"""\b(\w+)\s*=\s*(?:\w+::)*(?:class_|enum_)\s*<[^;]{0,400}?>\s*\(\s*\w+\s*,\s*"(\w+)\""""
 )
+# `py::module_& m`, `auto m = parent.def_submodule(...)`, `PYBIND11_MODULE(name, m)`.
+_MODULE_VARIABLE = re.compile(
+    r"\b[Mm]odule_?\s*&{0,2}\s*(\w+)\b|\b(\w+)\s*=[^;=]*?[_:.>]*module|"
+    r"\b(?:PYBIND11_\w*MODULE|NB_MODULE|\w*TORCH_LIBRARY\w*)\([^()]*?(\w+)\s*\)"
+)
+# Owner of a name that is defined on a value of unknown type.
+UNKNOWN = "?"
 _CLASS_MADE = re.compile(r"""(?:class_|enum_|exception)\b[^"]*"(\w+)\"""", re.S)
 
 
@@ -86,11 +93,14 @@ def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, f
 
 
 def class_variables(source: bytes) -> dict[str, str]:
-    """The variables of a file that hold a class of pybind11, with the name that Python sees."""
-    if b"class_" not in source and b"enum_" not in source:
+    """The variables of a file that hold a class or a module of pybind11: name of the class in Python, "" of modules."""
+    if b".def(" not in source and b".def_" not in source:
         return {}
     text = source.decode("utf-8", "replace")
-    return {m.group(1) or m.group(3): m.group(2) or m.group(4) for m in _CLASS_VARIABLE.finditer(text)}
+    found = {name: "" for match in _MODULE_VARIABLE.finditer(text) for name in match.groups() if name}
+    if b"class_" in source or b"enum_" in source:
+        found |= {m.group(1) or m.group(3): m.group(2) or m.group(4) for m in _CLASS_VARIABLE.finditer(text)}
+    return found
 
 
 def pybind(
@@ -121,7 +131,7 @@ def pybind(
 
 
 def _owner(method: Node, source: bytes, classes: dict[str, str]) -> str:
-    """The class that a chain of `.def(...)` starts with, "" for a module."""
+    """The class that a chain of `.def(...)` starts with, "" for a module, `UNKNOWN` for any other value."""
     at = method.parent
     while at is not None:
         receiver = at.child_by_field_name("argument") if at.type == "field_expression" else None
@@ -133,7 +143,7 @@ def _owner(method: Node, source: bytes, classes: dict[str, str]) -> str:
             made = _CLASS_MADE.search(source[at.start_byte : at.end_byte].decode("utf-8", "replace"))
             return made.group(1) if made else ""
         at = receiver
-    return classes.get(source[at.start_byte : at.end_byte].decode("utf-8", "replace"), "") if at is not None else ""
+    return classes.get(engine.text_of(at, source), UNKNOWN) if at is not None else ""
 
 
 _PYO3 = re.compile(rb"#\[(pymethods|pyfunction|pyclass|pyo3::pyfunction|pyo3::pymethods|pyo3::pyclass)\b")
@@ -194,5 +204,5 @@ def _targets(node: Node, source: bytes) -> list[str]:
     text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     if text.startswith('"'):
         return []
-    # `getter<&A::x>` is the function getter, not what it is made for.
+    # `getter<&A::x>` is the function getter, not its argument.
     return [name for name in _IDENTIFIER.findall(_ARGUMENTS.sub("", text)) if name not in _NOISE]

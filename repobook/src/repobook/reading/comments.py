@@ -1,4 +1,4 @@
-"""What comments say: documentation of the next definition, titled notes and references to them, TODO, invariants."""
+"""Comments: documentation of the next definition, titled notes and references to them, TODO, invariants."""
 
 import re
 from bisect import bisect_right
@@ -22,7 +22,7 @@ _NOTE_REFERENCE = re.compile(
     r"to|also|and|,)\s+(?:the\s+)?(?:also\s+)?[\"'`]*note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]",
     re.I,
 )
-# `[ Title ]` on a line of its own, with what it says below.
+# `[ Title ]` on a line of its own, with its text below.
 _UNDERLINED = re.compile(r"^\[ ([^\]\n]{2,120}?) \][ \t]*\n(?:[ \t]*[~=\-^]{3,}[ \t]*\n)?(?=.*[a-z])", re.M)
 _TODO = re.compile(r"\b(TODO|FIXME|XXX|HACK|BUG)\b(\s*\([^)\n]*\))?\s*:?\s*(.*)")
 _INVARIANT = re.compile(
@@ -30,7 +30,7 @@ _INVARIANT = re.compile(
     r"thread[- ]safe|not thread[- ]safe|never null|non-null|owns the|takes ownership|requires that|caller must)\b",
     re.I,
 )
-# One of these stands in whatever the pattern matches; most comments have none.
+# Every match of the pattern contains one of these; most comments have none.
 _INVARIANT_WORDS = re.compile("must |thread|null|invariant|condition|guaranteed|owns the|ownership|requires that")
 _DIRECTIVE = re.compile(
     r"\s*(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-(?:format|tidy)|@?nolint|@?lint-|isort|usort|flake8|eslint|pragma|"
@@ -129,7 +129,7 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
 
 
 def _goes_on(text: str, below: list[str]) -> str:
-    """A remark to its end: what stands below it belongs to it up to a blank line, another remark or a full stop."""
+    """A remark to its end: the lines below belong to it up to a blank line, another remark or a full stop."""
     for line in below:
         bare = line.strip()
         ended = text.endswith((".", "!", "?")) or len(text) > _TODO_LIMIT

@@ -5,30 +5,26 @@ Macros that stand for attributes (`class TORCH_API Tensor`) are blanked before t
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cache
 
 from tree_sitter import Node, Parser, Query, QueryCursor
 
 from repobook.languages import grammar
-from repobook.reading import engine, queries
+from repobook.reading import engine, queries, references
 from repobook.reading.bindings import class_variables, pybind, read_bindings
+from repobook.reading.braces import find_scopes
 from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.cpp_rules import RULES
+from repobook.reading.cpp_types import Declared, find_declared, infer_type, read_class, trace_way
 from repobook.reading.cuda import read_cuda
 from repobook.reading.engine import Captures, Definition
-from repobook.reading.facts import HOLDS, RESULT, Binding, Facts, Finding, Import, Symbol, pack
+from repobook.reading.facts import Binding, Facts, Finding, Import, Symbol, pack
 from repobook.reading.locks import native_exceptions, native_locks
-from repobook.reading.macros import Macros, hide_statements
+from repobook.reading.macros import Macros, hide_interfaces, hide_statements
 from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.purpose import find_purpose
 
 _SELF = frozenset({b"this"})
-_NAMES = frozenset(
-    {"identifier", "field_identifier", "type_identifier", "operator_name", "destructor_name", "primitive_type"}
-)
-
-
 # Words that the grammars do not take for names.
 _RESERVED = frozenset(
     b"""
@@ -44,7 +40,7 @@ _RESERVED = frozenset(
 
 
 @cache
-def _reading(language: str) -> engine.Reading:
+def _load_reading(language: str) -> engine.Reading:
     parsed_as = {"objc": "cpp"}.get(language, language)
     loaded = grammar(parsed_as)
     assert loaded is not None
@@ -55,41 +51,48 @@ def _reading(language: str) -> engine.Reading:
 def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     source, blanked = macros.blank(original)
     parsed, strings = hide_statements(source)
-    root, found, definitions = _reading(language).parse(parsed)
+    objective = any(mark in source for mark in _OBJECTIVE)
+    if objective:
+        parsed = hide_interfaces(parsed)
+    root, found, definitions = _load_reading(language).parse(parsed)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
     holes = engine.spans(found.get("hole", [])) + strings + comments + macros.test_names(source)
-    if language == "objc":
+    if language == "objc" or objective:
         holes += [match.span(1) for match in _SELECTOR.finditer(source)]
     captures = Captures(
-        references=engine.names_outside(source, holes),
+        references=references.names_outside(source, holes),
         comments=comments,
         loops=engine.spans(found.get("loop", [])),
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
-    bindings = _definitions(definitions, source, captures, facts, macros)
-    if language == "objc" and any(mark in source for mark in _OBJECTIVE):
-        _objective(source, captures)
+    captures.initialized = {node.start_byte for node in found.get("initialized", ())}
+    bindings = _collect_definitions(definitions, source, captures, facts, macros)
+    if facts.errors:
+        _restore_scopes(parsed, holes, captures)
+    if objective:
+        _add_objective_c(source, captures)
     for node in engine.in_order(found.get("parameter", [])):
-        _parameter(node, source, captures)
+        _add_parameter(node, source, captures)
     for node in engine.in_order(found.get("local", [])):
-        name = _declared(node).name
+        name = find_declared(node).name
         if name is not None:
             captures.locals.append((name.start_byte, name.end_byte))
     scopes = engine.nest(captures, source, lines, facts, "::")
+    _mark_internal(engine.spans(found.get("anonymous", [])), source, captures, facts)
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
-    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
+    references.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
     for macro, at in blanked:
         line, owner = bisect_right(lines, at), scopes.at(at)
         facts.references.setdefault((macro, ""), []).append(pack(line, owner, 0))
         rule = RULES.names.get(macro.encode())
-        answer = rule("", False, _no_loop, at) if rule is not None else None
+        answer = rule("", False, _count_no_loop, at) if rule is not None else None
         if answer is not None:
             facts.findings.append(Finding(line, *answer, owner))
     engine.measure(captures, scopes, facts)
-    _expressions(found, source, lines, scopes, facts)
+    _find_expressions(found, source, lines, scopes, facts)
     native_locks(source, lines, scopes, facts)
     native_exceptions(found, source, scopes, facts)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
@@ -105,7 +108,51 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     return facts
 
 
-def _no_loop(position: int) -> int:
+def _restore_scopes(parsed: bytes, holes: list[engine.Span], captures: Captures) -> None:
+    """Add the namespaces and classes that a syntax error hides from the parser, and correct the ends of others; see
+    `braces`, Note [ Lost scopes ]."""
+    known: dict[int, list[Definition]] = {}
+    for definition in captures.definitions:
+        if definition.kind == "namespace":
+            known.setdefault(definition.start, []).append(definition)
+        elif definition.kind in ("class", "struct"):
+            known.setdefault(definition.name_start, []).append(definition)
+    bodies = {definition.body for definition in captures.definitions if definition.body >= 0}
+    for scope in find_scopes(parsed, holes):
+        same = known.get(scope.start if scope.kind == "namespace" else scope.name_start)
+        if same is not None:
+            for definition in same:
+                definition.end = max(definition.end, scope.end)
+        elif scope.body not in bodies:
+            body = -1 if scope.kind == "namespace" else scope.body
+            for part in scope.name.split("::"):
+                captures.definitions.append(
+                    Definition(scope.start, scope.end, part, scope.kind, scope.name_start, body)
+                )
+
+
+_STORAGE = re.compile(rb"\b(?:static|inline|constexpr)\b")
+
+
+def _mark_internal(anonymous: list[engine.Span], source: bytes, captures: Captures, facts: Facts) -> None:
+    """Mark the symbols that other source files cannot link to: those of anonymous namespaces, and static or inline
+    functions and variables outside of classes. An inline function is compiled into each file that sees it."""
+    outer: list[engine.Span] = []
+    for span in anonymous:
+        if not outer or span[0] >= outer[-1][1]:
+            outer.append(span)
+    starts = [span[0] for span in outer]
+    for symbol, definition in zip(facts.symbols[1:], captures.definitions, strict=True):
+        above = facts.symbols[symbol.parent]
+        at = bisect_right(starts, definition.start) - 1
+        if above.internal or (at >= 0 and definition.start < outer[at][1]):
+            symbol.internal = True
+        elif symbol.kind in ("function", "variable") and above.kind not in engine.CLASSES:
+            stop = definition.name_start if definition.name_start >= 0 else definition.body
+            symbol.internal = _STORAGE.search(source, definition.start, stop) is not None
+
+
+def _count_no_loop(position: int) -> int:
     return 0
 
 
@@ -124,7 +171,7 @@ def _objective_cursors() -> tuple[Parser, QueryCursor]:
     return Parser(loaded), QueryCursor(Query(loaded, queries.text("objc.scm")))
 
 
-def _objective(source: bytes, captures: Captures) -> None:
+def _add_objective_c(source: bytes, captures: Captures) -> None:
     """Objective-C++ is two languages in one file, and no grammar knows both: its classes come from a second parse."""
     parser, definitions = _objective_cursors()
     known = {definition.name_start for definition in captures.definitions}
@@ -139,136 +186,81 @@ def _objective(source: bytes, captures: Captures) -> None:
         captures.definitions.append(Definition(node.start_byte, node.end_byte, text, kind, name.start_byte, body))
 
 
-@dataclass(slots=True)
-class _Declared:
-    name: Node | None
-    scope: str = ""
-    function: bool = False
-    text: str = ""  # for names without a node of their own
-
-
-def _declared(node: Node, source: bytes = b"") -> _Declared:
-    """Descend a declarator to the name it declares: `*(&f)(int)` declares f, a function."""
-    function = False
-    scope = ""
-    current: Node | None = node
-    while current is not None:
-        kind = current.type
-        if kind in _NAMES:
-            return _Declared(current, scope, function)
-        if kind == "function_declarator":
-            inner = current.child_by_field_name("declarator")
-            # `(*f)(int)` is a pointer, not a function.
-            function = inner is None or inner.type != "parenthesized_declarator"
-            current = inner
-        elif kind == "qualified_identifier":
-            part = current.child_by_field_name("scope")
-            if part is not None:
-                text = source[part.start_byte : part.end_byte].decode("utf-8", "replace").partition("<")[0].strip()
-                scope = f"{scope}::{text}" if scope else text
-            current = current.child_by_field_name("name")
-        elif kind == "operator_cast":
-            return _Declared(
-                None,
-                scope,
-                True,
-                "operator "
-                + source[current.start_byte : current.end_byte]
-                .decode("utf-8", "replace")
-                .removeprefix("operator")
-                .partition("(")[0]
-                .strip(),
-            )
-        elif kind in ("template_function", "template_type", "template_method"):
-            current = current.child_by_field_name("name")
-        else:
-            following = current.child_by_field_name("declarator")
-            if following is None and kind in (
-                "reference_declarator",
-                "parenthesized_declarator",
-                "attributed_declarator",
-                "variadic_declarator",
-            ):
-                following = next(
-                    (c for c in current.named_children if c.type.endswith(("declarator", "identifier"))), None
-                )
-            current = following
-    return _Declared(None, scope, function)
-
-
-def _definitions(
+def _collect_definitions(
     matches: engine.Matches, source: bytes, captures: Captures, facts: Facts, macros: Macros
 ) -> list[tuple[int, Binding]]:
-    add = captures.definitions.append
-    variables: list[tuple[int, Node, Node, Node]] = []
+    """Fill the captures with the definitions of a file; returns its bindings with their positions."""
+    variables: list[_Variable] = []
     bindings: list[tuple[int, Binding]] = []
     classes = class_variables(source)
     for _, match in matches:
         if "declaration" in match:
-            node, declarator = match["declaration"][0], match["declarator"][0]
-            found = _declared(declarator, source)
-            if found.name is None:
-                continue
-            variables.append((found.name.start_byte, node, found.name, declarator))
-        elif "function" in match:
-            _function(match, source, captures, macros)
-        elif "field" in match:
-            node = match["field"][0]
-            found = _declared(match["declarator"][0], source)
+            declarator = match["declarator"][0]
+            found = find_declared(declarator, source)
             if found.name is not None:
-                kind = "function" if found.function else "field"
-                add(
-                    Definition(
-                        node.start_byte,
-                        node.end_byte,
-                        engine.text_of(found.name, source),
-                        kind,
-                        found.name.start_byte,
-                        declaration=found.function,
-                        bases=_class_text(node, source, match["declarator"][0]),
-                    )
-                )
+                variables.append((found.name.start_byte, match["declaration"][0], found.name, declarator))
+        elif "function" in match:
+            _add_function(match, source, captures, macros)
+        elif "field" in match:
+            _add_field(match, source, captures)
         elif "member_of" in match:
-            way = _way_to(match["called"][0], source)
+            way = trace_way(match["called"][0], source)
             if way is not None:
                 captures.receivers[match["member_of"][0].start_byte] = way
         elif "exposed" in match:
             binding = pybind(match, source, captures, classes)
             if binding is not None:
                 bindings.append(binding)
-        elif "include" in match:
-            node = match["include"][0]
-            facts.imports.append(Import(node.start_point[0] + 1, "include", engine.text_of(node, source)))
-        elif "using" in match:
-            text = " ".join(engine.text_of(match["using"][0], source).rstrip("; ").split())
-            kind = "using namespace" if text.startswith("using namespace") else "using"
-            facts.imports.append(Import(match["using"][0].start_point[0] + 1, kind, text.rpartition(" ")[2]))
-        elif "alias" in match:
-            node = match["alias"][0]
-            target = engine.text_of(match["target"][0], source)
-            facts.imports.append(
-                Import(node.start_point[0] + 1, "namespace alias", target, "", engine.text_of(node, source))
-            )
+        elif "include" in match or "using" in match or "alias" in match:
+            facts.imports.append(_read_import(match, source))
         elif "type" in match and "declarator" in match:
-            node = match["type"][0]
-            found = _declared(match["declarator"][0], source)
-            if found.name is not None:
-                add(
-                    Definition(
-                        node.start_byte,
-                        node.end_byte,
-                        engine.text_of(found.name, source),
-                        "type",
-                        found.name.start_byte,
-                    )
-                )
+            _add_typedef(match, source, captures)
         else:
-            _named(match, source, captures)
-    _variables(variables, source, captures)
+            _add_named(match, source, captures)
+    _add_variables(variables, source, captures, macros)
     return bindings
 
 
-def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
+def _add_field(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
+    node, declarator = match["field"][0], match["declarator"][0]
+    found = find_declared(declarator, source)
+    if found.name is None:
+        return
+    captures.definitions.append(
+        Definition(
+            node.start_byte,
+            node.end_byte,
+            engine.text_of(found.name, source),
+            "function" if found.function else "field",
+            found.name.start_byte,
+            declaration=found.function,
+            bases=read_class(node, source, declarator),
+        )
+    )
+
+
+def _read_import(match: dict[str, list[Node]], source: bytes) -> Import:
+    """An `#include`, a `using` or an alias of a namespace."""
+    if "include" in match:
+        node = match["include"][0]
+        return Import(node.start_point[0] + 1, "include", engine.text_of(node, source))
+    if "using" in match:
+        node = match["using"][0]
+        text = " ".join(engine.text_of(node, source).rstrip("; ").split())
+        kind = "using namespace" if text.startswith("using namespace") else "using"
+        return Import(node.start_point[0] + 1, kind, text.rpartition(" ")[2])
+    node, target = match["alias"][0], engine.text_of(match["target"][0], source)
+    return Import(node.start_point[0] + 1, "namespace alias", target, "", engine.text_of(node, source))
+
+
+def _add_typedef(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
+    node, name = match["type"][0], find_declared(match["declarator"][0], source).name
+    if name is not None:
+        text = engine.text_of(name, source)
+        captures.definitions.append(Definition(node.start_byte, node.end_byte, text, "type", name.start_byte))
+
+
+def _add_named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
     """Namespaces, classes, enums, macros, aliases: a node with a name and perhaps a body."""
     kind = next(key for key in match if key not in ("name", "body"))
     node, name = match[kind][0], match["name"][0]
@@ -313,47 +305,124 @@ def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
     )
 
 
-def _function(match: dict[str, list[Node]], source: bytes, captures: Captures, macros: Macros) -> None:
-    node = match["function"][0]
-    found = _declared(match["declarator"][0], source)
+def _add_function(match: dict[str, list[Node]], source: bytes, captures: Captures, macros: Macros) -> None:
+    node, declarator = match["function"][0], match["declarator"][0]
+    found = find_declared(declarator, source)
     name = engine.text_of(found.name, source) if found.name is not None else found.text
     if not name:
         return
-    at = found.name.start_byte if found.name is not None else match["declarator"][0].start_byte
+    at = found.name.start_byte if found.name is not None else declarator.start_byte
     body = match["body"][0].start_byte if "body" in match else node.end_byte
     before = match["body"][0].prev_named_sibling if "body" in match else None
     if before is not None and before.type == "field_initializer_list":
         body = before.start_byte
-    start = node.start_byte
     outer = node.parent
-    if outer is not None and outer.type == "template_declaration":
-        start = outer.start_byte
+    start = outer.start_byte if outer is not None and outer.type == "template_declaration" else node.start_byte
     kind = "function"
     if name in macros.definers:
-        # `TEST(Suite, name) {` and `TORCH_LIBRARY(ns, m) {`: the macro's arguments name what is defined.
-        arguments = source[at + len(name) : body].decode("utf-8", "replace").strip().strip("()")
-        parts = [part.strip() for part in arguments.split(",")]
+        # `TEST(Suite, name) {` and `TORCH_LIBRARY(ns, m) {`: the arguments of the macro name the definition.
+        parts = _split_arguments(source[at + len(name) : body])
         kind = macros.definers[name]
         name = ".".join(parts[:2]) if kind == "test" else f"{name}({', '.join(parts)})"
         at = -1
-    returned = _class_text(node, source, match["declarator"][0])
+    elif found.name is not None and not found.scope and _is_macro_use(node, found.name, name, declarator):
+        name, at = _name_by_macro(node, found.name, name, source, macros)
+        if not name:
+            return
+    returned = read_class(node, source, declarator)
     captures.definitions.append(Definition(start, node.end_byte, name, kind, at, body, found.scope, bases=returned))
 
 
-def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, captures: Captures) -> None:
+# `SOME_MACRO`: by convention no function has such a name.
+_MACRO = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,}")
+# Nodes that hold the declarations of a file, a namespace or a class.
+_HOLDERS = frozenset({"translation_unit", "declaration_list", "field_declaration_list", "ERROR"})
+
+
+def _find_holder(node: Node) -> str:
+    """The type of the node that holds a declaration: of a namespace, a class, a block, an expression."""
+    above = node.parent
+    while above is not None and (
+        above.type.startswith("preproc_") or above.type in ("template_declaration", "linkage_specification")
+    ):
+        above = above.parent
+    return above.type if above is not None else ""
+
+
+def _is_macro_use(node: Node, name: Node, text: str, declarator: Node) -> bool:
+    """True if a macro that is called reads like a declaration or a function.
+
+    `MACRO(name)(int x) {` declares a function that the macro names. `MACRO(a, b) {` and `MACRO(a, b);` state no type; a
+    constructor does not either, but it has the name of its class."""
+    if not _MACRO.fullmatch(text):
+        return False
+    inner = name.parent
+    above = inner.parent if inner is not None and inner.type == "function_declarator" else None
+    if above is not None and above.type == "function_declarator":
+        return True
+    return node.child_by_field_name("type") is None and not _in_class_named(node, text)
+
+
+def _in_class_named(node: Node, name: str) -> bool:
+    above = node.parent
+    while above is not None and above.type != "field_declaration_list":
+        above = above.parent
+    owner = above.parent.child_by_field_name("name") if above is not None and above.parent is not None else None
+    return owner is not None and owner.text is not None and owner.text.decode("utf-8", "replace").startswith(name)
+
+
+def _name_by_macro(node: Node, name: Node, macro: str, source: bytes, macros: Macros) -> tuple[str, int]:
+    """The name of a function that a macro defines, and the position of that name among the arguments, or -1.
+
+    The name of a macro that is a statement or an attribute is ""."""
+    inner = name.parent
+    # `FOR_EACH(i, n) {` inside a function defines nothing.
+    if _find_holder(node) not in _HOLDERS or inner is None or inner.type != "function_declarator":
+        return "", -1
+    arguments = source[name.end_byte : inner.end_byte]
+    parts = _split_arguments(arguments)
+    place = macros.named_argument.get(macro)
+    if place is not None and place < len(parts):
+        text = parts[place]
+        return (text, name.end_byte + arguments.rfind(text.encode())) if _WORD.fullmatch(text) else ("", -1)
+    if node.type == "declaration":
+        return "", -1
+    text = f"{macro}({', '.join(parts)})"
+    return text if len(text) < _LONGEST else f"{macro}({parts[0]})", -1
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_LONGEST = 100
+
+
+def _split_arguments(text: bytes) -> list[str]:
+    """`(a, b)` -> [`a`, `b`]"""
+    return [" ".join(part.split()) for part in text.decode("utf-8", "replace").strip().strip("()").split(",")]
+
+
+_Variable = tuple[int, Node, Node, Node]  # position, declaration, name, declarator
+
+
+def _add_variables(variables: list[_Variable], source: bytes, captures: Captures, macros: Macros) -> None:
     """Declarations: prototypes and variables outside functions are definitions, inside functions they are locals."""
     variables.sort(key=lambda row: row[0])
     owners = engine.innermost(captures.definitions, [row[0] for row in variables])
     for (_, node, name, declarator), owner in zip(variables, owners, strict=True):
-        declared = _declared(declarator, source)
-        if owner is not None and owner.kind in ("function", "test", "registration", "binding"):
+        declared = find_declared(declarator, source)
+        inside = owner is not None and owner.kind in ("function", "test", "registration", "binding")
+        if inside or (not declared.function and _find_holder(node) not in _HOLDERS):
+            # A block outside of all functions belongs to a lambda or to the arguments of a macro.
             captures.locals.append((name.start_byte, name.end_byte))
-            _typed(node, name, source, captures)
+            _add_type(node, name, source, captures)
             continue
-        if node.parent is not None and node.parent.type == "ERROR" and not declared.function:
-            continue  # a local, most often: the parser lost the function around it
-        if declared.function and declared.scope:
-            continue  # `std::move(x);` reads like a declaration; one of another scope's function is none
+        text = engine.text_of(name, source)
+        at = name.start_byte
+        declares = declared.function
+        if declared.function and not declared.scope and _is_macro_use(node, name, text, declarator):
+            text, at = _name_by_macro(node, name, text, source, macros)
+            declares = False
+        if not text or _is_misread(node, name, declared, source):
+            continue
         declaration = source[node.start_byte : node.start_byte + 6] == b"extern"
         kind = "function" if declared.function else "variable"
         if kind == "variable" and owner is not None and owner.kind in engine.CLASSES:
@@ -362,146 +431,56 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
             Definition(
                 node.start_byte,
                 node.end_byte,
-                engine.text_of(name, source),
+                text,
                 kind,
-                name.start_byte,
+                at,
                 scope=declared.scope,
-                declaration=declared.function or declaration,
-                bases=_class_text(node, source, declarator),
+                declaration=declares or declaration,
+                bases=read_class(node, source, declarator),
             )
         )
 
 
-def _parameter(node: Node, source: bytes, captures: Captures) -> None:
+_CAST = re.compile(rb"(?:static|dynamic|reinterpret|const)_cast\b|.*\boperator\b", re.S)
+
+
+def _is_misread(node: Node, name: Node, declared: Declared, source: bytes) -> bool:
+    """True if an expression or a part of a lost function reads like a declaration."""
+    if node.parent is not None and node.parent.type == "ERROR" and not declared.function:
+        return True  # a local, most often: the parser lost the function around it
+    if declared.function and declared.scope:
+        return True  # `std::move(x);` reads like a declaration; one of another scope's function is none
+    if declared.function:
+        return False
+    # `static_cast<int>(x)` of a macro's body, and `operator()<A, B>(...)`, of which the grammar makes a variable.
+    return _CAST.match(source[node.start_byte : name.start_byte]) is not None
+
+
+def _add_parameter(node: Node, source: bytes, captures: Captures) -> None:
     declarator = node.child_by_field_name("declarator")
     if declarator is None:
         return
-    name = _declared(declarator).name
+    name = find_declared(declarator).name
     if name is not None:
         captures.locals.append((name.start_byte, name.end_byte))
-        _typed(node, name, source, captures)
+        _add_type(node, name, source, captures)
 
 
-def _typed(node: Node, name: Node, source: bytes, captures: Captures) -> None:
-    """The class of a local: `const at::Tensor& x` makes x a `at::Tensor`, `auto x = f()` what f returns."""
-    text = _class_text(node, source)
+def _add_type(node: Node, name: Node, source: bytes, captures: Captures) -> None:
+    """The class of a local: `const at::Tensor& x` makes x a `at::Tensor`, `auto x = f()` the class that f returns."""
+    text = read_class(node, source)
     if not text:
         declared = node.child_by_field_name("type")
         if declared is not None and declared.type == "placeholder_type_specifier":
-            text = _value_type(name, source)
+            text = infer_type(name, source)
     if text:
         captures.types.append((name.start_byte, engine.text_of(name, source), text))
 
 
-def _class_text(node: Node, source: bytes, declarator: Node | None = None) -> str:
-    """The class that a declaration states, or that a function returns; what a smart pointer holds stands behind it."""
-    declared = node.child_by_field_name("type")
-    if declared is not None and declared.type == "placeholder_type_specifier" and declarator is not None:
-        declared = _trailing_type(declarator)
-    if declared is None or declared.type not in ("type_identifier", "qualified_identifier", "template_type"):
-        return ""
-    return _bare_type(engine.text_of(declared, source))
+# ----- findings of expressions ----------------------------------------------------------------------------
 
 
-def _trailing_type(declarator: Node) -> Node | None:
-    """`T` of `auto f() -> T`."""
-    for child in declarator.named_children:
-        if child.type == "trailing_return_type" and child.named_child_count:
-            described = child.named_child(0)
-            return described.child_by_field_name("type") if described is not None else None
-    return None
-
-
-def _bare_type(text: str) -> str:
-    """A type without its arguments: `List<int>` -> `List`; smart pointers keep what they hold: `shared_ptr*Node`."""
-    text = " ".join(text.split())
-    outer, bracket, inner = text.partition("<")
-    if bracket and outer.rpartition("::")[2] in _POINTERS:
-        held = inner.rpartition(">")[0].removeprefix("const ").strip(" *&").partition("<")[0]
-        return f"{outer}{HOLDS}{held}" if _NAMED.fullmatch(held) else outer
-    if bracket and ">::" in inner:
-        return ""  # a member of a class template, which depends on its arguments
-    return outer.strip()
-
-
-_POINTERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "intrusive_ptr", "optional", "MaybeOwned"})
-_NAMED = re.compile(r"[\w:]+(?:, *[\w:]+)*")
-# Functions that return what their first argument names: `make_shared<T>` a pointer to T, `static_cast<T*>` a T.
-_MAKERS = {
-    "make_shared": "std::shared_ptr", "make_unique": "std::unique_ptr", "make_intrusive": "c10::intrusive_ptr",
-    "static_pointer_cast": "std::shared_ptr", "dynamic_pointer_cast": "std::shared_ptr",
-    "static_intrusive_pointer_cast": "c10::intrusive_ptr", "dynamic_intrusive_pointer_cast": "c10::intrusive_ptr",
-    "make_optional": "std::optional",
-    "static_cast": "", "dynamic_cast": "", "reinterpret_cast": "", "const_cast": "",
-}  # fmt: skip
-
-
-def _value_type(name: Node, source: bytes) -> str:
-    """The type of `auto x = value`: of a call, a cast, `new T` or a constructor; "" where the value does not say."""
-    at = name.parent
-    while at is not None and at.type.endswith("declarator") and at.type != "init_declarator":
-        at = at.parent
-    value = at.child_by_field_name("value") if at is not None and at.type == "init_declarator" else None
-    if value is None:
-        return ""
-    if value.type == "new_expression":
-        made = value.child_by_field_name("type")
-        return _bare_type(engine.text_of(made, source)) if made is not None else ""
-    if value.type == "compound_literal_expression":
-        made = value.child_by_field_name("type")
-        return _bare_type(engine.text_of(made, source)) if made is not None else ""
-    if value.type != "call_expression":
-        return ""
-    made_by = _made_by(value, source)
-    if made_by is not None:
-        return made_by
-    way = _way_to(value, source)
-    return RESULT + (way[0] + way[1]).decode("utf-8", "replace") if way is not None else ""
-
-
-def _made_by(call: Node, source: bytes) -> str | None:
-    """The type that a maker or a cast states in its angle brackets; None for any other call."""
-    function = call.child_by_field_name("function")
-    if function is None or function.type not in ("template_function", "qualified_identifier"):
-        return None
-    text = " ".join(engine.text_of(function, source).split())
-    outer, bracket, inner = text.partition("<")
-    wrapper = _MAKERS.get(outer.rpartition("::")[2])
-    if not bracket or wrapper is None:
-        return None
-    held = _bare_type(inner.rpartition(">")[0].partition(",")[0].removeprefix("const ").strip(" *&"))
-    if not wrapper:
-        return held
-    return f"{wrapper}{HOLDS}{held}" if _NAMED.fullmatch(held) else ""
-
-
-def _way_to(node: Node, source: bytes) -> tuple[bytes, bytes] | None:
-    """The first name of an expression and the way from it: `a.f(1)->g` -> (`a`, `.f().g`); None for other shapes."""
-    kind = node.type
-    if kind in ("identifier", "this"):
-        return source[node.start_byte : node.end_byte], b""
-    if kind == "call_expression":
-        function = node.child_by_field_name("function")
-        if function is None:
-            return None
-        if function.type in ("identifier", "qualified_identifier"):
-            text = b"".join(source[function.start_byte : function.end_byte].split())
-            return (text + b"()", b"") if b"<" not in text else None
-        way = _way_to(function, source) if function.type == "field_expression" else None
-        return (way[0], way[1] + b"()") if way is not None else None
-    if kind == "field_expression":
-        argument, member = node.child_by_field_name("argument"), node.child_by_field_name("field")
-        if argument is None or member is None or member.type != "field_identifier":
-            return None
-        way = _way_to(argument, source)
-        return (way[0], way[1] + b"." + source[member.start_byte : member.end_byte]) if way is not None else None
-    return None
-
-
-# ----- what comments and expressions add -------------------------------------------------------------------
-
-
-def _expressions(
+def _find_expressions(
     found: dict[str, list[Node]], source: bytes, lines: list[int], scopes: engine.Scopes, facts: Facts
 ) -> None:
     for kind, rule, detail in _RAW:

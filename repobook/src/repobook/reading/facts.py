@@ -1,4 +1,4 @@
-"""What reading one file yields. A reader fills `Facts`; the store writes them; nothing else knows both sides.
+"""Facts of one file. A reader fills `Facts` and the store writes them; no other module knows both sides.
 
 An occurrence of a name is one integer, because a large tree has millions of them:
 
@@ -62,7 +62,8 @@ class Symbol:
     bases: str = ""  # for classes the texts of the bases, for fields and variables that of the type, where it is stated
     complexity: int = 0
     nesting: int = 0
-    start_line: int = 0  # where it starts, with its template or decorator line
+    start_line: int = 0  # first line, with the template or decorator
+    internal: bool = False  # C family: the linker shows it to no other source file
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from functools import cache
 from tree_sitter import Node, Parser, Query, QueryCursor
 
 from repobook.languages import grammar
-from repobook.reading import engine, queries
+from repobook.reading import engine, queries, references
 from repobook.reading.bindings import read_pyo3
 from repobook.reading.cmake_targets import read_targets
 from repobook.reading.comments import attach_docs, read_comments
@@ -72,7 +72,7 @@ def read(source: bytes, path: str, language: str) -> Facts:
     skipped: set[int] = {node.start_byte for node in found.get("key", [])}
     for node in [*found.get("import", []), *found.get("skip", [])]:
         skipped.update(range(node.start_byte, node.end_byte))
-    captures.references = engine.names_at(
+    captures.references = references.names_at(
         source,
         [span for span in engine.spans(found.get("ref", [])) if span[0] not in skipped and _WORD.match(source, *span)],
     )
@@ -89,7 +89,8 @@ def read(source: bytes, path: str, language: str) -> Facts:
     if language not in _DATA:
         rules = RULES.get(language, _NO_RULES)
         own = _SELF.get(language, _SELF_DEFAULT)
-        engine.collect_references(captures, source, lines, scopes, facts, rules, own, _RESERVED.get(language, _NONE))
+        reserved = _RESERVED.get(language, _NONE)
+        references.collect_references(captures, source, lines, scopes, facts, rules, own, reserved)
         engine.measure(captures, scopes, facts)
     if language == "yaml":
         read_operators(source, lines, facts)

@@ -66,8 +66,9 @@ def _pairs(taken: list[_Held]) -> list[tuple[_Held, _Held]]:
 
 
 def _same_block(text: bytes) -> bool:
-    """Whether the block that a text starts in is open at its end, and its end not in a lambda, which runs later."""
-    open_blocks: list[bool] = []  # whether each is the body of a lambda
+    """True if the block at the start of a text is still open at its end. The body of a lambda, which runs later, is no
+    part of it."""
+    open_blocks: list[bool] = []  # True for the body of a lambda
     for match in _BRACE.finditer(text):
         if match.group() == b"{":
             open_blocks.append(_LAMBDA.search(text, 0, match.start()) is not None)
@@ -103,7 +104,7 @@ def native_exceptions(found: dict[str, list[Node]], source: bytes, scopes: Scope
         _add(node, f"catches whatever is thrown{end}", scopes, facts)
     for node in engine.in_order(found.get("throw", [])):
         if node.named_child_count == 0:
-            continue  # it passes on what was caught
+            continue  # it passes the exception on
         symbol = facts.symbols[_function(scopes.at(node.start_byte), facts.symbols)]
         where = ""
         if symbol.name.startswith("~"):

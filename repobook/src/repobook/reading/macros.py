@@ -35,10 +35,16 @@ _GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=
 # `SOME_NAMESPACE_BEGIN(a, b)` on a line of its own, and its counterpart: they open and close namespaces.
 _OPENS = re.compile(rb"^(\w*NAMESPACE_(?:BEGIN|OPEN)\(([\w, :]+)\));?[ \t]*$", re.M)
 _CLOSES = re.compile(rb"^(\w*NAMESPACE_(?:END|CLOSE)\([\w, :]*\));?[ \t]*$", re.M)
+# `namespace a::inline b {`: the grammar does not know the word in this place.
+_NESTED_INLINE = re.compile(rb"(?<=::)inline(?=[ \t]+\w+[ \t]*\{)")
+# A condition chooses between two lines that introduce the same template; the second one is kept.
+_TEMPLATES = re.compile(
+    rb"^#if[^\n]*\ntemplate\s*<[^\n;{}]*>\n#else[^\n]*\n(?=template\s*<[^\n;{}]*>\n(#endif[^\n]*)$)", re.M
+)
 # `${name}` of a template that a generator fills in: alone on its line it stands for declarations, else for a name.
 _ALONE = re.compile(rb"^[ \t]*\$(?:\{\w+\}|\w+)[ \t]*;?$", re.M)
 _FILLED_IN = re.compile(rb"\$\{\w+\}")
-# `SOME_MACRO(a, b)` on lines of its own, without a semicolon: no grammar knows what it stands for.
+# `SOME_MACRO(a, b)` on lines of its own, without a semicolon: no grammar knows its expansion.
 _STATEMENT = re.compile(
     rb"""^[ \t]*[A-Z][A-Z0-9_]{2,}\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*"|\((?:[^;{}()"]|"(?:[^"\\\n]|\\.)*")*\))*\)"""
     rb"""(?=[ \t]*(?://[^\n]*)?\n\s*(?:[A-Za-z_}#~/\[]|\Z))""",
@@ -58,6 +64,7 @@ _BOUNDS = re.compile(rb"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\)
 _CONDITION = re.compile(rb"\n[ \t]*#[ \t]*(?:if|else|elif|endif)[^\n]*(?=\n\s*(\S.))")
 # `f(const List& x = {})`: the grammar knows no empty list as the default of a parameter.
 _EMPTY_DEFAULT = re.compile(rb"= \{\}(?=\s*[,)])")
+_INTERFACE = re.compile(rb"^@(?:interface|protocol)\s+\w+[^;\n]*\n.*?^@end", re.M | re.S)
 _STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
@@ -84,7 +91,7 @@ WELL_KNOWN = (
 _REPLACED = {b"PyMODINIT_FUNC": b"PyObject *     "}
 
 
-# `KIND(Name, ...) {` at file scope: what the arguments define.
+# Kinds of definitions by macro: `KIND(Name, ...) {` at file scope.
 DEFINERS = {
     "TEST": "test", "TEST_F": "test", "TEST_P": "test", "TYPED_TEST": "test", "TYPED_TEST_P": "test",
     "BENCHMARK_F": "test", "BENCHMARK_DEFINE_F": "test",
@@ -106,21 +113,34 @@ class Macros:
     """The macros of one tree that matter to the parse."""
 
     blanked: frozenset[str] = frozenset()
-    # Macros that define something by their arguments: name -> kind of what they define.
+    # Macros that define something by their arguments: name -> kind of the definition.
     definers: dict[str, str] = field(default_factory=lambda: dict(DEFINERS))
+    # Macros that define a function whose name is one of their arguments: name -> place of that argument.
+    named_argument: dict[str, int] = field(default_factory=dict)
     _pattern: re.Pattern[bytes] | None = None
     _tests: re.Pattern[bytes] | None = None
 
+    def to_text(self) -> str:
+        """All macros as lines, which `from_text` reads."""
+        definers = [f"{name}={kind}" for name, kind in self.definers.items()]
+        named = [f"{name}#{at}" for name, at in self.named_argument.items()]
+        return "\n".join(sorted([*self.blanked, *definers, *named]))
+
+    @classmethod
+    def from_text(cls, text: str) -> "Macros":
+        rows = text.split("\n")
+        definers = dict(row.split("=", 1) for row in rows if "=" in row)
+        named = {name: int(at) for name, at in (row.split("#") for row in rows if "#" in row and "=" not in row)}
+        return cls(frozenset(row for row in rows if "=" not in row and "#" not in row), definers, named)
+
     def test_names(self, source: bytes) -> list[tuple[int, int]]:
-        """Where the arguments of macros only name a test: the second one, and for a plain `TEST` the suite too."""
+        """Spans of macro arguments that only name a test: the second one, and for a plain `TEST` the suite too."""
         if b"TEST" not in source and b"BENCHMARK" not in source:
             return []
         if self._tests is None:
             named = [re.escape(name) for name, kind in self.definers.items() if kind == "test" and name != "TEST"]
             others = "|".join(named) or "(?!)"
-            self._tests = re.compile(
-                rf"\b(?:TEST\(\s*(\w+\s*,\s*\w+)|(?:{others})\(\s*\w+\s*,\s*(\w+))\s*\)".encode()
-            )
+            self._tests = re.compile(rf"\b(?:TEST\(\s*(\w+\s*,\s*\w+)|(?:{others})\(\s*\w+\s*,\s*(\w+))\s*\)".encode())
         return [match.span(match.lastindex or 0) for match in self._tests.finditer(source)]
 
     def blank(self, source: bytes) -> tuple[bytes, list[tuple[str, int]]]:
@@ -152,8 +172,40 @@ class Macros:
         if b"${" in source:
             source = _ALONE.sub(lambda match: b" " * len(match.group()), source)
             source = _FILLED_IN.sub(lambda match: b"_" * len(match.group()), source)
+        if b"::inline " in source:
+            source = _NESTED_INLINE.sub(_blanked, source)
         # The grammar does not know a base class that is named from the global namespace.
         return _GLOBAL_BASE.sub(rb"\1  ", source), places
+
+
+def derive_definers(found: Iterable[tuple[str, str | None, str]], definers: dict[str, str]) -> dict[str, str]:
+    """The macros that define something by their arguments, and those of the tree that only stand for one of them."""
+    derived = dict(definers)
+    for name, parameters, body in found:
+        called = _CALLS.match(body)
+        if parameters is not None and called is not None and called.group(1) in definers:
+            derived.setdefault(name, definers[called.group(1)])
+    return derived
+
+
+def find_named_arguments(found: Iterable[tuple[str, str | None, str]]) -> dict[str, int]:
+    """The macros of the tree that define a function under the name of an argument, with the place of that argument.
+
+    `#define ARG(T, name) auto name(const T& value) { ... }` defines `alpha` in `ARG(double, alpha)`."""
+    named: dict[str, int] = {}
+    for name, parameters, body in found:
+        if not parameters or "{" not in body:
+            continue
+        names = [part.strip() for part in parameters.strip("()").split(",")]
+        for match in _NAMES_FUNCTION.finditer(body):
+            if match.group(1) in names:
+                named.setdefault(name, names.index(match.group(1)))
+                break
+    return named
+
+
+_CALLS = re.compile(r"(\w+)\(")
+_NAMES_FUNCTION = re.compile(r"(?:\bauto|\bvoid|[\w>][&*]?)\s+[&*]?(\w+)\((?!\))")
 
 
 def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
@@ -163,6 +215,8 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     strings: list[tuple[int, int]] = []
     if b"__launch_bounds__" in source:
         source = _BOUNDS.sub(_blanked, source)
+    if b"#if" in source:
+        source = _hide_templates(source)
     source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(b"= 00", source))
     pieces: list[bytes] = []
     at = 0
@@ -186,13 +240,30 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     return b"".join([*pieces, source[at:]]), strings
 
 
+def hide_interfaces(source: bytes) -> bytes:
+    """The source without the declarations of Objective-C, which the grammar of C++ takes for variables."""
+    return _INTERFACE.sub(_blanked, source)
+
+
+def _hide_templates(source: bytes) -> bytes:
+    """One of two lines that introduce the same template, of the same length in all."""
+    pieces: list[bytes] = []
+    at = 0
+    for match in _TEMPLATES.finditer(source):
+        end, directive = match.end(), match.span(1)
+        pieces += source[at : match.start()], _blanked(match), source[end : directive[0]]
+        pieces.append(b" " * (directive[1] - directive[0]))
+        at = directive[1]
+    return b"".join([*pieces, source[at:]]) if pieces else source
+
+
 def _blanked(match: re.Match[bytes]) -> bytes:
     """Spaces in the place of a text, with its lines."""
     return b"\n".join(b" " * len(line) for line in match.group().split(b"\n"))
 
 
 def _hide_condition(match: re.Match[bytes]) -> bytes:
-    """A condition without its line if what stands before or behind it goes on, unchanged otherwise."""
+    """A condition as a blank line if it stands inside an expression, unchanged otherwise."""
     text, behind = match.group(), match.group(1)
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip()[-1:]
     if (before and before in b",(=&|?+") or behind[:1] in b".,);?&|+" or behind in (b"->", b"<<"):
@@ -253,7 +324,7 @@ def _stands_for_attribute(body: bytes, chosen: set[bytes]) -> bool:
 
 
 def _opens_block(body: bytes, bodies: dict[bytes, set[bytes]]) -> bool:
-    """A macro that opens or closes a block (`try {`): what stands between two of them parses only without them."""
+    """True for a macro that opens or closes a block (`try {`); the code between two of them parses only without."""
     if body.count(b"{") != body.count(b"}"):
         return True
     first = re.match(rb"\w+", body)

@@ -39,7 +39,7 @@ def _add(at: int, rule: str, name: bytes, lines: list[int], scopes: Scopes, fact
 
 
 def read_patterns(facts: Facts) -> None:
-    """What the shapes and names of definitions say about the design."""
+    """Design patterns, recognised by the shapes and names of definitions."""
     members: dict[int, dict[str, Symbol]] = {}
     for symbol in facts.symbols[1:]:
         members.setdefault(symbol.parent, {}).setdefault(symbol.name, symbol)

@@ -14,14 +14,14 @@ LANGUAGES = ("markdown", "rst")
 
 _LEVEL = re.compile(r"_h(\d)_")
 _CLOSING = re.compile(r"\s+#+\s*$")
-# What holds text written to be read; the others hold code, formulas, pictures, names of modules.
+# Directives that hold prose; the others hold code, formulas, pictures, names of modules.
 _ADMONITIONS = frozenset(
     b"admonition attention caution danger deprecated error hint important note rubric seealso tip topic versionadded "
     b"versionchanged warning".split()
 )
 # A paragraph that begins so is a badge, a picture, a line of a table, a comment or a target of a link.
 _NO_PROSE = re.compile(r"\[!|[!<|:%]|https?://|\([\w.:-]+\)=")
-_SHORT = 40  # of a paragraph that says what a document is for
+_SHORT = 40  # of a paragraph that states the purpose of a document
 _HEAD = 80  # lines of a document that can say so
 
 
@@ -85,7 +85,7 @@ def _adorned(node: Node, source: bytes, styles: list[bytes]) -> tuple[str, int]:
 
 
 def _admonishes(node: Node, source: bytes) -> bool:
-    """Whether the text of a directive (`.. note::`, or a fence with `{note}`) is prose."""
+    """True if the text of a directive (`.. note::`, or a fence with `{note}`) is prose."""
     fence = node.prev_named_sibling
     while fence is not None and fence.type != "info_string":
         fence = fence.prev_named_sibling

@@ -26,6 +26,8 @@ _NO_PURPOSE = re.compile(
     r"(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
     re.I,
 )
+# A docstring that begins so is a list of remarks.
+_REMARK = re.compile(r"(?:NOTES?|Notes?|TODO|FIXME|XXX)\b\s*:")
 _RULE = re.compile(r"[\W_]*")
 _CODE = re.compile(
     r"[;{}]\s*$|^\s*#\s*(?:include|define|if|endif)|^\s*(?:import|from|return|def|class) \S+$|=\s*\S+\($", re.M
@@ -43,7 +45,7 @@ _NAMED = 4
 def find_purpose(facts: Facts, blocks: list[Block], path: str, source: bytes, docstring: str = "") -> None:
     """Set the purpose of a file and where it comes from."""
     stated = _before_licence(docstring)
-    if stated:
+    if stated and not _REMARK.match(stated):
         facts.purpose, facts.purpose_origin = stated[:DOC_LIMIT], "docstring"
         return
     header = _header(facts, blocks, source)
@@ -110,7 +112,7 @@ def _paragraphs(texts: list[str]) -> str:
             kept[-1].append(text)
     said = ["\n".join(lines) for lines in kept if lines]
     if any(is_licence(text) for text in said):
-        # What follows a licence in the same comment is most often more of it.
+        # The rest of a comment behind a licence is most often more of the licence.
         said = said[: next(at for at, text in enumerate(said) if is_licence(text))]
     return "\n\n".join(said).strip()
 
@@ -213,7 +215,7 @@ def _implements(facts: Facts, source: bytes) -> str:
 
 
 def _defines(facts: Facts, source: bytes) -> str:
-    """The types of a file, else its functions, else what it has."""
+    """The types of a file, else its functions, else its other definitions."""
     symbols = facts.symbols
     tops = [s for s in symbols[1:] if symbols[s.parent].kind in ("file", "namespace", "module", "package")]
     classes = [s.name for s in tops if s.kind in CLASSES]

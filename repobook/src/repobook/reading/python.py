@@ -8,7 +8,7 @@ from functools import cache
 from tree_sitter import Node
 
 from repobook.languages import grammar
-from repobook.reading import engine, queries
+from repobook.reading import engine, queries, references
 from repobook.reading.comments import read_comments
 from repobook.reading.custom_functions import read_custom_functions
 from repobook.reading.engine import CLASSES, Captures, Definition, Scopes, Span
@@ -45,14 +45,14 @@ def read(source: bytes, path: str) -> Facts:
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     imported = [_import(node, source, facts) for node in engine.in_order(found.get("import", []))]
     holes = engine.spans(found.get("hole", [])) + engine.spans(found.get("keyword", [])) + captures.comments + imported
-    captures.references = engine.names_outside(source, holes, engine.spans(found.get("window", [])))
+    captures.references = references.names_outside(source, holes, engine.spans(found.get("window", [])))
     members = _definitions(definitions, source, captures)
     _declared_types(engine.in_order(found.get("typed", [])), source, captures)
     scopes = engine.nest(captures, source, lines, facts, ".")
     _fields(members, source, lines, scopes, facts, captures)
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
-    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED, scoped=False)
+    references.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED, scoped=False)
     engine.measure(captures, scopes, facts)
     facts.symbols[0].doc = _docstring(root, source)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)

@@ -1,4 +1,4 @@
-"""Rules for Python names: what runs code, opens processes, shares state, blocks or allocates."""
+"""Rules for Python names that run code, open processes, share state, block or allocate."""
 
 from repobook.reading.rules import Rules, always, in_loop, when_called
 

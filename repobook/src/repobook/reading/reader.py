@@ -1,4 +1,4 @@
-"""One door for reading a file, whatever it is: the reader of its language, or its text."""
+"""Entry point for reading any file: the reader of its language, or its text."""
 
 from repobook.languages import C_FAMILY
 from repobook.reading import cpp, generic, prose, python

@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import compress, islice, pairwise
 from operator import and_
 
-# A word, a name (`pack_hook` is one, and no phrase), or what ends a phrase.
+# A word, a name (`pack_hook` is one, and no phrase), or the end of a phrase.
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|\w+|[.,;:!?()\[\]{}`\"|=<>/\\]+")
 # A text with one of these is a licence or an address, and no prose of the tree.
 _SKIP = ("copyright", "license", "licence", "http://", "https://", "redistribut")
@@ -32,7 +32,7 @@ def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
     if len(words) < 8:
         return {}
     ordinary = background()
-    # What is repeated consists of words that are.
+    # A term is repeated only if each of its words is.
     known = {
         word: count
         for word, count in Counter(words).items()

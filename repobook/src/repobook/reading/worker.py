@@ -89,7 +89,7 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
             status, text = "large", by_text(source, None)
     if text is not None and status == "large":
         facts = Facts(symbols=[Symbol(task.path, "file", 1, text.lines)], lines=text.lines, code=text.filled)
-        # What a file is for stands at its head.
+        # The head of a file states its purpose.
         head = read(source[:_HEAD].rpartition(b"\n")[0], task.path, language, setting.macros)
         if head.purpose_origin != DERIVED:
             facts.purpose, facts.purpose_origin = head.purpose, head.purpose_origin
@@ -98,7 +98,7 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
 
 
 class Text(NamedTuple):
-    """What the bytes of a file say without a parse."""
+    """Facts from the bytes of a file, without a parse."""
 
     digest: bytes
     lines: int
@@ -133,7 +133,11 @@ def macros_task(task: Task) -> tuple[int, list[tuple[str, str | None, str]]]:
     except OSError:
         return task.file, []
     return task.file, [
-        (name.decode("utf-8", "replace"), None if parameters is None else "", body.decode("utf-8", "replace")[:2000])
+        (
+            name.decode("utf-8", "replace"),
+            None if parameters is None else " ".join(parameters.decode("utf-8", "replace").split()),
+            body.decode("utf-8", "replace")[:2000],
+        )
         for name, parameters, body in macro_reader.definitions(source)
     ]
 

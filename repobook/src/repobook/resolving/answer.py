@@ -37,5 +37,12 @@ def split_arguments(text: str) -> list[str]:
 
 
 def identity(sym: Sym) -> str:
-    """What tells two names apart: the overloads of an operator are one."""
+    """Name that two symbols share if they are one to a reader, such as the overloads of an operator."""
     return sym.qualified.partition(".")[0] if sym.kind == "operator" else sym.qualified
+
+
+def choose_accessor(found: list[Sym], assigned: bool) -> list[Sym]:
+    """The methods of a property that a read or an assignment calls: its getter or its setter."""
+    if len(found) < 2:
+        return found
+    return [sym for sym in found if (sym.signature == "@setter") == assigned] or found

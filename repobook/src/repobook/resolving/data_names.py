@@ -21,11 +21,17 @@ class DataNames:
         self.tables = names.tables
 
     def resolve(self, file: int, name: str, qualifier: str) -> Answer:
-        """What a name of a data file means; its qualifier is a mark that says what kind of thing it names."""
+        """Definitions that a name of a data file means. Its qualifier is a mark for the kind of the name."""
         if qualifier == OPERATOR:
             return self._operator(file, name)
         if qualifier == TARGET:
-            found = [sym for sym in self.tables.named(name.rpartition("::")[2]) if sym.kind == "target"]
+            # A build file knows the targets of its own build system only.
+            language = self.tables.language
+            found = [
+                sym
+                for sym in self.tables.named(name.rpartition("::")[2])
+                if sym.kind == "target" and language[sym.file] == language[file]
+            ]
             if not found:
                 return NOTHING
             return found[:CANDIDATES], CERTAIN if len(found) == 1 else CANDIDATE

@@ -1,4 +1,4 @@
-"""All references of a file as edges between symbols: who calls, uses, inherits or registers what."""
+"""All references of a file as edges between symbols: calls, uses, inheritance, registrations."""
 
 import sqlite3
 
@@ -8,7 +8,7 @@ from repobook.reading.engine import CLASSES
 from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
 from repobook.resolving.modules import Modules
 from repobook.resolving.names import Names
-from repobook.resolving.tables import Tables
+from repobook.resolving.tables import Sym, Tables
 
 Edge = tuple[int, int, int, int, int, int]  # src, dst, kind, certainty, line, count
 
@@ -127,11 +127,32 @@ def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:
     for sym in tables.symbols(file)[1:]:
         if not sym.declaration:
             continue
-        for other in tables.named(sym.name):
-            if not other.declaration and other.qualified == sym.qualified and other.kind == sym.kind:
-                pairs.append((other.id, sym.id))
-                break
+        found = [
+            other
+            for other in tables.named(sym.name)
+            if not other.declaration
+            and other.qualified == sym.qualified
+            and other.kind == sym.kind
+            and tables.seen_from(other, file)
+        ]
+        if found:
+            pairs.append((_likeliest(tables, file, found).id, sym.id))
     return pairs
+
+
+def _likeliest(tables: Tables, file: int, found: list[Sym]) -> Sym:
+    """The definition that completes a declaration: of the same file, of one with its name, of one that imports it."""
+    if len(found) == 1:
+        return found[0]
+    stem = tables.path[file].rpartition("/")[2].partition(".")[0]
+
+    def distance(sym: Sym) -> tuple[bool, bool, bool, str, int]:
+        path = tables.path[sym.file]
+        other_name = path.rpartition("/")[2].partition(".")[0] != stem
+        imports = any(row.target == file for row in tables.imports(sym.file))
+        return sym.file != file, other_name, not imports, path, sym.id & LOCAL_MASK
+
+    return min(found, key=distance)
 
 
 def _scopes(names: Names, file: int) -> list[int]:

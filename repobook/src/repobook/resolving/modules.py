@@ -2,6 +2,7 @@
 
 import posixpath
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 _PYTHON = (".py", "/__init__.py", ".pyi", "/__init__.pyi", ".pyi.in", "/__init__.pyi.in")
@@ -105,10 +106,13 @@ class Modules:
         if target in self.paths:
             return target
         if text.startswith("<") and "/" not in target:
-            return None  # a system header, whatever file here has the same name
+            return None  # a system header, even if a file here has the same name
         ending = "/" + target
-        found = [path for path in self._by_name.get(posixpath.basename(target), ()) if path.endswith(ending)]
-        if not found or ("/" not in target and len(found) > 1 and not any(_shared(p, folder) for p in found)):
+        named = self._by_name.get(posixpath.basename(target), ())
+        found = [path for path in named if path.endswith(ending)]
+        if not found:
+            return _template(target, named)
+        if "/" not in target and len(found) > 1 and not any(_shared(path, folder) for path in found):
             return None
         return max(found, key=lambda path: (_shared(path, importer), -path.count("/"), path))
 
@@ -268,8 +272,18 @@ class Modules:
         return None
 
 
+def _template(target: str, named: Sequence[str]) -> str | None:
+    """The template that a build generates a header from. It has the name of the header and stands in a folder
+    `templates`, below the first folder of the include if other files have the name too."""
+    templates = [path for path in named if posixpath.dirname(path).endswith("/templates")]
+    if len(named) > 1:
+        first = target.partition("/")[0]
+        templates = [path for path in templates if path.split("/")[-3:-2] == [first]]
+    return templates[0] if len(templates) == 1 else None
+
+
 def _shared(path: str, other: str) -> int:
-    """How many leading folders two paths have in common."""
+    """Number of leading folders that two paths have in common."""
     count = 0
     for one, two in zip(path.split("/"), other.split("/"), strict=False):
         if one != two:

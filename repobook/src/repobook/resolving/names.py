@@ -1,4 +1,4 @@
-"""References to definitions: the door to the rules of each language, and what they share.
+"""References to definitions: the entry to the rules of each language, and their common parts.
 
 Where the rules of scope do not decide, all candidates are given; see `answer`, Note [ Certainty ].
 """
@@ -13,6 +13,7 @@ from repobook.resolving.answer import (
     NOTHING,
     OBJECT,
     Answer,
+    choose_accessor,
     identity,
     split_arguments,
 )
@@ -32,57 +33,15 @@ _BUILTIN = frozenset(
     for kind in (str, bytes, list, dict, set, frozenset, tuple, int, float, type, object, BaseException)
     for name in dir(kind)
 ) | frozenset({"close", "read", "write", "readline", "flush", "group", "match", "search", "start", "end"})
+# Methods of the containers, pointers and threads of the standard library of C++.
 _STD = frozenset(
-    [
-        "size",
-        "begin",
-        "end",
-        "cbegin",
-        "cend",
-        "rbegin",
-        "rend",
-        "push_back",
-        "emplace_back",
-        "emplace",
-        "insert",
-        "erase",
-        "find",
-        "at",
-        "front",
-        "back",
-        "data",
-        "empty",
-        "clear",
-        "resize",
-        "reserve",
-        "get",
-        "reset",
-        "release",
-        "lock",
-        "unlock",
-        "load",
-        "store",
-        "first",
-        "second",
-        "value",
-        "has_value",
-        "c_str",
-        "str",
-        "substr",
-        "count",
-        "swap",
-        "append",
-        "pop_back",
-        "length",
-        "what",
-        "wait",
-        "notify_one",
-        "notify_all",
-        "join",
-        "detach",
-        "use_count",
-        "assign",
-    ]
+    """
+    size begin end cbegin cend rbegin rend push_back emplace_back emplace insert erase find at front back data
+    empty clear resize reserve get reset release lock unlock load store first second value has_value c_str str
+    substr count swap append pop_back length what wait notify_one notify_all join detach use_count assign push pop
+    top value_or contains emplace_front push_front pop_front merge extract good fail message code lower_bound
+    upper_bound time_since_epoch
+    """.split()  # noqa: SIM905
 )
 # Methods of NumPy's arrays and their like: that the tree has one class with such a method says little about a receiver.
 _ARRAYS = frozenset(
@@ -120,7 +79,7 @@ class Names:
         return self.others.resolve(file, name, qualifier, local, flags)
 
     def type_of(self, sym: Sym, held: bool = True) -> Sym | None:
-        """The class of a field or variable, where its definition states it; `held`: of a pointer, what it points to."""
+        """The class that a field or variable states; `held`: the class that a pointer points to."""
         if sym.kind not in ("field", "variable", "property") or not sym.bases:
             return None
         key = (sym.id, held)
@@ -214,29 +173,34 @@ class Names:
             everywhere = self.tables.native_by_qualified(methods[0].name).get(methods[0].qualified, methods)
         return self.definitions(everywhere)[0]
 
-    def member_of_unknown(self, name: str, language: str, assigned: bool = False) -> Answer:
-        """A member of an unknown receiver: whatever classes of the tree have it."""
-        python = language == "python"
-        key = (name, python, assigned)
+    def is_common(self, name: str) -> bool:
+        """True if the standard library of C++ has a member with a name, so that an unknown receiver says nothing."""
+        return name in _STD or name.startswith("__")
+
+    def member_of_unknown(self, file: int, name: str, assigned: bool = False) -> Answer:
+        """A member of an unknown receiver in Python: the members of that name of all classes. The classes of tests are
+        unknown outside of tests."""
+        in_test = file in self.tables.tests
+        key = (name, assigned, in_test)
         known = self._opaque.get(key)
         if known is not None:
             return known
         answer = NOTHING
-        if name not in (_BUILTIN if python else _STD) and not name.startswith("__"):
+        if name not in _BUILTIN and not name.startswith("__"):
+            language, path = self.tables.language, self.tables.path
             found = [
                 sym
                 for sym in self.tables.named(name)
                 if sym.kind in ("method", "field", "property")
-                and (
-                    self.tables.language[sym.file] == "python" if python else self.tables.language[sym.file] in C_FAMILY
-                )
+                and language[sym.file] == "python"
+                and ".pyi" not in path[sym.file]
+                and (in_test or sym.file not in self.tables.tests)
             ]
-            if python:
-                found = [s for s in found if ".pyi" not in self.tables.path[s.file]]
-                # A receiver without a type can be a module too.
-                found += self.registered(name, OBJECT, assigned) or self.registered(name, MODULE)
+            found = choose_accessor(found, assigned)
+            # A receiver without a type can be a module too.
+            found += self.registered(name, OBJECT, assigned) or self.registered(name, MODULE)
             answer = self.weigh(found)
-            if python and name in _ARRAYS and answer[1] == LIKELY:
+            if name in _ARRAYS and answer[1] == LIKELY:
                 answer = answer[0], CANDIDATE
         self._opaque[key] = answer
         return answer
@@ -257,9 +221,8 @@ class Names:
 
         `assigned`: the setter of a property instead of its getter."""
         found: list[Sym] = []
-        for row in self.tables.exposed(name):
-            if not self._suits(row, place, assigned):
-                continue
+        rows = [row for row in self.tables.exposed(name) if self._suits(row, place, assigned)]
+        for row in _first_overload(rows):
             if row.target:
                 found += self.bound_target(row.file, row.target)
             else:
@@ -317,7 +280,7 @@ class Names:
             same = [sym for sym in found if sym.file == file]
             found = same or found
         # Of the functions of other files, a table can only mean those that have a linkage.
-        linked = [sym for sym in found if sym.file == file or sym.signature != "static"]
+        linked = [sym for sym in found if sym.file == file or not sym.internal]
         return self.definitions(linked or found)[:CANDIDATES]
 
     def definitions(self, found: list[Sym]) -> list[Sym]:
@@ -326,3 +289,13 @@ class Names:
             return found
         defined = {sym.qualified for sym in found if not sym.declaration}
         return [sym for sym in found if not (sym.declaration and sym.qualified in defined)]
+
+
+def _first_overload(rows: list[Exposed]) -> list[Exposed]:
+    """The rows with one overload of each operator: a call from another language does not say which it means. Overloads
+    that write into an argument come last."""
+    operators = [row for row in rows if row.kind == "operator"]
+    if len(operators) < 2:
+        return rows
+    first = min(operators, key=lambda row: (OUT in row.owner, row.local))
+    return [row for row in rows if row.kind != "operator" or row is first]

@@ -1,74 +1,85 @@
-"""Names in C-family files: namespaces, classes and their bases, `using`, aliases, overloads, macros.
+"""Names in C-family files: the definitions that a reference means; see `native_lookup`, Note [ Lookup in C++ ].
 
-Note [ Lookup in C++ ]
-A plain name is looked for in the innermost scope first: the scope itself, the bases of a class, the namespaces and
-names that the scope takes in with `using`, then the scope around it. A qualified name is looked for from the same
-scopes; its qualifier can be a namespace, a class, a derived class or an alias of one. A member is looked for in the
-class of its receiver and in the bases of that class. A name before `::` is a namespace or a type, whatever else has its
-name.
+Note [ Certain names of C++ ]
+A name is certain if an include reaches a declaration of it, or if its own file defines it. Its definition can stand in
+another source file, if the linker shows it. A symbol that no include reaches is likely at most, because only headers
+outside the tree could declare it. A name that several files define differently has candidates.
 """
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, LIKELY
 from repobook.reading.engine import CLASSES
 from repobook.reading.facts import ARROW, HOLDS, MEMBER, OPAQUE, SCOPE, STEP, TYPED
-from repobook.resolving.answer import CANDIDATES, NOTHING, Answer
-from repobook.resolving.tables import SOURCES, Sym
+from repobook.resolving.answer import CANDIDATES, NOTHING, Answer, identity
+from repobook.resolving.includes import Includes
+from repobook.resolving.native_lookup import TYPES, Lookup, Place, scopes_around, suitable
+from repobook.resolving.tables import Sym
 
 if TYPE_CHECKING:
     from repobook.resolving.names import Names
 
-TYPES = CLASSES | {"type", "concept"}
-# Kinds that can stand before `::`; a macro can expand to one of the others.
-_BEFORE_SCOPE = TYPES | {"namespace", "macro"}
 _CALLABLE = frozenset({"function", "method", "operator"})
 _DEPTH = 6
-# Namespaces that trees use and never are: what they hold is outside unless the tree says so itself.
+# More classes than this have a member with some names; nothing follows from one of them.
+_MEMBERS = 60
+# Namespaces of libraries outside most trees. The tree can add to them.
 _OUTSIDE = frozenset({"std", "pybind11", "py", "boost", "fmt", "nlohmann", "testing", "thrust", "cub", "absl", "folly"})
-# A namespace or the names it takes in from others: (namespaces, name -> its qualified name).
-_Using = tuple[list[str], dict[str, str]]
 
 
 class NativeNames:
     def __init__(self, names: "Names") -> None:
         self.names = names
         self.tables = names.tables
-        self._usings: dict[int, tuple[_Using, dict[str, str]]] = {}
-        self._by_space: dict[str, _Using] | None = None
-        self._derived: dict[str, Sym | None] = {}
+        self.includes = Includes(names.tables)
+        self.lookup = Lookup(names.tables, self.includes, names.member)
         self._free: dict[str, list[Sym]] = {}
         self._classes: dict[tuple[int, str, str, bool], Sym | None] = {}
-        self._own_file = 0
-        self._own: dict[str, list[Sym]] = {}
         self._endings: dict[str, list[Sym]] = {}
-        self._decided: dict[str, tuple[Answer, dict[int, Answer]]] = {}
+        self._holders: dict[str, list[Sym]] = {}
+        self._openings: dict[str, dict[int, Sym]] = {}
+        # State of the current file; files are resolved one after the other.
+        self._file = 0
+        self._own: dict[str, list[Sym]] = {}
+        self._decided: dict[str, Answer] = {}
+        self._unknown: dict[str, Answer] = {}
 
     def resolve(self, file: int, name: str, qualifier: str, local: int, flags: int = 0) -> Answer:
         """The definitions that a name means; `flags` say how it is reached (`facts`)."""
+        if self._file != file:
+            self._enter(file)
         symbols = self.tables.symbols(file)
-        scope = symbols[local].qualified if local < len(symbols) else ""
+        place = Place(file, symbols[local].qualified if local < len(symbols) else "", bool(flags & SCOPE))
+        arrow = bool(flags & ARROW)
         if qualifier.startswith(TYPED):
-            return self._member_of_type(file, name, qualifier, scope, bool(flags & ARROW))
+            return self._member_of_type(place, name, qualifier, arrow)
         if flags & MEMBER:
-            return self._member_of_text(file, name, qualifier, scope, bool(flags & ARROW))
+            return self._member_of_text(place, name, qualifier, arrow)
         if qualifier and qualifier != OPAQUE and _is_scope(qualifier):
-            return self._qualified(file, name, qualifier, scope, bool(flags & SCOPE))
+            return self._qualified(place, name, qualifier)
         if qualifier:
-            return self.names.member_of_unknown(name, "cpp")
-        return self._plain(file, name, scope, bool(flags & SCOPE))
+            # A member of a template or of a type parameter, such as `numeric_limits<T>::max`: any class can be meant.
+            return _at_most(self._member_of_unknown(file, name), CANDIDATE)
+        return self._plain(place, name)
 
-    # ----- plain names --------------------------------------------------------------------------------------
+    def _enter(self, file: int) -> None:
+        self._file = file
+        self._decided, self._unknown, self._own = {}, {}, {}
+        symbols = self.tables.symbols(file)
+        for sym in symbols[1:]:
+            if symbols[sym.parent & 0xFFFFF].kind not in CLASSES and sym.kind != "method":
+                self._own.setdefault(sym.name, []).append(sym)
 
-    def _plain(self, file: int, name: str, scope: str, before_scope: bool) -> Answer:
+    # ----- plain and qualified names ------------------------------------------------------------------------
+
+    def _plain(self, place: Place, name: str) -> Answer:
         found = self.tables.native(name)
         if not found:
             return NOTHING
-        key, chosen = self._visible(file, name, scope, before_scope)
+        key, chosen = self.lookup.visible(place, name)
         if chosen:
-            return self._decide(key, chosen, file)
-        same = _suitable(self._in_file(file).get(name, []), before_scope)
+            return self._decide(key, chosen, place.file)
+        same = suitable(self._own.get(name, []), place.before_scope)
         if same:
             # Another scope of this file has it: through `using` of a kind that is not followed, most often.
             return self.names.definitions(same), LIKELY
@@ -76,242 +87,145 @@ class NativeNames:
         free = self._free.get(name)
         if free is None:
             free = self._free[name] = [sym for sym in found if sym.kind in ("macro", "enumerator")]
-        around = _scopes(scope)
-        free = [sym for sym in _suitable(free, before_scope) if sym.kind == "macro" or _enumerated_in(sym) in around]
+        around = scopes_around(place.scope)
+        free = [
+            sym
+            for sym in suitable(free, place.before_scope)
+            if (sym.kind == "macro" or self._enumerated_in(sym) in around) and self.tables.seen_from(sym, place.file)
+        ]
         key = "#" + " ".join(sorted({sym.qualified for sym in free}))
-        return self._decide(key, free, file) if free else NOTHING
+        return self._decide(key, free, place.file) if free else NOTHING
 
-    def _visible(self, file: int, name: str, scope: str, before_scope: bool = False) -> tuple[str, list[Sym]]:
-        """What a plain name means in a scope, and the key that the answer can be kept under."""
-        by_qualified = self.tables.native_by_qualified(name)
-        spaces = self._spaces
-        for prefix in _scopes(scope):
-            full = f"{prefix}::{name}" if prefix else name
-            if full.endswith(f"::{name}::{name}") or full == f"{name}::{name}":
-                continue  # inside a class its name means the class, not the constructor
-            chosen = _suitable(by_qualified.get(full, []), before_scope)
-            if chosen:
-                # `using` can add overloads from another namespace to a function.
-                using = self._spaces.get(prefix)
-                if using is not None and name in using[1] and chosen[0].kind == "function":
-                    chosen = chosen + self._taken_in(([], using[1]), prefix, name, before_scope)
-                return f"{full}:" if before_scope else full, chosen
-            if prefix:
-                # The constructors of a base have its name; the name alone means the class.
-                members = [
-                    sym for sym in self._inherited(prefix, name) if not sym.qualified.endswith(f"{name}::{name}")
-                ]
-                inherited = _suitable(members, before_scope)
-                if inherited:
-                    return f"{prefix}>{name}", inherited
-            if prefix in spaces:
-                taken = self._taken_in(spaces[prefix], prefix, name, before_scope)
-                if taken:
-                    return f"{prefix}<{name}{':' if before_scope else ''}", taken
-        taken = self._taken_in(self._using(file)[0], scope, name, before_scope)
-        return f"{file}<{name}{':' if before_scope else ''}", taken
+    def _enumerated_in(self, sym: Sym) -> str | None:
+        """The scope that sees an enumerator without the name of its enumeration; None for `enum class`."""
+        enumeration = self.tables.symbols(sym.file)[sym.parent & 0xFFFFF]
+        return None if enumeration.signature == "scoped" else sym.qualified.rpartition("::")[0].rpartition("::")[0]
 
-    def _taken_in(self, using: _Using | None, prefix: str, name: str, before_scope: bool, depth: int = 0) -> list[Sym]:
-        """What `using` brings a name into a scope from."""
-        if using is None or depth > _DEPTH:
-            return []
-        spaces, by_name = using
-        by_qualified = self.tables.native_by_qualified(name)
-        full = by_name.get(name)
-        if full is not None:
-            for outer in _scopes(prefix):
-                found = _suitable(by_qualified.get(f"{outer}::{full}" if outer else full, []), before_scope)
-                if found:
-                    return found
-            space, _, last = full.rpartition("::")
-            if space and last == name:
-                return self._taken_in(self._spaces.get(space), space, name, before_scope, depth + 1)
-        inner = [f"{outer}::{space}" if outer else space for space in spaces for outer in _scopes(prefix)]
-        for space in inner:
-            found = _suitable(by_qualified.get(f"{space}::{name}", []), before_scope)
-            if found:
-                return found
-        for space in inner:
-            if space != prefix:
-                found = self._taken_in(self._spaces.get(space), space, name, before_scope, depth + 1)
-                if found:
-                    return found
-        return []
-
-    def _in_file(self, file: int) -> dict[str, list[Sym]]:
-        """The symbols of a file outside its classes, by name; files are resolved one after the other."""
-        if self._own_file != file:
-            symbols = self.tables.symbols(file)
-            self._own_file, self._own = file, {}
-            for sym in symbols[1:]:
-                if symbols[sym.parent & 0xFFFFF].kind not in CLASSES and sym.kind != "method":
-                    self._own.setdefault(sym.name, []).append(sym)
-        return self._own
-
-    def _inherited(self, class_name: str, name: str) -> list[Sym]:
-        """A member that the class gets from its bases."""
-        if class_name not in self._derived:
-            self._derived[class_name] = next(
-                (
-                    sym
-                    for sym in self.tables.native(class_name.rpartition("::")[2])
-                    if sym.bases and sym.qualified == class_name and sym.kind in CLASSES
-                ),
-                None,
-            )
-        sym = self._derived[class_name]
-        return self.names.member(sym, name) if sym is not None else []
-
-    # ----- qualified names ----------------------------------------------------------------------------------
-
-    def _qualified(self, file: int, name: str, qualifier: str, scope: str, before_scope: bool) -> Answer:
-        first = qualifier.partition("::")[0]
-        aliases = self._using(file)[1]
-        if first in aliases:
-            qualifier = aliases[first] + qualifier[len(first) :]
-        key, chosen = self._scoped(file, name, qualifier, scope, before_scope)
+    def _qualified(self, place: Place, name: str, qualifier: str) -> Answer:
+        qualifier = self.lookup.expand_alias(place.file, qualifier)
+        key, chosen = self.lookup.scoped(place, name, qualifier)
         if chosen:
-            return self._decide(key, chosen, file)
-        owner = self.class_of(file, qualifier, scope)
+            # The tree adds overloads to namespaces from outside; most references mean the others.
+            outside = qualifier.partition("::")[0] in _OUTSIDE and chosen[0].kind != "namespace"
+            return _at_most(self._decide(key, chosen, place.file, True), CANDIDATE if outside else CERTAIN)
+        owner = self.class_of(place.file, qualifier, place.scope)
         if owner is not None:
-            found = _suitable(self.names.member(owner, name), before_scope)
-            return (self.names.definitions(found), CERTAIN) if found else NOTHING
+            answer, certainty = self._member_of_class(place.file, owner, name)
+            answer = suitable(answer, place.before_scope)
+            return (answer, certainty) if answer and certainty == CERTAIN else NOTHING
         generated = self.names.generated(name, qualifier.removeprefix("::"))
         if generated:
             return generated, CERTAIN
-        if first in _OUTSIDE:
+        if qualifier.partition("::")[0] in _OUTSIDE:
             return NOTHING
-        # The qualifier can be a namespace that is opened in a scope which `using` takes in from elsewhere.
+        return self._ending(place, name, qualifier)
+
+    def _ending(self, place: Place, name: str, qualifier: str) -> Answer:
+        """The symbols whose qualified name ends with a qualified name: a namespace that `using` takes in from a place
+        which is not followed."""
         ending = f"::{qualifier}::{name}"
         if ending not in self._endings:
             by_qualified = self.tables.native_by_qualified(name)
             self._endings[ending] = [
                 sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms
             ]
-        ends_so = self._endings[ending]
-        answer, certainty = self._decide("*" + ending, ends_so, file) if ends_so else NOTHING
-        answer = _suitable(answer, before_scope)
-        return (answer, min(certainty, LIKELY)) if answer else NOTHING
-
-    def _scoped(
-        self, file: int, name: str, qualifier: str, scope: str, before_scope: bool = False
-    ) -> tuple[str, list[Sym]]:
-        """`qualifier::name` as seen from a scope, and the key that the answer can be kept under."""
-        by_qualified = self.tables.native_by_qualified(name)
-        qualifier = qualifier.removeprefix("::")
-        if not qualifier:
-            return self._visible(file, name, scope, before_scope)
-        spaces = self._spaces
-        for prefix in _scopes(scope):
-            space = f"{prefix}::{qualifier}" if prefix else qualifier
-            found = _suitable(by_qualified.get(f"{space}::{name}", []), before_scope)
-            if found:
-                return f"{space}::{name}{':' if before_scope else ''}", found
-            taken = self._taken_in(spaces[space], space, name, before_scope) if space in spaces else []
-            if taken:
-                return f"{space}<{name}{':' if before_scope else ''}", taken
-        first, _, rest = qualifier.partition("::")
-        for space in self._spaces_of(file, first, scope):
-            full = f"{space}::{rest}::{name}" if rest else f"{space}::{name}"
-            found = _suitable(by_qualified.get(full, []), before_scope)
-            if found:
-                return f"{full}{':' if before_scope else ''}", found
-        return "", []
-
-    def _spaces_of(self, file: int, first: str, scope: str) -> list[str]:
-        """The namespaces that the first part of a qualifier can mean through `using`."""
-        by_qualified = self.tables.native_by_qualified(first)
-        found = []
-        candidates = [(prefix, self._spaces.get(prefix)) for prefix in _scopes(scope)] + [(scope, self._using(file)[0])]
-        for prefix, using in candidates:
-            for space in using[0] if using is not None else ():
-                for outer in _scopes(prefix):
-                    full = f"{outer}::{space}::{first}" if outer else f"{space}::{first}"
-                    if any(sym.kind == "namespace" for sym in by_qualified.get(full, ())):
-                        found.append(full)
-        return found
-
-    @property
-    def _spaces(self) -> dict[str, _Using]:
-        """By namespace, what headers take into it with `using`."""
-        if self._by_space is None:
-            self._by_space = {}
-            rows = self.tables.db.execute(
-                "SELECT file, local, kind, module FROM imports WHERE kind IN ('using namespace', 'using') ORDER BY file"
-            )
-            for file, local, kind, module in rows:
-                if self.tables.path[file].endswith(SOURCES):
-                    continue
-                around = self.tables.symbols(file)[local]
-                if around.kind not in ("namespace", "file"):
-                    continue
-                prefix = around.qualified if around.kind == "namespace" else ""
-                spaces, by_name = self._by_space.setdefault(prefix, ([], {}))
-                module = module.removeprefix("::")
-                if kind == "using":
-                    by_name.setdefault(module.rpartition("::")[2], module)
-                elif module not in spaces and module != prefix:
-                    spaces.append(module)
-        return self._by_space
-
-    def _using(self, file: int) -> tuple[_Using, dict[str, str]]:
-        """What a file takes in with `using` anywhere, and its aliases of namespaces."""
-        known = self._usings.get(file)
-        if known is None:
-            spaces: list[str] = []
-            by_name: dict[str, str] = {}
-            aliases: dict[str, str] = {}
-            for imported in self.tables.imports(file):
-                module = imported.module.removeprefix("::")
-                if imported.kind == "using namespace":
-                    spaces.append(module)
-                elif imported.kind == "using":
-                    by_name[module.rpartition("::")[2]] = module
-                elif imported.kind == "namespace alias":
-                    aliases[imported.alias] = module
-            known = self._usings[file] = ((spaces, by_name), aliases)
-        return known
+        ends_so = suitable(self._endings[ending], place.before_scope)
+        return _at_most(self._decide("*" + ending, ends_so, place.file), LIKELY) if ends_so else NOTHING
 
     # ----- members ------------------------------------------------------------------------------------------
 
-    def _member_of_type(self, file: int, name: str, qualifier: str, scope: str, arrow: bool) -> Answer:
+    def _member_of_type(self, place: Place, name: str, qualifier: str, arrow: bool) -> Answer:
         """A member of a receiver of a known type, perhaps after some steps: `x.a.f().name`."""
         kind, *steps = qualifier[1:].split(STEP)
         held = bool(steps) or arrow
-        declared = self.class_of(file, kind, scope, held=held)
+        declared = self.class_of(place.file, kind, place.scope, held=held)
         if declared is None:
             pointer, _, inner = kind.partition(HOLDS)
             if self._is_outside(inner if held and inner else pointer):
                 return NOTHING
-            return self.names.member_of_unknown(name, "cpp")
-        return self._member_of_class(self.names.follow(declared, steps, arrow), name)
-
-    def _member_of_class(self, owner: Sym | None, name: str) -> Answer:
+            return self._member_of_unknown(place.file, name)
+        owner = self.names.follow(declared, steps, arrow)
         if owner is None:
-            return self.names.member_of_unknown(name, "cpp")
-        found = self.names.own_member(owner, name) or self.names.generated(name, owner.qualified)
-        found = found or self.names.member(owner, name)
+            return self._member_of_unknown(place.file, name)
+        return self._member_of_class(place.file, owner, name)
+
+    def _member_of_class(self, file: int, owner: Sym, name: str) -> Answer:
+        """A member of a class that is known. Specialisations of a template share its name, and nothing tells which of
+        them is meant, so the members of several are candidates."""
+        variants = self.variants(file, owner)
+        if len(variants) > 1:
+            by_class = [self.names.own_member(variant, name) for variant in variants]
+            defining = [found for found in by_class if found]
+            if len(defining) > 1:
+                every = list(dict.fromkeys(sym for found in defining for sym in found))
+                answer = self.names.definitions(every)
+                return (answer, CANDIDATE) if len(answer) <= 2 * CANDIDATES else NOTHING
+            found = defining[0] if defining else []
+        else:
+            found = self.names.own_member(owner, name)
+        found = found or self.names.generated(name, owner.qualified) or self.names.member(owner, name)
         if found:
             return self.names.definitions(found), CERTAIN
         if not owner.bases:
             return NOTHING
-        answer, _ = self.names.member_of_unknown(name, "cpp")
+        answer, _ = self._member_of_unknown(file, name)
         return (answer, CANDIDATE) if answer else NOTHING
 
-    def _member_of_text(self, file: int, name: str, qualifier: str, scope: str, arrow: bool) -> Answer:
+    def variants(self, file: int, owner: Sym) -> list[Sym]:
+        """The definitions of a class with one name that a file sees: a template and its specialisations, or the
+        branches of an #if."""
+        same = self.tables.native_by_qualified(owner.name).get(owner.qualified, [])
+        found = [sym for sym in same if sym.kind in CLASSES and not sym.declaration]
+        if len(found) < 2 or owner not in found:
+            return [owner]
+        reach = self.includes.reach(file)
+        return [sym for sym in found if sym[0] >> FILE_SHIFT in reach] or [owner]
+
+    def _member_of_text(self, place: Place, name: str, qualifier: str, arrow: bool) -> Answer:
         """A member of a receiver that is no local: a field of the class around it, or a global variable."""
         if qualifier and qualifier != OPAQUE:
             root, *steps = qualifier.split(".")
-            _, found = self._visible(file, root, scope)
+            _, found = self.lookup.visible(Place(place.file, place.scope), root)
             holders = [sym for sym in found if sym.kind in ("field", "variable")]
             if holders and "[" not in qualifier:
-                if not steps:
-                    owner = self.names.type_of(holders[0], held=arrow)
-                else:
-                    owner = self.names.follow(self.names.type_of(holders[0]), steps, arrow)
+                owner = self.names.type_of(holders[0], held=arrow or bool(steps))
+                if steps:
+                    owner = self.names.follow(owner, steps, arrow)
                 if owner is not None:
-                    return self._member_of_class(owner, name)
-        return self.names.member_of_unknown(name, "cpp")
+                    return self._member_of_class(place.file, owner, name)
+                if not steps and self._is_outside(holders[0].bases.partition(HOLDS)[0]):
+                    return NOTHING
+        return self._member_of_unknown(place.file, name)
+
+    def _member_of_unknown(self, file: int, name: str) -> Answer:
+        """A member of an unknown receiver: likely if the file sees a single class that has it."""
+        known = self._unknown.get(name)
+        if known is None:
+            known = self._unknown[name] = self._weigh_members(file, self._members_named(name))
+        return known
+
+    def _weigh_members(self, file: int, found: list[Sym]) -> Answer:
+        reach = self.includes.reach(file)
+        if file not in self.tables.tests:
+            found = [sym for sym in found if sym.file not in self.tables.tests]
+        seen = [sym for sym in found if sym[0] >> FILE_SHIFT in reach]
+        distinct = {identity(sym) for sym in seen}
+        if not seen:
+            return _at_most(self.names.weigh([sym for sym in found if self.tables.seen_elsewhere(sym)]), CANDIDATE)
+        everywhere = seen + [
+            sym for sym in found if not sym.declaration and sym.qualified in distinct and sym not in seen
+        ]
+        return self.names.weigh([sym for sym in everywhere if self.tables.seen_from(sym, file)])
+
+    def _members_named(self, name: str) -> list[Sym]:
+        """The members with a name, unless containers of the standard library have such members or too many classes
+        do."""
+        found = self._holders.get(name)
+        if found is None:
+            found = [] if self.names.is_common(name) else self.tables.native(name)
+            found = [sym for sym in found if sym.kind in ("method", "field", "property")]
+            self._holders[name] = found if len(found) <= _MEMBERS else []
+        return self._holders[name]
 
     def _is_outside(self, kind: str) -> bool:
         """True if a type that is written with its namespace (`std::vector`) is none of the tree's."""
@@ -321,7 +235,7 @@ class NativeNames:
     # ----- types --------------------------------------------------------------------------------------------
 
     def class_of(self, file: int, text: str, scope: str, depth: int = 0, held: bool = True) -> Sym | None:
-        """The class that a type names, through aliases; `held`: of a smart pointer, what it points to."""
+        """The class that a type names, through aliases; `held`: the class that a smart pointer points to."""
         key = (file, text, scope, held)
         if key not in self._classes:
             found = self._class_of(file, text, scope, depth, held)
@@ -339,18 +253,17 @@ class NativeNames:
         if not text or depth > _DEPTH:
             return None
         space, _, last = text.rpartition("::")
-        _, named = self._scoped(file, last, space, scope, before_scope=True)
+        _, named = self.lookup.scoped(Place(file, scope, True), last, space)
         chosen = [sym for sym in named if sym.kind in CLASSES and not sym.declaration]
         if not chosen:
-            return self._aliased(named, depth)
-        if len({sym.qualified for sym in chosen}) > 1 or len({sym.file for sym in chosen}) > 1:
-            near = [sym for sym in chosen if sym.file == file]
-            return near[0] if near else _only(chosen)
-        return chosen[0]
+            return self._aliased(file, named, depth)
+        if len(chosen) > 1:
+            chosen = self.includes.nearest(file, chosen)
+        return chosen[0] if len({sym.qualified for sym in chosen}) == 1 else None
 
-    def _aliased(self, named: list[Sym], depth: int) -> Sym | None:
+    def _aliased(self, file: int, named: list[Sym], depth: int) -> Sym | None:
         """The class behind `using Variable = at::Tensor`."""
-        for alias in [sym for sym in named if sym.kind == "type"][:3]:
+        for alias in self.includes.nearest(file, [sym for sym in named if sym.kind == "type"])[:3]:
             target = alias.signature.partition("=")[2].strip(" ;") if "=" in alias.signature else ""
             if target and "(" not in target:
                 found = self.class_of(alias.file, target, alias.qualified.rpartition("::")[0], depth + 1)
@@ -366,7 +279,7 @@ class NativeNames:
         if made is not None:
             return made
         space, _, last = text.rpartition("::")
-        _, found = self._scoped(file, last, space, scope)
+        _, found = self.lookup.scoped(Place(file, scope), last, space)
         if not found and space:
             owner = self.class_of(file, space, scope, depth + 1)
             found = self.names.member(owner, last) if owner is not None else self.names.generated(last, space)
@@ -383,74 +296,93 @@ class NativeNames:
 
     # ----- decisions ----------------------------------------------------------------------------------------
 
-    def _decide(self, key: str, found: list[Sym], file: int) -> Answer:
-        """What a file means by the symbols that `key` leads to; what does not hang on the file is worked out once."""
+    def _decide(self, key: str, found: list[Sym], file: int, qualified: bool = False) -> Answer:
+        """The definitions that a file means by the symbols that `key` leads to. A plain name can be an argument of a
+        macro that makes another name of it, so one that no include reaches is a candidate."""
         known = self._decided.get(key)
         if known is None:
-            known = self._decided[key] = self._decision(found)
-        elsewhere, by_file = known
-        return by_file.get(file, elsewhere)
+            known = self._decided[key] = self._decision(found, file, qualified)
+        return known
 
-    def _decision(self, found: list[Sym]) -> tuple[Answer, dict[int, Answer]]:
-        """The answer for a file that defines none of the symbols, and for each file that does."""
-        declared = {sym.qualified for sym in found if sym.declaration}
-        found = self.names.definitions(found)
-        by_file: dict[int, list[Sym]] = {}
-        for sym in found:
-            by_file.setdefault(sym[0] >> FILE_SHIFT, []).append(sym)
-        own: dict[int, Answer] = {file: (same, CERTAIN) for file, same in by_file.items()}
-        # Another file sees a variable of a source file only if something declares it.
-        found = [
+    def _decision(self, found: list[Sym], file: int, qualified: bool) -> Answer:
+        if found[0].kind == "namespace":
+            return self._opening(found, file), CERTAIN
+        definitions = self.names.definitions(found)
+        own = [sym for sym in definitions if sym[0] >> FILE_SHIFT == file]
+        if own:
+            return self._own_definitions(own)
+        reach = self.includes.reach(file)
+        seen = [sym for sym in found if sym[0] >> FILE_SHIFT in reach]
+        if not seen:
+            return _at_most(self._unreached(found, definitions), LIKELY if qualified else CANDIDATE)
+        return self._reached(seen, definitions, file)
+
+    def _own_definitions(self, own: list[Sym]) -> Answer:
+        """The definitions of a name in its own file. A template stands for its specialisations."""
+        if len(own) > 1 and own[0].kind in CLASSES and own[-1].kind in CLASSES:
+            return own[:1], LIKELY if len({sym.parent for sym in own}) == 1 else CERTAIN
+        return own, CERTAIN
+
+    def _opening(self, found: list[Sym], file: int) -> list[Sym]:
+        """One place where a namespace is opened: in the file, in the nearest header, or anywhere. Some namespaces are
+        opened in thousands of files, so their first openings are kept by file."""
+        full = found[0].qualified
+        own = next((sym for sym in self._own.get(found[0].name, ()) if sym.qualified == full), None)
+        if own is not None:
+            return [own]
+        openings = self._openings.get(full)
+        if openings is None:
+            openings = self._openings[full] = {sym[0] >> FILE_SHIFT: sym for sym in reversed(found)}
+        reach, path = self.includes.reach(file), self.tables.path
+        near = min(openings.keys() & reach.keys(), key=lambda home: (reach[home], path[home]), default=None)
+        return [openings[near]] if near is not None else found[:1]
+
+    def _reached(self, seen: list[Sym], definitions: list[Sym], file: int) -> Answer:
+        """The definitions of the symbols that a file sees declared or defined."""
+        named = {sym.qualified for sym in seen}
+        if len(named) == 1 and seen[0].kind in TYPES and seen[-1].kind in TYPES:
+            return self.includes.nearest(file, seen), CERTAIN
+        in_sight = {sym.id for sym in seen}
+        declared = {sym.qualified for sym in seen if sym.declaration}
+        answer = [
             sym
-            for sym in found
+            for sym in definitions
+            if sym.id in in_sight or (sym.qualified in declared and self.tables.seen_elsewhere(sym))
+        ]
+        answer = answer or self.names.definitions(seen)
+        files = len({sym[0] >> FILE_SHIFT for sym in answer})
+        if len(answer) > 2 * CANDIDATES and files > 1:
+            return NOTHING
+        if len(named) > 1 or (files > 1 and any(sym.kind == "macro" for sym in answer)):
+            return answer, CANDIDATE
+        # Functions of one name in several files are overloads, or variants of which a build chooses one.
+        several = files > 1 and any(sym.kind == "function" and not sym.declaration for sym in answer)
+        return answer, LIKELY if several else CERTAIN
+
+    def _unreached(self, found: list[Sym], definitions: list[Sym]) -> Answer:
+        """The definitions of symbols that no include reaches. Another file sees a variable of a source file only if
+        something declares it."""
+        declared = {sym.qualified for sym in found if sym.declaration}
+        answer = [
+            sym
+            for sym in definitions
             if self.tables.seen_elsewhere(sym)
             and (sym.kind != "variable" or sym.qualified in declared or not self.tables.is_source(sym.file))
         ]
-        if not found:
-            return NOTHING, own
-        files = len({sym[0] >> FILE_SHIFT for sym in found})
-        distinct = len({sym.qualified for sym in found})
-        answer = NOTHING
+        if not answer:
+            return NOTHING
+        files = len({sym[0] >> FILE_SHIFT for sym in answer})
+        distinct = len({sym.qualified for sym in answer})
         if distinct == 1 and files == 1:
-            answer = found, CERTAIN
-        elif distinct == 1 and files <= CANDIDATES:
-            # Functions of two source files are two functions, and each file sees the macro of the headers it includes.
-            sure = all(sym.kind != "macro" and (sym.kind != "function" or sym.declaration) for sym in found)
-            answer = found, CERTAIN if sure else CANDIDATE
-        elif distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:
-            answer = found, CANDIDATE
-        return answer, own
+            return answer, LIKELY
+        if distinct <= CANDIDATES and len(answer) <= 2 * CANDIDATES:
+            return answer, CANDIDATE
+        return NOTHING
 
 
-def _suitable(found: list[Sym], before_scope: bool) -> list[Sym]:
-    """Of the symbols with a name, those that can stand before `::`, where the name does."""
-    if not before_scope or not found:
-        return found
-    if found[0].kind == "namespace" and found[-1].kind == "namespace":
-        return found  # a namespace is opened in thousands of files, and nothing else has its qualified name
-    return [sym for sym in found if sym.kind in _BEFORE_SCOPE]
-
-
-def _enumerated_in(sym: Sym) -> str:
-    """The scope that holds the enumeration of an enumerator."""
-    return sym.qualified.rpartition("::")[0].rpartition("::")[0]
-
-
-def _only(found: list[Sym]) -> Sym | None:
-    """One of several definitions of the same class, in branches of an #if or in templates; None where they differ."""
-    return found[0] if len({sym.qualified for sym in found}) == 1 else None
+def _at_most(answer: Answer, certainty: int) -> Answer:
+    return (answer[0], min(answer[1], certainty)) if answer[0] else NOTHING
 
 
 def _is_scope(text: str) -> bool:
     return text.replace("::", "").replace("_", "").isalnum()
-
-
-@cache
-def _scopes(scope: str) -> list[str]:
-    """`a::b::c` -> [`a::b::c`, `a::b`, `a`, ``]"""
-    found = [scope] if scope else []
-    while "::" in scope:
-        scope = scope.rpartition("::")[0]
-        found.append(scope)
-    found.append("")
-    return found

@@ -77,7 +77,7 @@ class OtherNames:
     # ----- plain names --------------------------------------------------------------------------------------
 
     def _plain(self, file: int, name: str, found: list[Sym]) -> Answer:
-        """A name without a receiver: this file, what it imports, its package."""
+        """A name without a receiver: of this file, of its imports, of its package."""
         language = self.tables.language[file]
         if language != "java":
             found = [sym for sym in found if sym.kind not in ("method", "field", "property")]  # they need a receiver
@@ -254,7 +254,7 @@ def _one_name(found: list[Sym]) -> Answer:
 
 def _of_unknown(file: int, name: str, found: list[Sym]) -> Answer:
     """A member of an unknown receiver; one that the language's own types have too is a guess."""
-    # What a module of tests inside a file defines is that file's own.
+    # The definitions of a module of tests inside a file are private to that file.
     members = [sym for sym in found if sym.kind in _MEMBERS and (sym.file == file or "tests::" not in sym.qualified)]
     if not members or len(members) > CANDIDATES:
         return NOTHING

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT
 from repobook.reading.engine import CLASSES
 from repobook.reading.facts import ASSIGNED, OPAQUE, STEP, TYPED
-from repobook.resolving.answer import DEPTH, MODULE, NOTHING, OBJECT, Answer, identity
+from repobook.resolving.answer import DEPTH, MODULE, NOTHING, OBJECT, Answer, choose_accessor, identity
 from repobook.resolving.tables import Sym
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ class PythonNames:
         if qualifier == "":
             return self._plain(file, name, local)
         if qualifier == OPAQUE:
-            return self.names.member_of_unknown(name, "python", assigned)
+            return self.names.member_of_unknown(file, name, assigned)
         if qualifier.startswith(TYPED):
             kind, *steps = qualifier[1:].split(STEP)
             owner = self._follow(self.class_of(file, kind), steps)
             if owner is None and self._is_outside(file, kind):
                 return NOTHING
             if owner is None:
-                return self.names.member_of_unknown(name, "python", assigned)
-            return self._member(owner, name, assigned)
+                return self.names.member_of_unknown(file, name, assigned)
+            return self._member(file, owner, name, assigned)
         return self._chain(file, qualifier.split("."), name, assigned)
 
     def _plain(self, file: int, name: str, local: int) -> Answer:
@@ -63,13 +63,13 @@ class PythonNames:
             return not any(target for _, target, _ in bound)
         return root in _BUILTIN_TYPES and root not in self.tables.top(file)
 
-    def _member(self, owner: Sym, name: str, assigned: bool) -> Answer:
+    def _member(self, file: int, owner: Sym, name: str, assigned: bool) -> Answer:
         """A member of a class that is known. One that neither it nor its bases have can belong to a class derived from
         it, or be made while the program runs."""
-        found = self.names.member(owner, name)
+        found = choose_accessor(self.names.member(owner, name), assigned)
         if found:
             return self._with_native(found, name, assigned)
-        answer, _ = self.names.member_of_unknown(name, "python", assigned)
+        answer, _ = self.names.member_of_unknown(file, name, assigned)
         related = [sym for sym in answer if self._derives(sym, owner)]
         return (related, CANDIDATE) if related else NOTHING
 
@@ -110,7 +110,7 @@ class PythonNames:
         if start < 0:
             return NOTHING
         if not at_file and not found:
-            return self.names.member_of_unknown(name, "python", assigned)
+            return self.names.member_of_unknown(file, name, assigned)
         called = steps[start - 1].endswith("()")
         for step in steps[start:]:
             bare = step.removesuffix("()")
@@ -122,7 +122,7 @@ class PythonNames:
                 owner = self._holder(found, called)
                 found = self.names.member(owner, bare) if owner is not None else []
             if not at_file and not found:
-                return _unsure(self.names.member_of_unknown(name, "python", assigned))
+                return _unsure(self.names.member_of_unknown(file, name, assigned))
             called = step.endswith("()")
         if at_file:
             module = at_file
@@ -132,8 +132,8 @@ class PythonNames:
             return (self.tables.symbols(at_file)[:1], CERTAIN) if at_file else self._registered(module, name)
         owner = self._holder(found, called)
         if owner is not None:
-            return self._member(owner, name, assigned)
-        return _unsure(self.names.member_of_unknown(name, "python", assigned))
+            return self._member(file, owner, name, assigned)
+        return _unsure(self.names.member_of_unknown(file, name, assigned))
 
     def _root(self, file: int, steps: list[str]) -> tuple[int, list[Sym], int]:
         """(module, symbols, following step) of the first name of a chain; a step below 0 for one from outside the tree.
@@ -167,7 +167,7 @@ class PythonNames:
         return (found[0].file, []) if found[0].kind == "file" else (0, found)
 
     def _with_native(self, found: list[Sym], name: str, assigned: bool) -> Answer:
-        """A stub (`.pyi`) only declares: what is registered under its name stands behind it."""
+        """A stub (`.pyi`) only declares: the function that is registered under its name stands behind it."""
         if all(".pyi" in self.tables.path[sym.file] for sym in found):
             inside = self.tables.symbols(found[0].file)[found[0].parent & 0xFFFFF].kind in CLASSES
             native = self.names.registered(name, OBJECT if inside else MODULE, assigned)
@@ -192,7 +192,7 @@ class PythonNames:
         return any("_C" in row.module.split(".") for row in self.tables.imports(module))
 
     def bound(self, file: int) -> dict[str, list[tuple[str, int, str]]]:
-        """What the imports of a Python file bind: name -> (module | symbol, file of the module, module or name)."""
+        """Names that imports bind in a Python file: name -> (module | symbol, file of the module, module or name)."""
         found = self._bound.get(file)
         if found is not None:
             return found
@@ -224,7 +224,7 @@ class PythonNames:
         return found
 
     def exported(self, file: int, name: str, depth: int = 0) -> list[Sym]:
-        """What a name means at the top level of a Python file: its own definition, or what it imports."""
+        """Symbols of a name at the top level of a Python file: its own definitions, or imported ones."""
         own = self.tables.top(file).get(name)
         if own:
             return own
@@ -272,7 +272,7 @@ class PythonNames:
         return found
 
     def class_of(self, file: int, text: str) -> Sym | None:
-        """The class that a type names; `f()` means what f returns, or an object of the class f."""
+        """The class that a type names; `f()` means the result of f, or an object of the class f."""
         if text.endswith("()"):
             return self._holder(self._named(file, text[:-2]), True)
         return next((sym for sym in self._named(file, text) if sym.kind in CLASSES), None)

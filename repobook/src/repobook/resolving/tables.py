@@ -23,6 +23,7 @@ class Sym(NamedTuple):
     declaration: int
     bases: str
     signature: str
+    internal: int  # the linker shows it to no other file
 
     @property
     def file(self) -> int:
@@ -48,13 +49,18 @@ class Exposed(NamedTuple):
     local: int
 
 
-# The signature matters where it names the type behind an alias, or says that a name is the file's own.
+# The signature names the type behind an alias. It marks scoped enumerations, and in Python the declarations of
+# overloads and the setters of properties.
 _COLUMNS = (
     "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature "
-    "WHEN signature LIKE 'static %' OR signature LIKE 'inline %' THEN 'static' ELSE '' END"
+    "WHEN kind='enum' AND (signature LIKE 'enum class %' OR signature LIKE 'enum struct %') THEN 'scoped' "
+    "WHEN substr(signature, 1, 1)<>'@' THEN '' WHEN signature LIKE '@%overload def %' THEN '@overload' "
+    "WHEN signature LIKE '@%.setter def %' OR signature LIKE '@%.deleter def %' THEN '@setter' ELSE '' END, internal"
 )
-# What another file sees of a source file that nobody includes: what the linker joins.
-SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".m", ".mm")
+# The linker alone shows the symbols of a source file to other files, unless one of them includes it.
+SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".hip", ".m", ".mm", ".metal")
+# Functions of these run on a device; no code of the host links to them.
+_SHADERS = (".metal",)
 _LINKED = frozenset({"function", "method", "variable", "test", "registration", "binding", "field", "namespace"})
 
 
@@ -64,7 +70,10 @@ class Tables:
         self.language: dict[int, str] = {}
         self.path: dict[int, str] = {}
         self.exports: dict[int, str] = {}
-        for file, path, language, exports in db.execute("SELECT id, path, language, exports FROM files"):
+        self.tests: set[int] = set()
+        for file, path, language, exports, test in db.execute("SELECT id, path, language, exports, test FROM files"):
+            if test:
+                self.tests.add(file)
             self.language[file] = language
             self.path[file] = path
             if exports:
@@ -77,6 +86,8 @@ class Tables:
         self._exposed: dict[str, list[Exposed]] = {}
         self._native: dict[str, list[Sym]] = {}
         self._spaces: dict[str, dict[str, list[Sym]]] = {}
+        self._sources: dict[int, bool] = {}
+        self._private: dict[int, dict[str, list[Sym]]] = {}
         self.loaded = False
 
     def load_all(self) -> None:
@@ -119,25 +130,44 @@ class Tables:
         return found
 
     def native_by_qualified(self, name: str) -> dict[str, list[Sym]]:
-        """The same by qualified name."""
+        """The symbols of C-family files with a name that other files can see or link to, by qualified name."""
         found = self._spaces.get(name)
         if found is None:
             found = self._spaces[name] = {}
             for sym in self.native(name):
-                found.setdefault(sym.qualified, []).append(sym)
+                if self.seen_elsewhere(sym):
+                    found.setdefault(sym.qualified, []).append(sym)
+        return found
+
+    def private(self, file: int) -> dict[str, list[Sym]]:
+        """The symbols of a source file that no other file sees, by qualified name."""
+        found = self._private.get(file)
+        if found is None:
+            found = self._private[file] = {}
+            for sym in self.symbols(file)[1:] if self.is_source(file) else ():
+                if not self.seen_elsewhere(sym):
+                    found.setdefault(sym.qualified, []).append(sym)
         return found
 
     def seen_elsewhere(self, sym: Sym) -> bool:
-        """True if C-family code in other files can mean a symbol. A type or macro of a source file that no file
-        includes is that file's own, and so is a static or inline function of it."""
+        """True if C-family code in other files can mean a symbol.
+
+        A source file that no file includes keeps its types and macros, the symbols of its anonymous namespaces, and its
+        static and inline functions."""
         file = sym[0] >> FILE_SHIFT
-        if sym.kind in _LINKED and (sym.signature != "static" or sym.kind not in ("function", "variable")):
+        if sym.kind in _LINKED and not sym.internal and not self.path[file].endswith(_SHADERS):
             return True
         return not self.is_source(file)
 
+    def seen_from(self, sym: Sym, file: int) -> bool:
+        return sym[0] >> FILE_SHIFT == file or self.seen_elsewhere(sym)
+
     def is_source(self, file: int) -> bool:
         """True for a source file of the C family that no file includes."""
-        return self.path[file].endswith(SOURCES) and file not in self.included
+        known = self._sources.get(file)
+        if known is None:
+            known = self._sources[file] = self.path[file].endswith(SOURCES) and file not in self.included
+        return known
 
     @cached_property
     def included(self) -> set[int]:
@@ -205,6 +235,10 @@ class Tables:
             by_parent = self._by_parent[file] = {}
             for sym in self.symbols(file)[1:]:
                 by_parent.setdefault(sym.parent, {}).setdefault(sym.name, []).append(sym)
+            for members in by_parent.values() if self.language[file] == "python" else ():
+                for name, found in members.items():
+                    if len(found) > 1 and found[0].signature == "@overload":
+                        members[name] = [sym for sym in found if sym.signature != "@overload"] or found
         return by_parent.get(parent, {})
 
     def has_children(self, file: int) -> set[int]:

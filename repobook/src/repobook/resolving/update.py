@@ -1,10 +1,11 @@
-"""Resolving after a change: what it can have touched is resolved anew, and the pages that can differ are named.
+"""Resolving after a change: the affected files are resolved anew, and the pages that can differ are named.
 
 Note [ What a change touches ]
 A file that was read again has new edges. If its skeleton (the names, kinds and nesting of its symbols) is as before,
 its symbols keep their ids and no other file needs resolving. Otherwise every file that refers to a name it defined or
-defines is resolved too. A page can differ when its file was read, when an edge that leads into it differs, when an
-import of it, a note it titles or cites, its layer or its cycle changed.
+defines is resolved too. If its includes changed, so are the files that see other files through it. A page can differ
+when its file was read, when an edge that leads into it differs, when an import of it, a note it titles or cites, its
+layer or its cycle changed.
 """
 
 import sqlite3
@@ -17,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from repobook import graph, workers
+from repobook.languages import C_FAMILY
 from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.resolving.edges import Edge, edges_of, resolve_imports, twins_of
@@ -36,7 +38,7 @@ def _range(file: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Before:
-    """What the model said of the files that are about to be read again or deleted."""
+    """State of the model for the files that are about to be read again or deleted."""
 
     skeletons: dict[int, list[tuple[object, ...]]] = field(default_factory=dict)
     names: dict[int, set[str]] = field(default_factory=dict)
@@ -64,7 +66,8 @@ class Before:
 
 def _skeleton(db: sqlite3.Connection, file: int) -> list[tuple[object, ...]]:
     return db.execute(
-        "SELECT id, name, kind, parent, qualified, declaration, bases FROM symbols WHERE id>=? AND id<? ORDER BY id",
+        "SELECT id, name, kind, parent, qualified, declaration, bases, internal, "
+        "CASE kind WHEN 'type' THEN signature END FROM symbols WHERE id>=? AND id<? ORDER BY id",
         _range(file),
     ).fetchall()
 
@@ -148,7 +151,7 @@ _NOT_ASKED = ("refs(name)", "imports", "findings", "remarks", "words", "macros")
 
 
 def _index(path: str) -> None:
-    """What is made of the rows that were read and that resolving a whole tree does not ask; by a thread."""
+    """Build the indexes that resolving a whole tree does not need; a thread does this."""
     db = store.connect(Path(path))
     try:
         with db:
@@ -216,7 +219,7 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
 def resolve_changes(
     db: sqlite3.Connection, read: set[int], before: Before, paths_changed: bool, jobs: int, progress: Progress
 ) -> Touched:
-    """Resolve what a change can have touched."""
+    """Resolve the references that a change can have touched."""
     global _resolver
     tables = Tables(db)
     modules = Modules(tables.by_path, _root_package(db))
@@ -229,6 +232,8 @@ def resolve_changes(
         affected |= {file for file in moved if file in tables.path}
     after = set().union(*(_imported(db, file) for file in read)) if read else set()
     affected |= _affected(db, tables, read, before, before.imported ^ after, touched)
+    rewired = {row[:2] for row in before.imported ^ after} | {(file, 0) for file in moved}
+    affected |= _seeing_otherwise(db, tables, rewired)
     affected -= before.deleted
     _resolver = Names(tables, modules)
     counted: set[int] = set(before.pointed)
@@ -261,7 +266,7 @@ def _affected(
     imports: set[tuple[int, int, int]],
     touched: Touched,
 ) -> set[int]:
-    """The files whose references can mean something else, because of what the files define or include."""
+    """The files whose references can mean something else, because definitions or includes changed."""
     affected: set[int] = set()
     for file in read | before.deleted:
         if file in read and before.skeletons.get(file) == _skeleton(db, file):
@@ -275,12 +280,34 @@ def _affected(
             # A declaration refers to its definition without a reference.
             rows = db.execute("SELECT id FROM symbols WHERE name=? AND declaration=1", (name,))
             affected.update(row[0] >> FILE_SHIFT for row in rows)
-    # A source file that is included for the first time, or no more: what others see of it differs.
+    # A source file that is included for the first time, or no more, shows other symbols to other files.
     for target in {row[1] for row in imports}:
         if target in tables.path and tables.path[target].endswith(SOURCES):
             for name in _names(db, target):
                 affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
     return affected
+
+
+def _seeing_otherwise(db: sqlite3.Connection, tables: Tables, rewired: set[tuple[int, int]]) -> set[int]:
+    """The C-family files that see other files than before, because includes changed: pairs of includer and target."""
+    rewired = {pair for pair in rewired if tables.language.get(pair[0]) in C_FAMILY}
+    if not rewired:
+        return set()
+    includers: dict[int, set[int]] = {}
+    for source, target in db.execute("SELECT file, target FROM imports WHERE kind='include' AND target IS NOT NULL"):
+        includers.setdefault(target, set()).add(source)
+    found = {file for file, _ in rewired}
+    level = found
+    while level:
+        level = set().union(*(includers.get(file, set()) for file in level)) - found
+        found |= level
+    # A file that a single other file includes sees what that file sees.
+    found |= {target for _, target in rewired}
+    size = 0
+    while size != len(found):
+        size = len(found)
+        found |= {target for target, sources in includers.items() if len(sources) == 1 and sources <= found}
+    return {file for file in found if file in tables.path}
 
 
 def _resolve_affected(
@@ -292,7 +319,7 @@ def _resolve_affected(
     jobs: int,
     progress: Progress,
 ) -> None:
-    """New edges and twins of the files; what differs is noted."""
+    """Write new edges and twins of the files, and note the differences."""
     for done, (file, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
         old = set(
             db.execute("SELECT src, dst, kind, certainty, line, count FROM edges WHERE src>=? AND src<?", _range(file))
@@ -315,7 +342,7 @@ def _resolve_affected(
 
 
 def _recount(db: sqlite3.Connection, counted: set[int], before: Before, touched: Touched) -> None:
-    """How often other files use each symbol; a count that changed shows on keyword and folder pages."""
+    """Count the uses of symbols by other files. A count that changed shows on keyword and folder pages."""
     for symbol in counted:
         row = db.execute("SELECT uses, name FROM symbols WHERE id=?", (symbol,)).fetchone()
         if row is None:
@@ -326,7 +353,7 @@ def _recount(db: sqlite3.Connection, counted: set[int], before: Before, touched:
         ).fetchone()[0]
         if uses != row[0]:
             db.execute("UPDATE symbols SET uses=? WHERE id=?", (uses, symbol))
-        # A file that was read again starts from nothing; what it had counts.
+        # A file that was read again starts from nothing, so its former count is compared.
         if uses == before.uses.get(symbol, 0 if symbol >> FILE_SHIFT in before.skeletons else row[0]):
             continue
         touched.names.add(row[1])

@@ -43,7 +43,7 @@ class Documentation(NamedTuple):
     """The documentation that a site is part of; addresses are relative to the site's folder."""
 
     home: str  # its first page
-    places: Mapping[str, tuple[tuple[str, str], ...]]  # path of a file -> (name, address) of what is told about it
+    places: Mapping[str, tuple[tuple[str, str], ...]]  # path of a file -> (name, address) of its documentation
 
     def of(self, path: str) -> tuple[tuple[str, str], ...]:
         return self.places.get(path, ())
@@ -53,7 +53,7 @@ _NO_DOCUMENTATION = Documentation("", {})
 
 
 class _Desk(NamedTuple):
-    """What a process holds while it writes the site."""
+    """State of a process that writes the site."""
 
     root: str
     output: str
@@ -127,7 +127,7 @@ def page_document(page: str, text: str) -> tuple[str, str]:
 
 
 def _documented(path: str, folder: str) -> str:
-    """Where the documentation tells about what a file defines."""
+    """Pages of the documentation about the definitions of a file."""
     links = ", ".join(
         f'<a href="{escape(relative(place, folder) + mark + anchor)}"><code>{escape(name)}</code></a>'
         for name, address in _desk.around.of(path)

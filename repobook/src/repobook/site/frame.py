@@ -10,7 +10,7 @@ _POLICY = (
     "default-src 'self'; style-src 'self'; script-src 'self'; img-src 'self' data:; frame-src 'self'; "
     "object-src 'none'; base-uri 'none'; form-action 'none'"
 )
-# `blocks` of html.py writes headings like this, and whatever a tree contains is escaped before it gets there.
+# `blocks` of html.py writes headings like this, and the contents of a tree are escaped before.
 _SECTION = re.compile(r'<h2 id="([^"]*)">(.*?)</h2>')
 _TAGS = re.compile(r"<[^>]*>")
 CURRENT = ' aria-current="page"'

@@ -1,4 +1,4 @@
-"""Every link of the site as it stands on disk: what it leads to, a page or a place on one, must be there."""
+"""Every link of the site on disk: its target, a page or a place on one, must exist."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _ELSEWHERE = ("http://", "https://", "data:", "mailto:")
 
 
 class _Page:
-    """The anchors and links of a page. Text is escaped on our pages, so what looks like a tag is one."""
+    """The anchors and links of a page. Text is escaped on our pages, so any text that looks like a tag is one."""
 
     __slots__ = ("anchors", "links")
 

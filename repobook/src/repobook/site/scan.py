@@ -74,7 +74,7 @@ _HASH = re.compile(
 
 
 def _slashes(character: str, extra: str = "") -> re.Pattern[str]:
-    """Comments of // and /* */, strings, numbers, words; `character`: what follows a single quote.
+    """Comments of // and /* */, strings, numbers, words; `character`: pattern behind a single quote.
 
     What is left open ends with its line or the text, so that no text is looked through again and again.
     """

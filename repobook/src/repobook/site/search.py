@@ -1,4 +1,4 @@
-"""The search index of the static site: scripts that a page loads on demand, by the first letters of what is typed.
+"""The search index of the static site: scripts that a page loads on demand, by the first letters of the typed text.
 
 Note [ Shards ]
 A name is found by the start of any of its words: `THPEngine_run_backward` stands under `thpenginerunbackward`,
@@ -25,7 +25,7 @@ from repobook.naming import page_base, word_starts
 _LEAF = 60_000  # characters of a shard before it is divided; about 10 ms to load and search
 _BEST = 120  # names that an inner node holds
 _SHOWN = 3  # definitions of a name that stand under its inner words; under its own beginning all do
-# What people look for first. A step is worth about as much as twice the uses.
+# Kinds by how often readers look for them. A step is worth about as much as twice the uses.
 _KINDS = {
     "class": 6, "struct": 6, "interface": 6, "trait": 6, "union": 5, "enum": 5, "function": 5, "binding": 5, "macro": 4,
     "type": 4, "concept": 4, "method": 4, "note": 4, "file": 4, "namespace": 3, "module": 3, "constant": 3,
@@ -48,7 +48,7 @@ class Name(NamedTuple):
 
 
 def normal(name: str) -> str:
-    """What is compared: letters and digits in lower case. `normal` of search.js does the same."""
+    """Letters and digits of a text in lower case, for comparison. `normal` of search.js does the same."""
     plain = name.lower().replace("_", "")
     return plain if plain.isalnum() else "".join(char for char in plain if char.isalnum())
 

@@ -41,7 +41,7 @@ def _class(token: Any) -> str:
 
 
 def lines_of(text: str, language: str) -> list[str]:
-    """Each line as HTML. Lines are what the readers count, so a carriage return alone ends none."""
+    """Each line as HTML. Lines are counted as the readers count them, so a carriage return alone ends none."""
     text = text.replace("\r", "\u240d")
     if scan.knows(language):
         return scan.colour(text, language)

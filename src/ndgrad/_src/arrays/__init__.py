@@ -1,1 +1,1 @@
-"""The lowest layer: which array library holds the data, and kernels on raw arrays."""
+"""The lowest layer: array libraries, dtypes, random generators, and kernels on raw arrays."""

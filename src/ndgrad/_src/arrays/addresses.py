@@ -1,4 +1,4 @@
-"""Where an array lies: the memory that it is a window on, its address, and windows on bytes."""
+"""The memory of an array: its owner, its address, and arrays over bytes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def owner_of(array: Payload) -> Payload:
-    """The array that owns the memory that `array` is a window on."""
+    """Return the array that owns the memory of `array`."""
     while True:
         base = array.base
-        while hasattr(base, "_array"):  # np.asarray(t) by __array_interface__ has the tensor itself as its base
+        while hasattr(base, "_array"):  # the base of np.asarray(t) by __array_interface__ is the tensor itself
             base = base._array
         if not isinstance(base, np.ndarray):
             return array
@@ -24,7 +24,7 @@ def owner_of(array: Payload) -> Payload:
 
 
 def pointer(array: Payload) -> int:
-    """The address of an array's first element; 0 where there is no memory to point at."""
+    """Return the address of an array's first element, or 0 if it has no memory."""
     if array.size == 0 or (getattr(array, "is_meta", False) and not getattr(array, "is_traced", False)):
         return 0
     if isinstance(array, np.ndarray):
@@ -34,7 +34,7 @@ def pointer(array: Payload) -> int:
 
 
 def bounds(array: Payload) -> tuple[int, int]:
-    """The address of the first byte of an array, and of the first behind its last."""
+    """Return the addresses of an array's first byte and of the byte after its last one."""
     start = end = pointer(array)
     if not array.size:
         return start, start
@@ -47,7 +47,7 @@ def bounds(array: Payload) -> tuple[int, int]:
 
 
 def flat_bytes(owner: Payload) -> Payload:
-    """The memory of an owner, in the order in which it lies, as a writable one-dimensional array of bytes."""
+    """Return an owner's memory, in memory order, as a writable one-dimensional array of bytes."""
     if owner.flags.c_contiguous:
         return owner.reshape(-1).view(np.uint8)
     dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
@@ -63,7 +63,7 @@ def flat_bytes(owner: Payload) -> Payload:
 def window(
     memory: Payload, dtype: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> NDArray[Any]:
-    """A strided array over bytes; `offset` and `stride` count elements. Raises if it would reach outside."""
+    """Return a strided array over bytes. `offset` and `stride` count elements. Raise if it would reach outside."""
     item = np.dtype(dtype).itemsize
     if any(n < 0 for n in size) or any(s < 0 for s in stride) or offset < 0 or len(size) != len(stride):
         raise RuntimeError(
@@ -83,7 +83,7 @@ def window(
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, in elements, of a contiguous tensor."""
+    """Return the strides, in elements, of a contiguous tensor."""
     step, out = 1, []
     for n in reversed(shape):
         out.append(step)

@@ -18,9 +18,9 @@ import numpy
 
 from ndgrad._src.arrays.precision import INEXACT
 
-#: The number of terms in a partial sum, up to a factor of two. Sums with fewer terms are left to NumPy.
+#: The number of terms in a partial sum, up to a factor of two. NumPy computes sums with fewer terms.
 _BLOCK = 32
-#: Rows of at least this many elements are added by BLAS where it knows the dtype.
+#: BLAS adds rows of at least this many elements, if it supports the dtype.
 _WIDE = 256
 #: Larger arrays are summed in pieces of this many bytes, so that partial sums stay in the processor's cache.
 _PIECE = 16 << 20
@@ -29,12 +29,12 @@ _FEW_ROWS = 512
 #: The length of the pieces of dot products.
 _LINE = 2048
 _ONES = {numpy.dtype(code): numpy.ones(_FEW_ROWS, code) for code in "fd"}
-#: Below this size, up to this many terms are left to NumPy: blocks would take three times as long.
+#: For arrays below this size, up to this many terms are left to NumPy: blocks would take three times as long.
 _SMALL, _FEW_TERMS = 4096, 256
 
 
 def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = False, dtype: Any = None) -> Any:
-    """`np.add.reduce`, accurate along every dimension. None stands for all dimensions; others are not negative."""
+    """Return `np.add.reduce`, accurate along every dimension. None stands for all axes; axes are not negative."""
     total: Any
     if x.__class__ is not numpy.ndarray or x.dtype.kind not in INEXACT:
         return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
@@ -65,8 +65,11 @@ def _is_accurate_in_numpy(x: numpy.ndarray[Any, Any], axes: tuple[int, ...], ter
 
 
 def _merge_dimensions(x: numpy.ndarray[Any, Any], axes: tuple[int, ...]) -> tuple[Any, list[bool], list[int]]:
-    """The array in the order of memory, with neighbouring dimensions merged; which of them are summed; and the
-    dimensions of the array that are kept, in the order of memory. NumPy adds pairwise along the last one only."""
+    """Merge neighbouring dimensions of the array in memory order.
+
+    Returns the array, a bool per dimension (True if summed), and the kept dimensions in memory order. NumPy adds
+    pairwise along the last dimension only.
+    """
     shape, strides = x.shape, x.strides
     order = sorted([d for d, n in enumerate(shape) if n != 1], key=lambda d: -abs(strides[d] or inf))
     sizes: list[int] = []
@@ -83,9 +86,9 @@ def _merge_dimensions(x: numpy.ndarray[Any, Any], axes: tuple[int, ...]) -> tupl
 
 
 def reduce_dot(x: Any, y: Any) -> Any:
-    """The sum of x y along the last dimension of NumPy's arrays, without an array of the products.
+    """Return the sum of x y along the last dimension of NumPy arrays, without an array of the products.
 
-    BLAS adds the products one after the other in a few lanes, so long lines are cut into pieces. x is conjugated.
+    BLAS adds the products one after the other in a few lanes, so long rows are cut into pieces. x is conjugated.
     """
     length = x.shape[-1]
     if length <= _LINE or x.shape != y.shape or x.__class__ is not numpy.ndarray:
@@ -98,9 +101,9 @@ def reduce_dot(x: Any, y: Any) -> Any:
 
 
 def _sum_in_blocks(x: numpy.ndarray[Any, Any], is_summed: list[bool], dtype: Any) -> Any:
-    """The sum over some dimensions of an array whose last dimension is the innermost one in memory."""
+    """Return the sum over some dimensions of an array whose last dimension is the innermost one in memory."""
     while True:
-        # Along the last dimension NumPy adds pairwise, so that only the others count.
+        # NumPy adds pairwise along the last dimension, so only the others need blocks.
         slow = [d for d, summed in enumerate(is_summed[:-1]) if summed]
         if prod([x.shape[d] for d in slow]) <= 2 * _BLOCK:
             return numpy.add.reduce(x, axis=tuple([d for d, s in enumerate(is_summed) if s]), dtype=dtype)
@@ -110,11 +113,11 @@ def _sum_in_blocks(x: numpy.ndarray[Any, Any], is_summed: list[bool], dtype: Any
             is_summed = is_summed[:axis] + is_summed[axis + 1 :]
         else:
             x = _add_blocks(x, axis, dtype)
-        dtype = None  # Partial sums have it already.
+        dtype = None  # partial sums already have this dtype
 
 
 def _add_blocks(x: numpy.ndarray[Any, Any], axis: int, dtype: Any) -> Any:
-    """Partial sums along `axis`: as many as there are blocks."""
+    """Return partial sums along `axis`, one per block."""
     lead, length, rest = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     width = prod(rest)
     before = (slice(None),) * axis

@@ -1,9 +1,8 @@
-"""Functions of many elementwise steps on a large array: as one native kernel, or over cache-sized
-blocks, on several threads.
+"""Functions of many elementwise steps on a large array: one native kernel, or cache-sized blocks on several threads.
 
-Each NumPy call sweeps the whole array through memory; a function of ten calls does so ten times, with a temporary each.
-On blocks that fit the cache, temporaries never leave it: two to four times quicker for a million of float64, and the
-peak memory is that of the result.
+Each NumPy call passes the whole array through memory. A function of ten calls does so ten times, with a temporary each.
+On blocks that fit into the cache the temporaries never leave it: two to four times faster for a million float64
+numbers, and the peak memory is that of the result.
 """
 
 from __future__ import annotations
@@ -20,20 +19,19 @@ from ndgrad._src.arrays.precision import is_inexact
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-# Bytes of a block: smaller ones make the interpreter the bottleneck, the more so when two threads share
-# it; larger ones, the memory.
+# Bytes of a block. In smaller blocks the interpreter is the bottleneck, even more so if two threads share it; in larger
+# ones it is the memory.
 _SMALLEST, _LARGEST = 256 << 10, 1 << 20
 
 
 def blockwise(kernel: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run natively or
-    by blocks where x is large.
+    """Make `function(np, x, **settings)`, elementwise and keeping x's dtype, run natively or in blocks if x is large.
 
-    `kernel` is the name that the native kernels have for it, if any. Small arrays, scalars, arrays with gaps and arrays
-    of other libraries go to the function as they are.
+    `kernel` is the name of the native kernel, if there is one. Small arrays, scalars, arrays with gaps and arrays of
+    other libraries are passed to the function directly.
     """
 
-    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def run(np: Library, x: Payload, **settings: Any) -> Any:
             if x.size < native_kernels.SMALLEST:
@@ -46,7 +44,7 @@ def blockwise(kernel: str | None = None) -> Callable[[Callable[..., Any]], Calla
             flags = x.flags
             if not (flags.c_contiguous or flags.f_contiguous):
                 return function(np, x, **settings)
-            out = numpy.empty_like(x)  # in x's memory order, so that both are flat in the same way
+            out = numpy.empty_like(x)  # same memory order as x, so that both flatten in the same way
             source, target = x.ravel(order="K"), out.ravel(order="K")
             length = min(max(x.nbytes // threads.max_threads, _SMALLEST), _LARGEST) // x.itemsize
 
@@ -59,4 +57,4 @@ def blockwise(kernel: str | None = None) -> Callable[[Callable[..., Any]], Calla
 
         return run
 
-    return made
+    return decorate

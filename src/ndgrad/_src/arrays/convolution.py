@@ -1,10 +1,9 @@
 """Convolution of NumPy arrays and its two adjoints, in any number of spatial dimensions.
 
 Convolution is linear in the input and in the weight, so three functions are closed under differentiation: `conv`, and
-its adjoint in either argument. Where there are native kernels these do all three. What shaped this file is that else
-all three reduce to a few kernels on NumPy that know nothing of each other (`correlation`, `depthwise`); here shapes are
-checked, the adjoint in the input is rewritten as correlations, and a kernel is chosen. No function conjugates: a rule
-for complex arrays conjugates what it passes.
+its adjoint in either argument. Native kernels compute all three if available. Otherwise all three reduce to a few
+independent NumPy kernels (`correlation`, `depthwise`). This file checks shapes, rewrites the adjoint in the input as
+correlations, and chooses a kernel. No function conjugates: a rule for complex arrays conjugates its arguments.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def conv(
         return kernels.conv(native_kernels.dense(x), native_kernels.dense(w), stride, padding, dilation, groups)
     dtype = np.result_type(x, w)
     out = np.empty((x.shape[0], w.shape[0], *(axis.out for axis in axes)), computing_dtype(dtype))
-    _correlate(_grouped(x, 1, groups, out.dtype), _grouped(w, 0, groups, out.dtype), axes, _split(out, 1, groups))
+    _correlate(_group(x, 1, groups, out.dtype), _group(w, 0, groups, out.dtype), axes, _split(out, 1, groups))
     return out.astype(dtype, copy=False)
 
 
@@ -65,12 +64,12 @@ def conv_input_grad(
     dilation: Sequence[int],
     groups: int = 1,
 ) -> Array:
-    """The adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S).
+    """Return the adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S).
 
-    With all strides 1 this is the correlation of g with the flipped weight. Otherwise the inputs fall into residue
-    classes modulo the strides: output o reads input q through tap k where o * s + k * d - p = q, so the taps that
-    touch class r are those with k * d = r + p (mod s), and within a class q and o are related as in a correlation with
-    stride 1. Each class is one correlation with its own taps; nothing is multiplied by zero, nothing is added up.
+    With all strides 1 this is the correlation of g with the flipped weight. Otherwise the inputs form residue classes
+    modulo the strides. Output o reads input q through tap k if o * s + k * d - p = q, so the taps of class r are those
+    with k * d = r + p (mod s). Within a class q and o are related as in a correlation with stride 1. Each class is one
+    correlation with its own taps, without multiplications by zero and without sums of overlapping results.
 
     >>> conv_input_grad(np.ones((1, 1, 3)), np.array([[[1.0, 10.0, 100.0]]]), (1, 1, 5), (1,), (0,), (1,))
     array([[[  1.,  11., 111., 110., 100.]]])
@@ -84,10 +83,10 @@ def conv_input_grad(
         )
     dtype = np.result_type(g, w)
     grad = np.zeros(tuple(x_shape), computing_dtype(dtype))
-    g_grouped = _grouped(g, 1, groups, grad.dtype)
+    g_grouped = _group(g, 1, groups, grad.dtype)
     grad_grouped = _split(grad, 1, groups)
-    # (G, M / G, C / G, *K) -> (G, C / G, M / G, *K): inputs and outputs change places.
-    transposed = _grouped(w, 0, groups, grad.dtype).swapaxes(1, 2)
+    # (G, M / G, C / G, *K) -> (G, C / G, M / G, *K): inputs and outputs are exchanged.
+    transposed = _group(w, 0, groups, grad.dtype).swapaxes(1, 2)
     apart = all(axis.stride >= axis.reach for axis in axes) and any(axis.taps > 1 for axis in axes)
     if apart and g.size and grad.size:
         scatter_patches(g_grouped, transposed, axes, grad_grouped)
@@ -108,7 +107,7 @@ def conv_weight_grad(
     dilation: Sequence[int],
     groups: int = 1,
 ) -> Array:
-    """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K).
+    """Return the adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K).
 
     >>> conv_weight_grad(np.ones((1, 1, 3)), np.arange(5.0).reshape(1, 1, 5), (1, 1, 3), (1,), (0,), (1,))
     array([[[3., 6., 9.]]])
@@ -124,19 +123,19 @@ def conv_weight_grad(
     computing = computing_dtype(dtype)
     if g.size == 0 or x.size == 0:
         return np.zeros(tuple(w_shape), dtype)
-    g_grouped, x_grouped = _grouped(g, 1, groups, computing), _grouped(x, 1, groups, computing)
+    g_grouped, x_grouped = _group(g, 1, groups, computing), _group(x, 1, groups, computing)
     kernel = correlate_weight_depthwise if _is_depthwise(w_shape, groups) else correlate_weight
     return kernel(g_grouped, x_grouped, axes).reshape(tuple(w_shape)).astype(dtype, copy=False)
 
 
-# ----- which kernel -----
+# ----- choice of the kernel -----
 
-#: Multiplications from which on native kernels are used (ndgrad._src.arrays.native_kernels).
+#: Number of multiplications from which native kernels are used (ndgrad._src.arrays.native_kernels).
 _MANY = 1 << 18
 
 
 def _native(x: Array, y: Array, multiplications: int) -> Any:
-    """The native kernels, if they are to be used for a convolution of these arrays."""
+    """Return the native kernels if they should be used for a convolution of these arrays, else None."""
     if (
         multiplications < _MANY
         or x.dtype != y.dtype
@@ -150,7 +149,9 @@ def _native(x: Array, y: Array, multiplications: int) -> Any:
 
 
 def _correlate(x: Array, w: Array, axes: Axes, out: Array) -> None:
-    """out (N, G, M, *O) = correlation of x (N, G, C, *S) with w (G, M, C, *K); out may have any strides."""
+    """Write the correlation of x (N, G, C, *S) with w (G, M, C, *K) to out (N, G, M, *O), which may have any
+    strides.
+    """
     if out.size == 0:
         return
     if x.size == 0:
@@ -163,7 +164,7 @@ def _correlate(x: Array, w: Array, axes: Axes, out: Array) -> None:
         correlate_by_windows(x, w, axes, out)
 
 
-_MANY_OUTPUTS = 4  # outputs for one input channel from which a product has enough rows to be worth its tiles
+_MANY_OUTPUTS = 4  # outputs per input channel from which a product has enough rows for tiles
 
 
 def _is_depthwise(w_shape: Sequence[int], groups: int) -> bool:
@@ -171,13 +172,12 @@ def _is_depthwise(w_shape: Sequence[int], groups: int) -> bool:
 
 
 def _residue_classes(axis: Axis) -> Iterator[tuple[slice, Axis, slice]]:
-    """For each class r of inputs r, r + s, ...: its taps in reverse, its correlation over g, its positions.
+    """Yield, for each class r of inputs r, r + s, ...: its taps in reverse, its correlation over g, its positions.
 
     The taps of class r are first + m * step for m = 0 .. count - 1, where step = s / gcd(s, d). Input q = r + s * t is
-    reached through tap m from output o = t + shift - m * d', with d' = d / gcd(s, d) and
-    shift = (r + p - first * d) / s. Counting the taps backwards, m = count - 1 - j, gives
-    o = t + j * d' - ((count - 1) * d' - shift): an Axis with stride 1, dilation d' and before =
-    (count - 1) * d' - shift.
+    reached through tap m from output o = t + shift - m * d', with d' = d / gcd(s, d) and shift = (r + p - first * d) /
+    s. Counting the taps backwards, m = count - 1 - j, gives o = t + j * d' - ((count - 1) * d' - shift): an Axis with
+    stride 1, dilation d' and before = (count - 1) * d' - shift.
     """
     common = gcd(axis.stride, axis.dilation)
     step, spread = axis.stride // common, axis.dilation // common
@@ -185,12 +185,12 @@ def _residue_classes(axis: Axis) -> Iterator[tuple[slice, Axis, slice]]:
         offset = residue + axis.before
         reached = [k for k in range(min(step, axis.taps)) if (offset - k * axis.dilation) % axis.stride == 0]
         if not reached:
-            continue  # no output reads these inputs: their gradient stays zero
+            continue  # no output reads these inputs, so their gradient stays zero
         first = reached[0]
         count = len(range(first, axis.taps, step))
         before = (count - 1) * spread - (offset - first * axis.dilation) // axis.stride
         positions = len(range(residue, axis.size, axis.stride))
-        # From the last tap down to `first`, which is below `step`: a stop of None, as -1 would mean the end.
+        # From the last tap down to `first`, which is below `step`. The stop is None, because -1 would mean the end.
         taps = slice(first + (count - 1) * step, None, -step)
         yield taps, Axis(axis.out, count, 1, spread, before, positions), slice(residue, None, axis.stride)
 
@@ -206,7 +206,7 @@ def axes_of(
     dilation: Sequence[int],
     groups: int,
 ) -> Axes:
-    """The spatial axes of a convolution, checked."""
+    """Return the spatial axes of a convolution, after checking them."""
     return _axes_of(*map(tuple, (x_shape, w_shape, stride, padding, dilation)), groups)
 
 
@@ -241,14 +241,14 @@ def _axes_of(
     settings = zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)
     for size, taps, step, pad, spread in settings:
         axis = Axis(size, taps, step, spread, pad, 0)
-        room = size + 2 * pad - axis.reach
-        if taps < 1 or room < 0:
+        slack = size + 2 * pad - axis.reach
+        if taps < 1 or slack < 0:
             raise ValueError(
                 f"{_title(x_shape, w_shape)}: a kernel of {taps} taps spans {axis.reach} positions, "
                 f"but the padded input has {size + 2 * pad}. Use a larger input, more padding or a smaller kernel. "
                 "[nd-window]"
             )
-        axes.append(axis._replace(out=room // step + 1))
+        axes.append(axis._replace(out=slack // step + 1))
     return tuple(axes)
 
 
@@ -271,6 +271,6 @@ def _split(array: Array, axis: int, groups: int) -> Array:
     return array.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
 
 
-def _grouped(array: Array, axis: int, groups: int, dtype: np.dtype[Any]) -> Array:
-    """With the groups as an axis of their own: (N, C, *S) as (N, G, C / G, *S), (M, C, *K) as (G, M / G, C, *K)."""
+def _group(array: Array, axis: int, groups: int, dtype: np.dtype[Any]) -> Array:
+    """Make the groups a separate axis: (N, C, *S) as (N, G, C / G, *S), (M, C, *K) as (G, M / G, C, *K)."""
     return _split(array.astype(dtype, copy=False), axis, groups)

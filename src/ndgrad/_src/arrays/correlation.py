@@ -1,22 +1,22 @@
-"""Correlation of NumPy arrays by matrix products, the workhorse under convolution and its adjoints.
+"""Correlation of NumPy arrays by matrix products, the basis of convolution and its adjoints.
 
-A correlation is a matrix product of the weight with the patches of the input. What shaped this file is where
-such a product spends its time in NumPy. Copying the patches out is a tenth of it while they stay in the cache;
-the rest depends on calling BLAS with the right sizes. OpenBLAS computes a product of fewer than 2**19
-multiplications on the calling thread and (on recent x86) without first repacking its operands, at 110 of some
-115 possible Gflop/s a core. Larger ones are repacked and spread over its own threads, which gave 45 to 95 a core
-for matrices as slender as ours. So products are cut into tiles below that size, one `np.matmul` call does
-hundreds of them, and blocks of the batch are shared over our own threads.
+A correlation is a matrix product of the weight with the patches of the input. This file is shaped by the cost of such a
+product in NumPy. Copying the patches takes a tenth of the time while they stay in the cache; the rest depends on
+calling BLAS with the right sizes. OpenBLAS computes a product of fewer than 2**19 multiplications on the calling thread
+and (on recent x86) without repacking its operands, at 110 of some 115 possible Gflop/s a core. It repacks larger
+products and spreads them over its own threads, which gave 45 to 95 a core for matrices as narrow as these. So products
+are cut into tiles below that size, one `np.matmul` call computes hundreds of them, and blocks of the batch are
+distributed over ndgrad's own threads.
 
-Note [Windows along the first axis]. Patches repeat each input value once for every tap of the kernel. Along the
-first spatial axis the repetition is not needed: lay the patches out as
+Note [Windows along the first axis]. Patches repeat each input value once for every tap of the kernel. Along the first
+spatial axis the repetition is not needed: with the layout
 
     (position along axis 0, taps of the other axes, channel, output positions of the other axes)
 
-and the rows that belong to output position o (all taps, all channels) are the consecutive ones that start at
-position o * stride. They form a matrix with one row stride, which BLAS takes as it is, while neighbouring
-outputs share memory: a 5x5 kernel copies its input 5 times, not 25. Where this cannot be had (one spatial axis
-only, a dilated first axis) an axis of length one is put in front and plays this part; then all patches are copied.
+the rows of output position o (all taps, all channels) are the consecutive rows that start at position o * stride. They
+form a matrix with one row stride, which BLAS accepts directly, while neighbouring outputs share memory: a 5x5 kernel
+copies its input 5 times, not 25. If this is impossible (only one spatial axis, or a dilated first axis), an axis of
+length one is added in front and takes this role; then all patches are copied.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Array = NDArray[Any]
 Index = tuple[Any, ...]
 
 SCRATCH_BYTES = 2**20
-"""Patches of one block: about a core's second-level cache."""
+"""The bytes of one block's patches: about a core's second-level cache."""
 WORK_PER_THREAD = 2**22
-"""Multiplications worth waking a thread for."""
+"""The number of multiplications from which another thread pays off."""
 _SMALL_PRODUCT = 2**19
 _SMALL_OUTER_PRODUCT = 2**10
 
@@ -56,7 +56,7 @@ class Axis(NamedTuple):
     out: int
 
     def reads(self, tap: int) -> tuple[slice, slice]:
-        """The outputs for which a tap falls inside the input, and the inputs that they read."""
+        """Return the outputs for which a tap is inside the input, and the inputs that they read."""
         offset = tap * self.dilation - self.before
         first = max(0, -(offset // self.stride))
         last = max(first, min(self.out, (self.size - 1 - offset) // self.stride + 1))
@@ -64,17 +64,17 @@ class Axis(NamedTuple):
         return slice(first, last), slice(start, start + (last - first) * self.stride, self.stride)
 
     def part(self, start: int, stop: int) -> Axis:
-        """The same axis, producing only outputs start to stop."""
+        """Return the axis restricted to outputs start to stop."""
         return self._replace(before=self.before - start * self.stride, out=stop - start)
 
     @property
     def reach(self) -> int:
-        """How many inputs the window of one output spans."""
+        """The number of inputs in the window of one output."""
         return (self.taps - 1) * self.dilation + 1
 
     @property
     def span(self) -> int:
-        """How many inputs the windows of all outputs span."""
+        """The number of inputs in the windows of all outputs."""
         return (self.out - 1) * self.stride + self.reach
 
 
@@ -83,11 +83,13 @@ Axes = tuple[Axis, ...]
 _UNIT = Axis(size=1, taps=1, stride=1, dilation=1, before=0, out=1)
 
 
-# ----- products that stay below BLAS's thresholds -----
+# ----- products below BLAS's thresholds ---------------
 
 
 def _matmul(a: Array, b: Array, out: Array, rows: int, columns: int) -> None:
-    """out = a @ b in tiles: whole tiles are batch entries of one np.matmul call, remainders get calls of their own."""
+    """Write out = a @ b in tiles: whole tiles are batch entries of one np.matmul call, remainders get separate
+    calls.
+    """
     m, n = out.shape[-2:]
     for i, tile_rows in _tiles(m, rows):
         a_tiles = a[..., i, :].reshape(*a.shape[:-2], -1, 1, tile_rows, a.shape[-1])
@@ -107,10 +109,10 @@ def _tiles(size: int, tile: int) -> Iterator[tuple[slice, int]]:
 
 
 def _product(a: Array, b: Array, out: Array) -> None:
-    """out = a @ b with rows of b contiguous.
+    """Write out = a @ b for contiguous rows of b.
 
-    Tiles of 64 columns keep the vector unit full, and 8 rows reuse what was loaded; a contraction too long for that
-    is the sum of a few shorter ones.
+    Tiles of 64 columns keep the vector unit full, and 8 rows reuse loaded values. A contraction that is too long for
+    this is the sum of a few shorter ones.
     """
     (m, k), n = a.shape[-2:], out.shape[-1]
     pieces = -(-k // 1024)
@@ -125,7 +127,7 @@ def _product(a: Array, b: Array, out: Array) -> None:
 
 
 def _outer_product(a: Array, b: Array, out: Array) -> None:
-    """out = a @ b with columns of b contiguous: BLAS then goes without repacking only where a tile has few entries."""
+    """Write out = a @ b for contiguous columns of b. BLAS then avoids repacking only if a tile has few entries."""
     (m, k), n = a.shape[-2:], out.shape[-1]
     rows = min(m, 32)
     columns = min(n, max(1, min(_SMALL_OUTER_PRODUCT, _SMALL_PRODUCT // k) // rows))
@@ -136,7 +138,7 @@ def _outer_product(a: Array, b: Array, out: Array) -> None:
 
 
 class _Block(NamedTuple):
-    """A part of a correlation: some samples, and some outputs along the axis that was cut."""
+    """A part of a correlation: some samples, and some outputs along the split axis."""
 
     samples: slice
     outputs: slice
@@ -146,8 +148,8 @@ class _Block(NamedTuple):
     def batch(self) -> int:
         return int(self.samples.stop - self.samples.start)
 
-    def of(self, array: Array, cut: int) -> Array:
-        """This block's part of an array (N, G, M, *O)."""
+    def take_part(self, array: Array, cut: int) -> Array:
+        """Return this block's part of an array (N, G, M, *O)."""
         return array[(self.samples, slice(None), slice(None), *[slice(None)] * cut, self.outputs)]
 
 
@@ -162,10 +164,11 @@ def _blocks(axes: Axes, batch: int, samples: int, cut: int, length: int) -> list
 
 
 def samples_per_block(batch: int, fitting: int, together: int, work: int) -> int:
-    """As many samples as fit the scratch memory, in multiples of `together`, but at least a block for each thread.
+    """Return the number of samples that fit into the scratch memory, in multiples of `together`, with a block per
+    thread.
 
-    Every NumPy call hands the interpreter lock from thread to thread, so small work goes in as few calls as possible;
-    large work in two blocks for each thread or more, so that one that arrived late does not keep the others waiting.
+    Every NumPy call passes the interpreter lock between threads, so small work uses as few calls as possible. Large
+    work uses two or more blocks per thread, so that a late thread does not delay the others.
     """
     sharing = min(threads.max_threads, work // WORK_PER_THREAD)
     if sharing > 1:
@@ -175,11 +178,11 @@ def samples_per_block(batch: int, fitting: int, together: int, work: int) -> int
 
 
 class _Patches:
-    """Scratch memory for the patches of blocks that look alike.
+    """Scratch memory for the patches of equally shaped blocks.
 
-    `values` has the axes N (sample), G (group), P (position along the first spatial axis), T (taps of the others),
-    C (channel) and O (outputs of the others); `order` says how they lie in memory. What lies in the padding is zero
-    from the start and never written.
+    `values` has the axes N (sample), G (group), P (position along the first spatial axis), T (taps of the others), C
+    (channel) and O (outputs of the others); `order` is their order in memory. Padding is zero from the start and never
+    written.
     """
 
     def __init__(self, axes: Axes, samples: int, groups: int, channels: int, dtype: np.dtype[Any], order: str) -> None:
@@ -212,7 +215,7 @@ class _Patches:
             self.values[target] = source[inputs]
 
     def view(self, shape: tuple[int, ...], axes: str, steps: tuple[int, ...]) -> Array:
-        """The memory as an array whose axes advance by whole steps along the named ones."""
+        """Return the memory as an array whose axes advance by whole steps along the named axes."""
         strides = self.values.strides
         number = {"N": 0, "G": 1, "P": 2, "C": len(strides) - len(self.axes), "O": len(strides) - 1}
         in_bytes = tuple(step * strides[number[name]] for name, step in zip(axes, steps, strict=True))
@@ -221,10 +224,12 @@ class _Patches:
 
 @lru_cache(maxsize=512)
 def _copies(axes: Axes) -> list[tuple[Index, Index]]:
-    """For each combination of taps of all axes but the first: where in the patches it goes, and what it reads."""
+    """Return, for each combination of taps of all axes but the first, its index in the patches and the index it
+    reads.
+    """
     first, others = axes[0], axes[1:]
     every = slice(None)
-    # Along the first axis positions are kept as they come: one tap, stride 1.
+    # Positions along the first axis are kept as they are: one tap, stride 1.
     here, there = Axis(first.size, 1, 1, 1, first.before, first.span).reads(0)
     copies = []
     for taps in product(*(range(axis.taps) for axis in others)):
@@ -235,7 +240,7 @@ def _copies(axes: Axes) -> list[tuple[Index, Index]]:
 
 
 def _flat_weight(w: Array) -> Array:
-    """(G, M, C, *K) as (G, M, (*K, C)); contiguous, as flipped weights would reshape into views BLAS cannot take."""
+    """Reshape (G, M, C, *K) to contiguous (G, M, (*K, C)). Flipped weights would become views that BLAS cannot use."""
     return np.ascontiguousarray(w.transpose(0, 1, *range(3, w.ndim), 2).reshape(*w.shape[:2], -1))
 
 
@@ -243,7 +248,9 @@ def _flat_weight(w: Array) -> Array:
 
 
 def correlate_pointwise(x: Array, w: Array, out: Array) -> None:
-    """`correlate_by_windows` for a kernel of one tap: the input itself is the matrix of patches; out is contiguous."""
+    """Run `correlate_by_windows` for a kernel of one tap: the input itself is the matrix of patches. out is
+    contiguous.
+    """
     batch = len(x)
     patches = x.reshape(*x.shape[:3], -1)
     weight = _flat_weight(w)
@@ -260,11 +267,11 @@ def correlate_pointwise(x: Array, w: Array, out: Array) -> None:
 
 
 def correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
-    """out (N, G, M, *O) = correlation of x (N, G, C, *S) with w (G, M, C, *K); see the Note above.
+    """Write the correlation of x (N, G, C, *S) with w (G, M, C, *K) to out (N, G, M, *O); see the Note above.
 
-    The columns of a product are the outputs at one position of the first axis. Where they do not fill BLAS's
-    vector registers (or `out` has strides that BLAS cannot take) several samples lie side by side in the columns
-    and the result is copied to its place; otherwise BLAS writes there directly.
+    The columns of a product are the outputs at one position of the first axis. If they do not fill BLAS's vector
+    registers, or `out` has strides that BLAS cannot use, the columns hold several samples and the result is copied.
+    Otherwise BLAS writes to `out` directly.
     """
     batch, groups, channels = x.shape[:3]
     outputs = w.shape[1]
@@ -289,7 +296,7 @@ def correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
                 shape = (samples if direct else 1, groups, length, depth, columns)
                 windows = patches.view(shape, "NGPCO", (1, 1, axes[0].stride, 1, 1))
             patches.fill(x[block.samples])
-            place = block.of(out, cut)
+            place = block.take_part(out, cut)
             if direct:
                 flat = place.reshape(samples, groups, outputs, length, columns)
                 _product(weight, windows, flat.swapaxes(2, 3))
@@ -310,14 +317,14 @@ def correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
     threads.share(_blocks(axes, batch, samples, cut, length), worker, threads=work // WORK_PER_THREAD)
 
 
-# ----- the adjoint in the input where patches do not overlap -----
+# ----- the adjoint in the input, for patches without overlap -----
 
 
 def scatter_patches(g: Array, w: Array, axes: Axes, grad: Array) -> None:
-    """Put w^T g back where the patches lie: g (N, G, M, *O) and w (G, C, M, *K) into grad (N, G, C, *S).
+    """Write w^T g to the positions of the patches: g (N, G, M, *O) and w (G, C, M, *K) into grad (N, G, C, *S).
 
-    All patches come from one product and each tap is then assigned to its place: right only if no two patches
-    share an input. Where no patch lies grad keeps its zeros.
+    One product computes all patches, and each tap is then assigned to its position. This is correct only if no two
+    patches share an input. Elsewhere grad keeps its zeros.
     """
     batch, groups, outputs = g.shape[:3]
     channels = w.shape[1]
@@ -350,14 +357,15 @@ def scatter_patches(g: Array, w: Array, axes: Axes, grad: Array) -> None:
 
 
 def correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
-    """Sum over samples and outputs of g (N, G, M, *O) times the patches of x (N, G, C, *S): (G, M, C, *K).
+    """Return the sum over samples and outputs of g (N, G, M, *O) times the patches of x (N, G, C, *S): (G, M, C, *K).
 
-    Here the contracted axis is the long one, and both operands are contiguous along it. The patches are again
-    windowed along the first axis, now with positions inside: tap k of that axis reads the matrix that starts k
-    positions later. This needs stride 1; otherwise all taps are copied. Where one sample makes too short a sum,
-    several lie side by side within each position.
+    Here the contracted axis is the long one, and both operands are contiguous along it. The patches are again windowed
+    along the first axis, now with positions inside: tap k of that axis reads the matrix that starts k positions later.
+    This needs stride 1; otherwise all taps are copied. If one sample gives too short a sum, each position holds several
+    samples next to each other.
 
-    Blocks fall into lanes that do not depend on the number of threads, each summed in order: neither does the result.
+    Blocks are assigned to lanes that do not depend on the number of threads, and each lane is summed in order. So the
+    result does not depend on the number of threads either.
     """
     batch, groups, outputs = g.shape[:3]
     channels = x.shape[2]
@@ -384,7 +392,7 @@ def correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
         patches = None
         for lane in lanes_here:
             for block in blocks[lane * len(blocks) // lanes : (lane + 1) * len(blocks) // lanes]:
-                g_part = block.of(g, cut)
+                g_part = block.take_part(g, cut)
                 summed = prod(axis.out for axis in block.axes)
                 if side_by_side:
                     g_part = np.ascontiguousarray(np.moveaxis(g_part, 0, 3))

@@ -1,13 +1,13 @@
-"""Correlation where each group has one input channel, as in depthwise convolution.
+"""Correlation of groups with one input channel each, as in depthwise convolution.
 
 The matrix products of `correlation` have few rows here and nothing to reuse, so copying the patches is most of the
-work. What shaped this file is that a copy is quick only where it is long. Tap k reads the input at
+work. This file is shaped by the fact that only long copies are fast. Tap k reads the input at
 
     o * s + k * d - p = s * (o + k * d // s) + (k * d % s) - p
 
 so with the input split into planes by residues modulo the stride s, it reads plane k * d % s shifted by k * d // s.
-Give patches and outputs the row length of the planes (what lies beyond the end of an output row is computed and thrown
-away): then a shift along all axes is one offset into a plane, and each tap is one copy of contiguous memory.
+Patches and outputs get the row length of the planes, and the values beyond the end of an output row are computed and
+discarded. A shift along all axes is then one offset into a plane, and each tap is one copy of contiguous memory.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 from ndgrad._src.arrays import threads
 from ndgrad._src.arrays.correlation import SCRATCH_BYTES, WORK_PER_THREAD, Array, Axes, Index
 
-_COST = 8  # a multiplication here takes about as long as this many of those that WORK_PER_THREAD counts
+_COST = 8  # cost of a multiplication here, in the multiplications that WORK_PER_THREAD counts
 
-Block = tuple[slice, slice]  # of samples and of groups
+Block = tuple[slice, slice]  # slices of samples and of groups
 
 
 class _Planes:
@@ -49,14 +49,14 @@ class _Planes:
             self.patches[:, :, tap] = self.flat[:, :, plane, start : start + self.length]
 
     def outputs(self, channels: int) -> tuple[Array, Array]:
-        """Zeros in the layout of the planes, seen as (N, G, M, *O) and as (N, G, M, length)."""
+        """Return zeros in the layout of the planes, as views (N, G, M, *O) and (N, G, M, length)."""
         padded = np.zeros((*self.shape, channels, *self.sizes), self.planes.dtype)
         return padded[(..., *self.inside)], padded.reshape(*self.shape, channels, -1)[..., : self.length]
 
 
 @lru_cache(maxsize=128)
 def _geometry(axes: Axes) -> tuple[tuple[int, ...], list[tuple[int, int]], list[tuple[Index, Index]]]:
-    """The sizes of a plane; for each tap its plane and offset; for each plane where it lies and what it reads."""
+    """Return the sizes of a plane, the plane and offset of each tap, and the target and source index of each plane."""
     strides = [axis.stride for axis in axes]
     sizes = tuple(axis.out + (axis.reach - 1) // axis.stride for axis in axes)
     offsets = []
@@ -77,7 +77,7 @@ def _geometry(axes: Axes) -> tuple[tuple[int, ...], list[tuple[int, int]], list[
 
 
 def _offset(index: Sequence[int], shape: Sequence[int]) -> int:
-    """Where an index lies in row-major order."""
+    """Return the position of an index in row-major order."""
     offset = 0
     for place, size in zip(index, shape, strict=True):
         offset = offset * size + place
@@ -98,8 +98,8 @@ def _blocks(axes: Axes, x: Array) -> list[Block]:
 
 
 def correlate_depthwise(x: Array, w: Array, axes: Axes, out: Array) -> None:
-    """out (N, G, M, *O) = correlation of x (N, G, 1, *S) with w (G, M, 1, *K)."""
-    weight = np.ascontiguousarray(w.reshape(*w.shape[:2], -1))  # a flipped weight reshapes into a view BLAS cannot take
+    """Write the correlation of x (N, G, 1, *S) with w (G, M, 1, *K) to out (N, G, M, *O)."""
+    weight = np.ascontiguousarray(w.reshape(*w.shape[:2], -1))  # flipped weights are views that BLAS cannot use
 
     def worker(blocks: Iterator[Block]) -> None:
         planes = None
@@ -117,11 +117,14 @@ def correlate_depthwise(x: Array, w: Array, axes: Axes, out: Array) -> None:
 
 
 def correlate_weight_depthwise(g: Array, x: Array, axes: Axes) -> Array:
-    """Sum over samples and outputs of g (N, G, M, *O) times the patches of x (N, G, 1, *S): (G, M, 1, *K)."""
+    """Return the sum over samples and outputs of g (N, G, M, *O) times the patches of x (N, G, 1, *S): (G, M, 1,
+    *K).
+    """
     groups, outputs = g.shape[1:3]
     taps = [axis.taps for axis in axes]
     blocks = _blocks(axes, x)
-    # A part of the sum for each slice of samples: no two threads add to one place, and their order does not matter.
+    # Each slice of samples has its own part of the sum. So no two threads add to one element, and their order does not
+    # matter.
     starts = sorted({samples.start for samples, _ in blocks})
     totals = np.zeros((len(starts), groups, outputs, prod(taps)), g.dtype)
 

@@ -1,7 +1,7 @@
-"""Whether results must be the same in every run (`ndgrad.use_deterministic_algorithms`).
+"""The setting of `ndgrad.use_deterministic_algorithms`: True if results must be the same in every run.
 
-On the CPU they are. On a GPU, numbers that are added at repeated indices are added in whatever order threads come;
-where that is not wanted, the host adds them.
+On the CPU they always are. On a GPU, numbers added at repeated indices are added in the order in which threads arrive.
+If the setting is on, the host adds them instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Errors that a device finds when the call that made them is over (ndgrad._src.compiler.cuda.index_faults).
+"""Errors that a device detects after the call that caused them (ndgrad._src.compiler.cuda.index_faults).
 
-Whoever hands a device's values to the user calls `settle` first. Nothing a user sees comes from a call that went wrong
-without a word.
+Code that hands a device's values to the user calls `settle` first. So users never see values from a call that failed
+unnoticed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from ndgrad._src.arrays import graph_recording
 
-#: What waits for a device and raises what it has found, while there are calls that it has not been asked about.
+#: Functions that wait for a device and raise the errors it has found, while checks are outstanding.
 pending: list[Callable[[], None]] = []
 
 
 def settle() -> None:
-    """Wait for the devices that were given something to look at, and raise what they have found."""
+    """Wait for the devices with outstanding checks, and raise the errors they have found."""
     if pending:
         graph_recording.refuse("a question for values on the GPU", "nothing has been computed yet. Ask after replay().")
     while pending:

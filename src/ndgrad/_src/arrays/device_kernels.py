@@ -1,7 +1,7 @@
-"""Ops on a device: kernels of our own where there are any, CuPy's functions elsewhere.
+"""Ops on a device: ndgrad's own kernels if available, CuPy's functions otherwise.
 
-An elementwise op, and the rule of one, is a formula (_src.arrays.formulas), of which one kernel is made: CuPy would
-start one per step. NDGRAD_DEVICE_KERNELS=0 leaves all to CuPy.
+An elementwise op, and its rule, is a formula (_src.arrays.formulas) compiled to one kernel; CuPy would launch one
+kernel per step. NDGRAD_DEVICE_KERNELS=0 leaves everything to CuPy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import FLOAT32, half_of, rounded
+from ndgrad._src.arrays.precision import FLOAT32, half_of, round_to
 from ndgrad._src.foundations import registry
 
 _unknown = object()
@@ -19,13 +19,13 @@ _found: Any = _unknown
 
 
 def kernels() -> Any:
-    """The kernels, None if there are none."""
+    """Return the kernels, or None if there are none."""
     global _found
     if _found is _unknown:
         wish = os.environ.get("NDGRAD_DEVICE_KERNELS", "1")
         if wish not in ("0", "1"):
             raise ValueError(
-                f"NDGRAD_DEVICE_KERNELS is {wish!r}, and can be 1 (use kernels of ndgrad's own on a GPU) or 0 "
+                f"NDGRAD_DEVICE_KERNELS is {wish!r}, but can only be 1 (use kernels of ndgrad's own on a GPU) or 0 "
                 "(CuPy's alone). [nd-environment]"
             )
         _found = registry.eager_kernels.device_kernels() if wish == "1" else None
@@ -33,53 +33,57 @@ def kernels() -> Any:
 
 
 def check_later(index: Any, low: int, high: int, error: Callable[[int], Exception]) -> bool:
-    """Have a device look for an index outside of [low, high); False if it cannot, and the host must."""
+    """Let the device check for an index outside of [low, high). Return False if it cannot, so that the host must
+    check.
+    """
     found = kernels() if is_on_device(index) else None
     return found is not None and bool(found.check(index, low, high, error))
 
 
 def rows_later(table: Any, index: Any, error: Callable[[int], Exception]) -> Any:
-    """The rows of a table on a device, whose indices it checks itself; None if it cannot."""
+    """Return the rows of a table on a device, which checks the indices itself; None if it cannot."""
     found = kernels() if is_on_device(table) and is_on_device(index) else None
     return None if found is None else found.rows(table, index, error)
 
 
 def targets_later(index: Any, classes: int, ignored: int, error: Callable[[int], Exception]) -> Any:
-    """Class numbers on a device, which checks them itself, without those that are ignored, and which count; None if it
-    cannot."""
+    """Return class numbers on a device without the ignored ones, and a mask of those that count; None if it cannot.
+
+    The device checks the numbers itself.
+    """
     found = kernels() if is_on_device(index) else None
     return None if found is None else found.targets(index, classes, ignored, error)
 
 
 def scalar_one(like: Any, dtype: Any) -> Any:
-    """A new array without dimensions that holds 1, beside an array on a device; None if there is no kernel for it."""
+    """Return a new 0-d array that holds 1, on the device of an array; None if there is no kernel for it."""
     found = kernels() if is_on_device(like) else None
     return None if found is None else found.scalar_one(dtype, like.data.device_id)
 
 
 def copy_to(to: Any, given: Any) -> None:
-    """to[...] = given."""
+    """Assign to[...] = given."""
     found = kernels() if is_on_device(to) and is_on_device(given) else None
     if found is None or not found.copy_into(to, given):
         to[...] = given
 
 
-def in_dtype(x: Any, dtype: Any) -> Any:
-    """An array in another dtype."""
+def cast_array(x: Any, dtype: Any) -> Any:
+    """Return an array in another dtype."""
     found = kernels() if is_on_device(x) else None
     out = None if found is None else found.cast((x,), {"dtype": dtype})
     return x.astype(dtype) if out is None else out
 
 
 def add_into(to: Any, given: Any) -> None:
-    """to += given."""
+    """Compute to += given."""
     found = kernels()
     if found is None or not found.copy_into(to, given, adds=True):
         to += given
 
 
 def device_forward(op: Any, np: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward function of an op for arrays of a device's library, of which CuPy's part is given."""
+    """Return the forward function of an op for a device's library. `forward` is its CuPy version."""
     found = kernels()
     own, rounds = None if found is None else found.forward_of(np, op), op.rounds_numbers
     if own is None and not rounds:
@@ -92,10 +96,10 @@ def device_forward(op: Any, np: Any, forward: Callable[..., Any]) -> Callable[..
                 return out
         out = forward(*arrays, **settings)
         if rounds and out.dtype is FLOAT32:
-            out = rounded(out, half_of(arrays, True))  # bfloat16 and a Python number make float32 in NumPy's rules
+            out = round_to(out, half_of(arrays, True))  # NumPy promotes bfloat16 with a Python number to float32
         return out
 
     directly = getattr(own, "directly", None)
-    # what a power is depends on its exponent
+    # The kernel of a power depends on its exponent.
     return run if directly is None or op.settings or op.name == "pow" else directly(run)
 

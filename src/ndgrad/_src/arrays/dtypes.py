@@ -1,11 +1,11 @@
-"""Element types: torch's dtype objects, each standing for one NumPy dtype.
+"""Element types: torch's dtype objects, each representing one NumPy dtype.
 
-The constraint that shaped this file: one object has to please two readers. To someone who knows torch it is
-`ndgrad.float64`, a named singleton with `is_floating_point` and friends; to NumPy it *is*
-`np.dtype('float64')`: it compares equal to it, hashes like it, and goes wherever NumPy takes a dtype.
+The constraint that shaped this file: one object serves two interfaces. For torch programs it is `ndgrad.float64`, a
+named singleton with `is_floating_point` and similar attributes. For NumPy it *is* `np.dtype('float64')`: it compares
+equal to it, hashes like it, and is accepted wherever NumPy takes a dtype.
 
-Names that would hide a builtin (`bool`, `float`, `int`) live in `ALIASES` and are served by the module's
-`__getattr__`, so that the code below can still say `bool`.
+Names that would hide a builtin (`bool`, `float`, `int`) are in `ALIASES` and served by the module's `__getattr__`, so
+that the code below can still use `bool`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ndgrad._src.foundations import package_name
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# Inside the class body the name `dtype` is the attribute NumPy looks for; annotations there use this one.
+# Inside the class body `dtype` is the attribute that NumPy looks for; annotations there use this name.
 DType: TypeAlias = "dtype"
 DTypeLike: TypeAlias = "npt.DTypeLike | dtype"
 
@@ -56,7 +56,7 @@ __all__ = [
     "uint64",
 ]
 
-# Promotion compares kinds first and widths second; a dtype's category is the index of its kind.
+# Promotion compares kinds first and widths second. A dtype's category is the index of its kind.
 _BOOL, _INTEGER, _FLOATING, _COMPLEX = range(4)
 
 
@@ -74,7 +74,7 @@ class dtype:
     True
     """
 
-    __module__ = "ndgrad"  # the path that texts show and pickles use
+    __module__ = "ndgrad"  # public path, shown in messages and stored in pickles
 
     __slots__ = (
         "_category",
@@ -111,7 +111,7 @@ class dtype:
 
     @property
     def char(self) -> str:
-        """The letter by which NumPy names the type, as on its own dtypes.
+        """NumPy's letter for the type, as on NumPy's own dtypes.
 
         >>> import ndgrad
         >>> ndgrad.float32.char
@@ -120,7 +120,7 @@ class dtype:
         return self.numpy.char
 
     def to_real(self) -> DType:
-        """The type of this type's real part: itself, unless it is complex.
+        """Return the type of the real part: the type itself, unless it is complex.
 
         >>> import ndgrad
         >>> ndgrad.complex64.to_real()
@@ -129,7 +129,7 @@ class dtype:
         return _REAL_OF.get(self.name, self)
 
     def to_complex(self) -> DType:
-        """The complex type whose parts hold this type; half precision widens to complex64.
+        """Return the complex type whose parts hold this type; half precision widens to complex64.
 
         >>> import ndgrad
         >>> ndgrad.float16.to_complex()
@@ -146,7 +146,7 @@ class dtype:
     def __eq__(self, other: object) -> bool:
         if other is self:
             return True
-        # np.dtype would go on to compare itself with arrays and with None, which it reads as float64.
+        # np.dtype would also compare itself with arrays and with None, which it reads as float64.
         if not isinstance(other, (np.dtype, type, str)):
             return NotImplemented
         if self is bfloat16 and sys.modules.get("ml_dtypes") is None:
@@ -160,15 +160,14 @@ class dtype:
         return f"{package_name.package}.{self.name}"
 
     def __reduce__(self) -> str:
-        # A string names an attribute of this module: pickle, copy and deepcopy all give back the singleton.
+        # The string names an attribute of this module, so pickle, copy and deepcopy return the singleton.
         return self.name
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, attribute: str) -> Any:
-            # Reached only for a slot that is still empty. bfloat16 alone has such slots: the object exists
-            # without ml_dtypes, so that `x.dtype in (float16, bfloat16)` can be written anywhere, and needs
-            # it only for data.
+            # Reached only for an empty slot, which only bfloat16 has. The object exists without ml_dtypes, so that
+            # `x.dtype in (float16, bfloat16)` works everywhere; only data needs ml_dtypes.
             if attribute == "numpy":
                 self.numpy = _load_bfloat16()
                 return self.numpy
@@ -178,7 +177,7 @@ class dtype:
                 except ImportError:
                     self._hash = hash(self.name)
                 return self._hash
-            if attribute == "char":  # generated code takes a payload for an array until the forward function complains
+            if attribute == "char":  # generated code treats a payload as an array until the forward function raises
                 return self.numpy.char
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {attribute!r}")
 
@@ -249,7 +248,8 @@ _BY_NAME: dict[str, dtype] = {
     )
 }  # fmt: skip
 _BY_KIND_AND_SIZE = {(d.numpy.kind, d.itemsize): d for d in _BY_NAME.values() if d is not bfloat16}
-#: Identity of NumPy's own dtype object -> dtype. There is one such object per type, and it lives as long as NumPy.
+#: Maps the identity of NumPy's own dtype objects to dtypes. Each type has one such object, which lives as long as
+#: NumPy.
 BY_IDENTITY: dict[int, dtype] = {id(d.numpy): d for d in _BY_NAME.values() if d is not bfloat16}
 _REAL_OF = {"complex64": float32, "complex128": float64}
 _COMPLEX_OF = {
@@ -271,18 +271,18 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 
 
-# ----- conversion from what people write --------------------------------------------------------------------
+# ----- conversion of user input -----------------------------------------------------------------------------
 
-# Filled by _resolve, one entry for each spelling met. The second keeps the byte order, the first forgets it.
+# Filled by _resolve, one entry per spelling. The second keeps the byte order, the first drops it.
 _dtype_of: dict[Any, dtype] = {}
 _numpy_dtype_of: dict[Any, np.dtype[Any]] = {}
 
 
 def as_dtype(x: DTypeLike) -> dtype:
-    """The ndgrad dtype meant by a NumPy dtype, a Python type, a name, or another library's dtype object.
+    """Return the ndgrad dtype for a NumPy dtype, a Python type, a name, or another library's dtype object.
 
-    Plain names and Python types mean what they mean to NumPy (`float` is float64); names with a prefix mean
-    what they mean to torch (`"torch.float"` is float32).
+    Plain names and Python types have their NumPy meaning (`float` is float64). Names with a prefix have their torch
+    meaning (`"torch.float"` is float32).
 
     >>> as_dtype(float), as_dtype("f4"), as_dtype(np.dtype(">i2"))
     (ndgrad.float64, ndgrad.float32, ndgrad.int16)
@@ -296,7 +296,7 @@ def as_dtype(x: DTypeLike) -> dtype:
 
 
 def as_numpy_dtype(x: DTypeLike) -> np.dtype[Any]:
-    """The NumPy dtype meant by `x`, byte order included.
+    """Return the NumPy dtype for `x`, including its byte order.
 
     >>> as_numpy_dtype(float32), as_numpy_dtype(">f8")
     (dtype('float32'), dtype('>f8'))
@@ -310,7 +310,7 @@ def as_numpy_dtype(x: DTypeLike) -> np.dtype[Any]:
 
 
 def _resolve(x: Any) -> tuple[dtype, np.dtype[Any]]:
-    found, as_numpy = _named(x), None
+    found, as_numpy = _parse_name(x), None
     if found is not None:
         as_numpy = found.numpy
     elif x is not None:
@@ -334,8 +334,8 @@ def _resolve(x: Any) -> tuple[dtype, np.dtype[Any]]:
     return found, as_numpy
 
 
-def _named(x: Any) -> dtype | None:
-    """What a name with a prefix, or an object that prints as one (torch.float32), stands for."""
+def _parse_name(x: Any) -> dtype | None:
+    """Return the dtype for a name with a prefix, or for an object that prints as one (torch.float32); else None."""
     if not isinstance(x, str):
         if type(x).__name__ != "dtype":
             return None
@@ -355,8 +355,9 @@ _default_complex_dtype = complex64
 
 
 def get_default_dtype() -> dtype:
-    """The type given to Python floats that become tensors; float32 unless set otherwise. NumPy's face
-    has NumPy's float64 always.
+    """Return the type of Python floats that become tensors; float32 unless set otherwise.
+
+    NumPy's namespace always uses NumPy's float64.
 
     >>> import ndgrad
     >>> ndgrad.get_default_dtype()
@@ -366,7 +367,7 @@ def get_default_dtype() -> dtype:
 
 
 def get_default_complex_dtype() -> dtype:
-    """The type given to Python complex numbers that become tensors; follows the default dtype.
+    """Return the type of Python complex numbers that become tensors. It follows the default dtype.
 
     >>> get_default_complex_dtype()
     ndgrad.complex64
@@ -375,7 +376,7 @@ def get_default_complex_dtype() -> dtype:
 
 
 def set_default_dtype(d: DTypeLike) -> None:
-    """Set, for the whole process, the type given to Python floats that become tensors.
+    """Set, for the whole process, the type of Python floats that become tensors.
 
     >>> set_default_dtype(float64)
     >>> get_default_dtype(), get_default_complex_dtype()
@@ -396,8 +397,10 @@ def set_default_dtype(d: DTypeLike) -> None:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> dtype:
-    """The type of results of both, by torch's rule: the higher kind decides (bool, integers, floats, complex numbers),
-    and the width of lower ones does not count. (On NumPy's face, `ndgrad.numpy.promote_types` is NumPy's.)
+    """Return the common type of two types, by torch's rule.
+
+    The higher kind decides (bool, integers, floats, complex numbers); the width of the lower kind does not count.
+    (`ndgrad.numpy.promote_types` follows NumPy's rule.)
 
     >>> promote_types(int64, float32), promote_types(int8, uint8), promote_types(complex64, float64)
     (ndgrad.float32, ndgrad.int16, ndgrad.complex128)
@@ -409,7 +412,7 @@ _promoted: dict[tuple[str, str], dtype] = {}
 
 
 def _promote(a: dtype, b: dtype) -> dtype:
-    # By name: the hash of a string is kept in it, that of a dtype costs a call.
+    # Keyed by name: a string caches its hash, while hashing a dtype costs a call.
     found = _promoted.get((a.name, b.name))
     if found is None:
         found = _promoted[a.name, b.name] = _find_promoted(a, b)
@@ -424,16 +427,16 @@ def _find_promoted(a: dtype, b: dtype) -> dtype:
         if low._category < _FLOATING:
             return high
         return complex128 if float64 in (low, high.to_real()) else high  # a real and a complex type
-    if bfloat16 in (a, b):  # which NumPy does not know
+    if bfloat16 in (a, b):  # NumPy does not know bfloat16
         return float64 if float64 in (a, b) else float32
     return as_dtype(np.promote_types(a.numpy, b.numpy))
 
 
 def result_type(*operands: Any) -> dtype:
-    """The type of a result computed from tensors, arrays, dtypes and Python numbers, by torch's rule.
+    """Return the type of a result computed from tensors, arrays, dtypes and Python numbers, by torch's rule.
 
-    Tensors with dimensions decide; tensors without any, and after them Python numbers, count only if they are of a
-    higher kind, a Python number then as the default dtype.
+    Tensors with dimensions decide. Tensors without dimensions, and after them Python numbers, count only if they are of
+    a higher kind. A Python number then counts as the default dtype.
 
     >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(1, 2.5)
     (ndgrad.float32, ndgrad.float32, ndgrad.float32)
@@ -454,33 +457,35 @@ def result_type(*operands: Any) -> dtype:
             rank, found = 0, as_dtype(operand)
         before = ranks[rank]
         ranks[rank] = found if before is None else _promote(before, found)
-    result = combined(*ranks)
+    result = combine_types(*ranks)
     assert result is not None
     return result
 
 
-def combined(tensors: dtype | None, scalars: dtype | None, numbers: dtype | None) -> dtype | None:
-    """The type of a result, from those of tensors with dimensions, of tensors without and of Python numbers,
-    as far as there are any."""
-    return _over(tensors, _over(scalars, numbers))
+def combine_types(tensors: dtype | None, scalars: dtype | None, numbers: dtype | None) -> dtype | None:
+    """Return the type of a result, from the types of tensors with dimensions, tensors without, and Python numbers.
+
+    Each may be None if there are no such operands.
+    """
+    return _promote_over(tensors, _promote_over(scalars, numbers))
 
 
-def _over(high: dtype | None, low: dtype | None) -> dtype | None:
-    """The type of a result of operands that decide and of others, which count if they are of a higher kind."""
+def _promote_over(high: dtype | None, low: dtype | None) -> dtype | None:
+    """Return the type of a result: `low` counts only if it is of a higher kind."""
     if high is None or low is None or low._category <= high._category:
         return low if high is None else high
     return high.to_complex() if high._category == _FLOATING else low
 
 
 def type_of_number(number: complex | np.generic) -> dtype:
-    """The type that a Python number, or a scalar of NumPy's, counts as."""
+    """Return the type of a Python number or a NumPy scalar in promotion."""
     kind = (
-        _KINDS_OF_SCALARS[number.dtype.kind] if isinstance(number, np.generic) else _NUMBER_KINDS[_plain_type(number)]
+        _KINDS_OF_SCALARS[number.dtype.kind] if isinstance(number, np.generic) else _NUMBER_KINDS[_builtin_type(number)]
     )
     return (bool_, int64, _default_dtype, _default_complex_dtype)[kind]
 
 
-def _plain_type(number: Any) -> type:
+def _builtin_type(number: Any) -> type:
     return next(kind for kind in (bool, int, float, complex) if isinstance(number, kind))
 
 
@@ -489,7 +494,7 @@ _NUMBER_KINDS: dict[type, int] = {bool: _BOOL, int: _INTEGER, float: _FLOATING, 
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
-    """Whether a result of type `from_` may be stored as `to` by an in-place write: NumPy's "same kind".
+    """True if a result of type `from_` may be stored as `to` by an in-place write (NumPy's "same kind").
 
     >>> import ndgrad
     >>> ndgrad.can_cast(ndgrad.float64, ndgrad.float32), ndgrad.can_cast(ndgrad.float32, ndgrad.int64)
@@ -520,7 +525,7 @@ tiny=1.17549e-38, dtype=float32)
             raise TypeError(
                 f"{real!r} is not a floating-point type, as finfo() needs. Use ndgrad.iinfo for integers. [nd-dtype]"
             )
-        # which imports ml_dtypes, if need be, with an error that says how to get it
+        # This may import ml_dtypes, whose absence raises an error with the command to install it.
         limits = precision.finfo(real.numpy)
         self.bits: int = 8 * real.itemsize
         self.dtype: str = real.name
@@ -528,7 +533,7 @@ tiny=1.17549e-38, dtype=float32)
         self.max = float(limits.max)
         self.min = float(limits.min)
         self.smallest_normal = self.tiny = float(limits.tiny)
-        # The power of ten itself, not its rounding to the narrow type that NumPy reports.
+        # The power of ten itself; NumPy reports it rounded to the narrow type.
         self.resolution = 10.0 ** -int(limits.precision)
 
     def __eq__(self, other: object) -> bool:

@@ -1,15 +1,14 @@
-"""Elementwise formulas, written down by running them: what a rule does to arrays, as a list that a
-native kernel can be made of.
+"""Elementwise formulas, recorded by running a rule on symbols, and compiled to native kernels.
 
-A rule (`mean * beta + grad * (1 - beta)`) is written once, in operators and methods. Run on arrays it takes a pass and
-a temporary for each step; run once on symbols it leaves a formula, and the kernel made of that takes one pass in all:
+A rule (`mean * beta + grad * (1 - beta)`) is written once, with operators and methods. On arrays it needs a pass and a
+temporary for each step. Run once on symbols it records a formula, whose kernel needs only one pass:
 
     formula = Formula()
     mean, grad = formula.input(), formula.input()
     formula.signature([mean * 0.9 + grad * 0.1])
 
-Numbers in a formula are no part of its signature: a kernel is given them when it runs, so that one serves every step of
-an optimizer. What a symbol cannot do raises `NoFormula`, and the rule is run on arrays instead.
+Numbers in a formula are not part of its signature. A kernel receives them when it runs, so one kernel serves every step
+of an optimizer. Unsupported operations on symbols raise `NoFormula`, and the rule then runs on arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-#: What an operand of a node is: the number of another node, or of a number that is given when a kernel runs.
+#: Kinds of operands of a node: another node, or a number given when the kernel runs.
 NODE, NUMBER = 0, 1
 Reference = tuple[int, int]
 
@@ -32,14 +31,14 @@ class Node(NamedTuple):
     numbers: tuple[tuple[str, int], ...] = ()
 
 
-#: Ops whose results are booleans, and ops that take them.
+#: Ops with boolean results, and ops with boolean operands.
 _LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")
 _ANSWERS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit", *_LOGIC))
 _ASKING = frozenset(("where", "keep", "masked_fill", *_LOGIC))
 
 
 class Signature(NamedTuple):
-    """All of a formula but its numbers."""
+    """A formula without its numbers."""
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
@@ -47,18 +46,18 @@ class Signature(NamedTuple):
 
 
 class NoFormula(Exception):
-    """A rule does what formulas have no word for."""
+    """The rule uses an operation that formulas do not support."""
 
 
 class Formula:
-    """A formula being written down."""
+    """A formula being recorded."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.numbers: list[float] = []
 
     def input(self) -> Symbol:
-        """A symbol for another operand; they are numbered in order."""
+        """Return a symbol for the next operand; operands are numbered in order."""
         return self.node(Node(""))
 
     def node(self, node: Node) -> Symbol:
@@ -66,13 +65,13 @@ class Formula:
         return Symbol(self, len(self.nodes) - 1)
 
     def apply(self, op: str, *operands: Any, **settings: Any) -> Symbol:
-        """An op of the table on symbols and numbers."""
+        """Record an op of the table on symbols and numbers."""
         references: tuple[Reference, ...] = tuple([self._reference(x) for x in operands])
         if op not in _ASKING:
             for kind, number in references:
                 if kind == NODE and self.nodes[number].op in _ANSWERS:
                     raise NoFormula(f"{op} of booleans")
-        if not settings:  # an optimizer's rule is written down anew in each step
+        if not settings:  # fast path: optimizer rules are recorded again in each step
             return self.node(Node(op, references))
         others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
         floats = [(name, value) for name, value in settings.items() if value.__class__ is float]
@@ -106,7 +105,7 @@ def _unary(op: str) -> Callable[[Symbol], Symbol]:
 
 
 class Symbol:
-    """An array or a tensor in a formula: what `number` says of its nodes. A write lets it be another one."""
+    """An array or a tensor in a formula: the node with this number. A write changes the number."""
 
     def __init__(self, formula: Formula, number: int) -> None:
         self.formula = formula
@@ -123,7 +122,7 @@ class Symbol:
     maximum, minimum = _binary("maximum"), _binary("minimum")
     sqrt, abs, sign = _unary("sqrt"), _unary("abs"), _unary("sign")
 
-    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, as of arrays
+    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, as for arrays
         return self.formula.apply("eq", self, other)
 
     def __ne__(self, other: object) -> Symbol:  # type: ignore[override]

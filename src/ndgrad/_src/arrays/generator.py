@@ -1,15 +1,14 @@
 """Random number generators with torch's interface over NumPy's PCG64.
 
-The constraint that shaped this file: `import ndgrad` must not pay for `numpy.random` (15 ms, a fifth of
-NumPy's own import), so a generator is only a seed until something draws from it. From then on one
-`numpy.random.Generator` serves it for life; seeding and restoring change that object's state in place, so
-code that holds it follows.
+The constraint that shaped this file: `import ndgrad` must not pay for `numpy.random` (15 ms, a fifth of NumPy's own
+import), so a generator is only a seed until its first draw. From then on it uses one `numpy.random.Generator` for life.
+Seeding and restoring change that object's state in place, so code that holds it sees the change.
 
 Note: generators and fork
-    A forked child starts with its parent's state and so draws the same numbers. That is torch's behaviour
-    too, and is left alone: call `manual_seed` in the child, with a seed of its own. The default generator's
-    locks are held across the fork, so the child never finds them taken by a thread that no longer exists; no
-    such care is taken of a generator of your own from which another thread draws just then.
+A forked child starts with its parent's state and so draws the same numbers. This is torch's behaviour too, and is left
+unchanged: call `manual_seed` in the child, with a different seed. The default generator's locks are held across the
+fork, so the child never finds them locked by a thread that no longer exists. This does not cover other generators from
+which another thread draws during the fork.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "seed"]
 
-# The seed of a generator that was never given one: torch's constant, so that initial_seed() agrees.
+# The initial seed of an unseeded generator: torch's constant, so that initial_seed() agrees.
 _UNSEEDED = 67280421310721
 
-# Mark and version of the layout; seed; state and increment of PCG64, low word first; the half of a 64-bit
-# draw kept for the next 32-bit one, and whether there is one.
+# Marker and version of the layout; seed; state and increment of PCG64, low word first; the unused half of a 64-bit
+# draw, kept for the next 32-bit draw, and a flag for it.
 _STATE = struct.Struct("<8sQQQQQIB3x")
 _MARK = b"ndgPCG64"
 _WORD = (1 << 64) - 1
 
 
 class Generator:
-    """A source of random numbers with a state of its own.
+    """A source of random numbers with its own state.
 
-    Draw from `.numpy`, NumPy's generator, whose single draws are safe in threads; hold `.lock` around several
-    draws that belong together.
+    Draw from `.numpy`, a NumPy generator, whose single draws are thread-safe. Hold `.lock` around several draws that
+    belong together.
 
     >>> g = Generator().manual_seed(7)
     >>> state = g.get_state()
@@ -58,14 +57,14 @@ class Generator:
     True
     """
 
-    __module__ = "ndgrad"  # the path that texts show and pickles use
+    __module__ = "ndgrad"  # public path, shown in messages and stored in pickles
 
     __slots__ = ("__weakref__", "_seed", "device", "lock", "numpy")
 
     def __new__(cls, device: DeviceLike = "cpu") -> Self:
         made: Any = cls
         if cls is Generator and _is_gpu(device):
-            from ndgrad._src.arrays.device_generator import DeviceGenerator as made  # a class over this one
+            from ndgrad._src.arrays.device_generator import DeviceGenerator as made  # a subclass of this class
         new: Self = object.__new__(made)
         return new
 
@@ -93,7 +92,7 @@ class Generator:
                     return self.numpy
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from a seed, any integer of 64 bits; negative ones count from 2**64.
+        """Restart from a seed, any integer of 64 bits; negative ones count from 2**64.
 
         >>> import ndgrad
         >>> g = ndgrad.Generator().manual_seed(7)
@@ -119,7 +118,7 @@ class Generator:
             self._restore(np.random.PCG64(self._seed).state)
 
     def seed(self) -> int:
-        """Start again from a seed of the operating system's choosing, and return it.
+        """Restart from a random seed of the operating system, and return it.
 
         >>> import ndgrad
         >>> g = ndgrad.Generator()
@@ -131,7 +130,7 @@ class Generator:
         return chosen
 
     def initial_seed(self) -> int:
-        """The seed this generator last started from.
+        """Return the seed from which this generator last started.
 
         >>> import ndgrad
         >>> ndgrad.Generator().manual_seed(7).initial_seed()
@@ -140,7 +139,7 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """The whole state, the initial seed included, as a tensor of bytes.
+        """Return the whole state, including the initial seed, as a tensor of bytes.
 
         >>> import ndgrad
         >>> ndgrad.Generator().get_state().dtype
@@ -159,7 +158,7 @@ class Generator:
             return _STATE.pack(_MARK, self._seed, *words, state["uinteger"], state["has_uint32"])
 
     def set_state(self, new_state: Tensor | npt.ArrayLike) -> Generator:
-        """Continue from a state that `get_state` returned, of this generator or another.
+        """Continue from a state that `get_state` of this or another generator returned.
 
         >>> import ndgrad
         >>> g = ndgrad.Generator()
@@ -171,21 +170,21 @@ class Generator:
         if state.dtype != np.uint8:
             raise TypeError(
                 f"Generator.set_state() got an array of {state.dtype}, where a state is an array of uint8. "
-                "Pass what get_state() returned. [nd-type]"
+                "Pass the result of get_state(). [nd-type]"
             )
-        return self._go_on_from(self._checked(state.tobytes()))
+        return self._resume_from(self._check(state.tobytes()))
 
-    def _checked(self, packed: bytes) -> bytes:
-        """The bytes of a state, if they are one."""
+    def _check(self, packed: bytes) -> bytes:
+        """Return the bytes of a state after checking them."""
         if len(packed) != _STATE.size or not packed.startswith(_MARK):
             raise RuntimeError(
                 f"Generator.set_state() got {len(packed)} bytes that are not a state of this generator, "
-                f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
+                f"{_STATE.size} bytes with a mark in front. Pass the result of get_state(); the state of a "
                 "torch generator will not do. [nd-values]"
             )
         return packed
 
-    def _go_on_from(self, packed: bytes) -> Generator:
+    def _resume_from(self, packed: bytes) -> Generator:
         _, seed, low, high, inc_low, inc_high, uinteger, has_uint32 = _STATE.unpack(packed)
         with self.lock:
             self._seed = seed
@@ -200,7 +199,7 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """Another generator, which continues from where this one is now.
+        """Return a new generator that continues from the current state of this one.
 
         >>> import ndgrad
         >>> g = ndgrad.Generator()
@@ -218,8 +217,8 @@ class Generator:
         return True
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        # NumPy's draws hold the bit generator's lock but assigning its state does not: held here, no thread
-        # draws from a state that is half new.
+        # NumPy's draws hold the bit generator's lock, but assigning its state does not. The lock is held here, so that
+        # no thread draws from a half-written state.
         bits = self.numpy.bit_generator
         with bits.lock:
             bits.state = state
@@ -246,13 +245,13 @@ def _cpu(d: DeviceLike) -> device:
 
 
 def _from_state(where: str, state: bytes) -> Generator:
-    return Generator(where)._go_on_from(state)
+    return Generator(where)._resume_from(state)
 
 
 # ----- the default generator --------------------------------------------------------------------------------
 
 default_generator = Generator()
-"""What random functions draw from when no generator is given; seeded by the operating system."""
+"""The generator of random functions that are called without one; seeded by the operating system."""
 default_generator.seed()
 
 
@@ -268,18 +267,18 @@ def _release_default() -> None:
     default_generator.lock.release()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(before=_hold_default, after_in_parent=_release_default, after_in_child=_release_default)
 
 
-#: The default generators of GPUs by their numbers, as far as they have been asked for, and the seed that others will
-#: start from, None for one of the operating system's choosing.
+#: The default generators of GPUs by device number, made on demand. `_seed_of_devices` is the seed of those made later,
+#: or None for a random one.
 _of_devices: dict[int, Generator] = {}
 _seed_of_devices: int | None = None
 
 
 def default_on(number: int) -> Generator:
-    """What random functions draw from on a GPU when no generator is given."""
+    """Return the default generator of a GPU."""
     found = _of_devices.get(number)
     if found is None:
         made = Generator(device("cuda", number))
@@ -292,7 +291,7 @@ def default_on(number: int) -> Generator:
 
 
 def defaults_of_devices() -> list[Generator]:
-    """Those of all GPUs, for who keeps states; none as long as there is no array on a GPU."""
+    """Return the default generators of all GPUs, to save their states; an empty list before the first GPU array."""
     return [] if library.device_library is None else [default_on(number) for number in range(devices_or_none()[1])]
 
 
@@ -305,7 +304,7 @@ def seed_devices(seed: int) -> None:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generators, of the CPU and of all GPUs, and return that of the CPU.
+    """Seed the default generators of the CPU and of all GPUs, and return the CPU's.
 
     >>> manual_seed(3).initial_seed()
     3
@@ -316,7 +315,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generators with a number of the operating system's choosing, and return that.
+    """Seed the default generators with a random number of the operating system, and return it.
 
     >>> import ndgrad
     >>> ndgrad.seed() == ndgrad.initial_seed()
@@ -328,7 +327,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed from which the default generator last started.
+    """Return the seed from which the default generator last started.
 
     >>> import ndgrad
     >>> generator = ndgrad.manual_seed(3)

@@ -1,4 +1,4 @@
-"""The GPUs that CuPy finds, for what `ndgrad.cuda` asks of them. Nothing is imported before it is asked for."""
+"""The GPUs that CuPy finds, for `ndgrad.cuda`. CuPy is imported on first use only."""
 
 from __future__ import annotations
 
@@ -12,42 +12,44 @@ if TYPE_CHECKING:
 
 
 def devices_or_none() -> tuple[Any, int]:
-    """CuPy, or None, and the number of GPUs. Asking makes nothing slower: the general lane is taken from the first GPU
-    tensor on, not from here."""
+    """Return CuPy, or None, and the number of GPUs.
+
+    Calling this slows nothing down: the general path is used from the first GPU tensor on, not from here.
+    """
     try:
-        import cupy  # when a device is first asked for, and never before
+        import cupy  # imported when a device is first requested
     except ImportError:
         return None, 0
     try:
         return cupy, int(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # CuPy's own class, for a driver that is missing or too old: no device, and no more to say
+    except Exception:  # CuPy's own exception for a missing or old driver: no device
         return cupy, 0
 
 
 def cupy_with_devices(what: str) -> Any:
-    """CuPy, where it has a GPU."""
+    """Return CuPy if it has a GPU, else raise."""
     cupy, count = devices_or_none()
     if cupy is None:
         raise RuntimeError(
-            f"{what} needs a GPU, and CuPy, which holds ndgrad's GPU memory, could not be imported. "
+            f"{what} needs a GPU, but CuPy, which holds ndgrad's GPU memory, could not be imported. "
             "Install it with `pip install ndgrad[cuda]`, or ask ndgrad.cuda.is_available() first. [nd-install]"
         )
     if not count:
         raise RuntimeError(
-            f"{what} needs a GPU, and CuPy finds none (no device, or no driver). "
+            f"{what} needs a GPU, but CuPy finds none (no device, or no driver). "
             "Ask ndgrad.cuda.is_available() first. [nd-gpu]"
         )
     return cupy
 
 
 def current(what: str) -> int:
-    """The number of the GPU in use."""
+    """Return the number of the current GPU."""
     return int(cupy_with_devices(what).cuda.runtime.getDevice())
 
 
-@functools.lru_cache(maxsize=64)  # what is there stays
+@functools.lru_cache(maxsize=64)  # the number of GPUs does not change
 def require_number(number: int) -> None:
-    """Refuse the number of a GPU that is not there, where there are others."""
+    """Raise for the number of a GPU that does not exist, if there are other GPUs."""
     count = devices_or_none()[1]
     if count and number >= count:
         there = "one GPU, cuda:0" if count == 1 else f"{count} GPUs, cuda:0 to cuda:{count - 1}"
@@ -58,7 +60,7 @@ def require_number(number: int) -> None:
 
 
 def device_number(what: str, device: Device) -> int:
-    """The number of a GPU that was named in one of torch's ways; the one in use if none was."""
+    """Return the number of a GPU given in any of torch's forms; the current one by default."""
     if device is None:
         return current(what)
     named = devices.device(device)

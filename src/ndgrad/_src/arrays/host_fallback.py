@@ -1,7 +1,7 @@
-"""Functions that NumPy and SciPy alone have, for arrays of another library: computed on the host.
+"""Functions that only NumPy and SciPy have, for arrays of other libraries: computed on the host.
 
 CuPy lacks many special functions, factorisations and matrix equations. Two copies between device and host are slow, but
-an op that is slow there is of more use than one that is missing.
+a slow op is more useful than a missing one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
 
 def to_host(value: Any) -> Any:
-    """An array of any library as NumPy's; numbers as they are."""
+    """Convert an array of any library to NumPy's; numbers stay as they are."""
     if not hasattr(value, "get"):
         return value
-    graph_recording.refuse("what the host computes", "compute it before, and write it into a tensor by copy_().")
+    graph_recording.refuse("a computation on the host", "compute it before, and write it into a tensor by copy_().")
     return value.get()
 
 
-def on_host(np: Library, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy arrays as one of arrays of the library `np`, which its results (one, or a tuple
-    of them) come back to."""
+def wrap_for_host(np: Library, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function of NumPy arrays for arrays of the library `np`. Its results, one or a tuple, are copied back."""
     if np is numpy:
         return function
 

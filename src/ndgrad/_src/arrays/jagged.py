@@ -1,16 +1,15 @@
-"""What a nested tensor holds: values of all components in one array, and where each component lies in it (a layout,
-which never changes).
+"""The data of a nested tensor: the values of all components in one array, and an immutable layout of the components.
 
-A nested tensor of shape (B, *, j, *) has B components, which differ in one size alone, the ragged one. Its values are
-an array without the dimension B, in which the components lie one after another along the ragged dimension:
+A nested tensor of shape (B, *, j, *) has B components, which differ only in one size, the ragged one. Its values are an
+array without the dimension B, in which the components follow each other along the ragged dimension:
 
     components (2, 4) and (3, 4)     shape (2, j1, 4)     values (5, 4)     offsets [0, 2, 5]
 
 Note [Ragged sizes]
 The ragged size is a symbol, `RaggedSize`, which stands for the lengths of all components. Two of them are equal if the
-lengths are: that decides which tensors combine. It is no number: whoever would take it for one gets an error.
-A layout may have holes, rows of the values that belong to no component (`narrow` makes them): they do not change the
-size, and whoever computes packs the values first.
+lengths are equal; this decides which tensors combine. It is no number, and using it as one raises an error. A layout
+may have holes: rows of the values that belong to no component (`narrow` makes them). They do not change the size, and
+computations pack the values first.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ _known: weakref.WeakValueDictionary[bytes, RaggedSize] = weakref.WeakValueDictio
 
 class RaggedSize:
     """The size of a ragged dimension: the length of each component, under a name (j1, j2, ...). See Note [Ragged
-    sizes]."""
+    sizes].
+    """
 
     __slots__ = ("__dict__", "__weakref__", "factor", "key", "lengths", "number")
 
@@ -65,7 +65,7 @@ class RaggedSize:
 
     __rmul__ = __mul__
 
-    # as torch has it, a ragged size is at least 2 wherever code asks for special cases, and else not to be compared
+    # As in torch, a ragged size counts as at least 2 for special cases in code. Other comparisons raise.
 
     def __ge__(self, other: object) -> bool:
         return self == other or self._at_least(other, ">=")
@@ -84,11 +84,11 @@ class RaggedSize:
             return True
         raise ValueError(
             f"{self!r} {sign} {other!r}: relation is indeterminate, since the components have different sizes "
-            f"{self.described()}. Compare the lengths: offsets().diff(). [nd-nested]"
+            f"{self.describe()}. Compare the lengths: offsets().diff(). [nd-nested]"
         )
 
-    def described(self) -> str:
-        """The lengths, in few words."""
+    def describe(self) -> str:
+        """Return a short text with the lengths."""
         some = ", ".join(str(n) for n in self.lengths[:8])
         return f"({some}{', ...' if self.lengths.size > 8 else ''})"
 
@@ -97,22 +97,22 @@ class RaggedSize:
 
     @functools.cached_property
     def offsets(self) -> Any:
-        """Where each component begins in packed values, and the end."""
+        """Return the start of each component in packed values, and the end."""
         return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
 
     @functools.cached_property
     def components(self) -> Any:
-        """The component that each row of packed values belongs to."""
+        """Return the component of each row of packed values."""
         return np.repeat(np.arange(self.lengths.size), as_places(self.lengths))
 
     @functools.cached_property
     def positions(self) -> Any:
-        """The place of each row of packed values inside its component."""
+        """Return the position of each row of packed values inside its component."""
         return np.arange(int(self.offsets[-1])) - np.repeat(self.offsets[:-1], as_places(self.lengths))
 
     @functools.cached_property
     def groups(self) -> list[tuple[int, Any, Any]]:
-        """The components by their length: (length, which components, their rows in packed values)."""
+        """Return the components grouped by length: (length, components, their rows in packed values)."""
         found = []
         for n in np.unique(self.lengths):
             which = np.flatnonzero(self.lengths == n)
@@ -129,7 +129,7 @@ class RaggedSize:
 
 
 def ragged_size(lengths: Any) -> RaggedSize:
-    """The size of these lengths, the same one for the same lengths."""
+    """Return the size with these lengths; equal lengths give the same object."""
     lengths = np.ascontiguousarray(lengths, np.int64)
     found = _known.get(lengths.tobytes())
     if found is None:
@@ -141,8 +141,10 @@ def ragged_size(lengths: Any) -> RaggedSize:
 
 
 class Layout:
-    """Where the components of a nested tensor lie in its values: the ragged size, which dimension it is, and, of a
-    layout that is not packed, where components begin."""
+    """The positions of a nested tensor's components in its values.
+
+    A layout has the ragged size, its dimension and, if it is not packed, the start of each component.
+    """
 
     __slots__ = ("dim", "given_lengths", "offsets", "packed", "size")
 
@@ -156,15 +158,15 @@ class Layout:
     def batch(self) -> int:
         return int(self.size.lengths.size)
 
-    def at(self, dim: int) -> Layout:
-        """The same with the ragged size as another dimension."""
+    def with_dim(self, dim: int) -> Layout:
+        """Return the layout with the ragged size in another dimension."""
         if dim == self.dim:
             return self
         return Layout(self.size, dim, self.offsets, self.packed, self.given_lengths)
 
     @property
     def rows(self) -> Any:
-        """The rows of the values that belong to components, in order."""
+        """Return the rows of the values that belong to components, in order."""
         starts = self.offsets[:-1].astype(np.int64)
         return np.repeat(starts, as_places(self.size.lengths)) + self.size.positions
 
@@ -175,7 +177,7 @@ class Layout:
 
 
 class JaggedData:
-    """The payload of a nested tensor. Nobody but its class computes with it."""
+    """The payload of a nested tensor. Only the nested tensor class computes with it."""
 
     __slots__ = ("__weakref__", "layout", "values")
 
@@ -185,7 +187,7 @@ class JaggedData:
     base = None
     __array_priority__ = 100.0
     __array_ufunc__ = None
-    #: as code that looks for the order of dimensions in memory expects them
+    #: Flags expected by code that reads the memory order.
     flags = SimpleNamespace(c_contiguous=True, f_contiguous=True, writeable=True)
 
     def __init__(self, layout: Layout, values: Any) -> None:
@@ -200,7 +202,7 @@ class JaggedData:
     @property
     def dtype(self) -> np.dtype[Any]:
         dtype = self.values.dtype
-        return getattr(dtype, "numpy", dtype)  # of a tensor inside transforms, torch's
+        return getattr(dtype, "numpy", dtype)  # the values may be a tensor inside transforms, with torch's dtype
 
     @property
     def ndim(self) -> int:
@@ -218,7 +220,7 @@ class JaggedData:
 
     @property
     def tensor_class(self) -> type[Any]:
-        """The class of tensors over it: by ndgrad.nested, where such payloads are made."""
+        """Return the tensor class for this payload."""
         return registry.nested.NestedTensor
 
     @property
@@ -232,7 +234,7 @@ class JaggedData:
         return JaggedData(self.layout, self.values.astype(dtype))
 
     def __add__(self, other: Any) -> Any:
-        """Sums of gradients."""
+        """Add two gradients."""
         if not isinstance(other, JaggedData) or not self.layout.same_rows(other.layout):
             return NotImplemented
         return JaggedData(self.layout, self.values + other.values)

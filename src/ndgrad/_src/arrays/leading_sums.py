@@ -1,7 +1,7 @@
-"""Sums over leading dimensions, where the gradients of broadcast arguments end.
+"""Sums over leading dimensions, the last step in the gradients of broadcast arguments.
 
 NumPy adds the rows of a matrix one after the other, each time through memory. The same sums are a product with a row of
-ones, which BLAS computes two to three times as quickly. It is accurate for a few rows; more are summed in blocks.
+ones, which BLAS computes two to three times as fast. It is accurate for a few rows; more rows are summed in blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from ndgrad._src.arrays.blocked_sums import reduce_sum
-from ndgrad._src.arrays.precision import is_half, rounded
+from ndgrad._src.arrays.precision import is_half, round_to
 
 _REAL = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _ROWS = 512
@@ -19,7 +19,7 @@ _ONES = {dtype: numpy.ones(_ROWS, dtype) for dtype in _REAL}
 
 
 def sum_leading(x: Any, count: int) -> Any:
-    """The sum of an array over its first `count` dimensions."""
+    """Return the sum of an array over its first `count` dimensions."""
     if (
         x.__class__ is numpy.ndarray
         and x.dtype in _ONES
@@ -38,9 +38,9 @@ def sum_leading(x: Any, count: int) -> Any:
 
 
 def sum_over(x: Any, axes: tuple[int, ...], keepdims: bool = True) -> Any:
-    """The sum of an array over some dimensions; that of halves is computed in single precision."""
+    """Return the sum of an array over some dimensions. Sums of halves are computed in single precision."""
     if is_half(x.dtype):
-        return rounded(_sum(x, axes, keepdims, numpy.float32), x.dtype)
+        return round_to(_sum(x, axes, keepdims, numpy.float32), x.dtype)
     return _sum(x, axes, keepdims, None)
 
 

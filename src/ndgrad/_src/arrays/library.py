@@ -1,7 +1,7 @@
-"""Which array library an array belongs to.
+"""The array library of an array.
 
-A library is the module itself (numpy, cupy). It is found by the array's class, and only libraries that the user has
-already imported are ever looked at.
+A library is the module itself (numpy, cupy). It is found by the array's class. Only libraries that the user has already
+imported are considered.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy
 
 _known: dict[type[Any], Any] = {numpy.ndarray: numpy}
 
-#: Called once, when the first array of another library than NumPy is met: till then the generated lanes are NumPy's.
+#: Called once, for the first array of a library other than NumPy. Until then the generated fast paths assume NumPy.
 on_second_library: list[Any] = []
 #: The library of arrays on a device, once there are any.
 device_library: Any = None
 
 
 def library_of(array: Any) -> Any:
-    """The module whose functions work on `array`."""
+    """Return the module whose functions work on `array`."""
     cls = array.__class__
     found = _known.get(cls)
     if found is None:
@@ -32,7 +32,7 @@ def _find(cls: type[Any]) -> Any:
     if issubclass(cls, (numpy.ndarray, numpy.generic)):
         return numpy
     if cls.__module__.split(".")[0] == "cupy":
-        second_library()
+        announce_second_library()
         return sys.modules["cupy"]
     if issubclass(cls, (bool, int, float, complex)):
         return numpy
@@ -44,8 +44,8 @@ def _find(cls: type[Any]) -> Any:
     )
 
 
-def second_library() -> None:
-    """Tell those who care that arrays of another library than NumPy exist from now on."""
+def announce_second_library() -> None:
+    """Notify the listeners that arrays of a library other than NumPy exist from now on."""
     global device_library
     device_library = sys.modules["cupy"]
     while on_second_library:
@@ -53,11 +53,11 @@ def second_library() -> None:
 
 
 def is_on_device(array: Any) -> bool:
-    """Whether an array is on a device."""
+    """True if an array is on a device."""
     return device_library is not None and array.__class__ is device_library.ndarray
 
 
 def is_raw_array(value: Any) -> bool:
-    """Whether `value` is an array (or NumPy scalar) of a known library."""
+    """True if `value` is an array (or NumPy scalar) of a known library."""
     cls = value.__class__
     return cls in _known or issubclass(cls, (numpy.ndarray, numpy.generic)) or cls.__module__.split(".")[0] == "cupy"

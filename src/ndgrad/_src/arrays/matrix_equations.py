@@ -1,8 +1,8 @@
-"""Sylvester's, Stein's and Riccati's equations, square roots and logarithms of matrices, on stacks of raw matrices.
+"""Sylvester, Stein and Riccati equations, matrix square roots and logarithms, on stacks of raw matrices.
 
-The constraint: LAPACK's Schur form, behind all of these, takes one matrix at a time, and NumPy does not have it at all.
-One matrix, and large ones, go to SciPy. Stacks of small ones, and everything where SciPy is absent, are solved as
-ordinary linear systems in the entries of the unknown, for the whole stack at once.
+The constraint: all of these need LAPACK's Schur form, which takes one matrix at a time and is missing in NumPy. Single
+and large matrices use SciPy. Stacks of small ones, and everything without SciPy, are solved as ordinary linear systems
+in the entries of the unknown, for the whole stack at once.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.precision import is_inexact
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-#: Up to this many unknowns, the system that Kronecker's product makes of a matrix equation is solved as it stands.
+#: Up to this many unknowns, the Kronecker system of a matrix equation is solved directly.
 _SMALL = 100
 
 
@@ -41,11 +41,11 @@ def _has_scipy() -> bool:
         return False
 
 
-def _one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> Any:
-    """A function of single matrices on matrices or stacks of them, computed in double precision; the
-    result is shaped like `like`.
+def _apply_one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> Any:
+    """Apply a function of single matrices to matrices or stacks, in double precision. The result has the shape of
+    `like`.
 
-    All arguments get one dtype: given a real and a complex matrix, SciPy's Sylvester solver takes blocks of a real
+    All arguments get one dtype: given a real and a complex matrix, SciPy's Sylvester solver mistakes blocks of a real
     Schur form for entries of a complex one.
     """
     dtype = numpy.result_type(*stacks)
@@ -59,8 +59,8 @@ def _one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> Any:
     return out.astype(dtype if out.dtype.kind == dtype.kind else numpy.result_type(dtype, numpy.complex64))
 
 
-def _by_unknowns(np: Library, matrix: Any, q: Payload) -> Payload:
-    """The unknown, its entries row by row, from the matrix of the linear system for them."""
+def _solve_unknowns(np: Library, matrix: Any, q: Payload) -> Payload:
+    """Solve the linear system for the entries of the unknown, row by row."""
     return np.linalg.solve(matrix, q.reshape((*q.shape[:-2], q.shape[-2] * q.shape[-1], 1))).reshape(q.shape)
 
 
@@ -71,45 +71,45 @@ def _kronecker(np: Library, a: Payload, b: Payload) -> Payload:
 
 
 def sylvester(np: Library, a: Payload, b: Payload, q: Payload) -> Payload:
-    """The x with a x + x b = q."""
+    """Return the solution x of a x + x b = q."""
     small = q.shape[-1] * q.shape[-2] <= _SMALL
     if (not small or (np is numpy and math.prod(q.shape[:-2]) == 1)) and _has_scipy():
-        return on_host(np, _large_sylvester)(a, b, q)
+        return wrap_for_host(np, _large_sylvester)(a, b, q)
     m, n = q.shape[-2:]
     rows, columns = np.eye(m, dtype=a.dtype), np.eye(n, dtype=b.dtype)
-    return _by_unknowns(np, _kronecker(np, a, columns) + _kronecker(np, rows, b.swapaxes(-1, -2)), q)
+    return _solve_unknowns(np, _kronecker(np, a, columns) + _kronecker(np, rows, b.swapaxes(-1, -2)), q)
 
 
 def _large_sylvester(a: Any, b: Any, q: Any) -> Any:
-    return _one_by_one(_scipy("sylvester").solve_sylvester, a, b, q, like=q)
+    return _apply_one_by_one(_scipy("sylvester").solve_sylvester, a, b, q, like=q)
 
 
 def stein(np: Library, a: Payload, q: Payload) -> Payload:
-    """The x with x - a x a^H = q."""
+    """Return the solution x of x - a x a^H = q."""
     n = q.shape[-1]
     if n * n > _SMALL and _has_scipy():
-        return on_host(np, _large_stein)(a, q)
-    return _by_unknowns(np, np.eye(n * n, dtype=a.dtype) - _kronecker(np, a, a.conj()), q)
+        return wrap_for_host(np, _large_stein)(a, q)
+    return _solve_unknowns(np, np.eye(n * n, dtype=a.dtype) - _kronecker(np, a, a.conj()), q)
 
 
 def _large_stein(a: Any, q: Any) -> Any:
-    return _one_by_one(_scipy("stein").solve_discrete_lyapunov, a, q, like=q)
+    return _apply_one_by_one(_scipy("stein").solve_discrete_lyapunov, a, q, like=q)
 
 
 def continuous_riccati(a: Any, b: Any, q: Any, r: Any) -> Any:
-    return _one_by_one(_scipy("solve_continuous_are").solve_continuous_are, a, b, q, r, like=q)
+    return _apply_one_by_one(_scipy("solve_continuous_are").solve_continuous_are, a, b, q, r, like=q)
 
 
 def discrete_riccati(a: Any, b: Any, q: Any, r: Any) -> Any:
-    return _one_by_one(_scipy("solve_discrete_are").solve_discrete_are, a, b, q, r, like=q)
+    return _apply_one_by_one(_scipy("solve_discrete_are").solve_discrete_are, a, b, q, r, like=q)
 
 
 def square_root(a: Any) -> Any:
-    return _one_by_one(_scipy("matrix_sqrt").sqrtm, a, like=a)
+    return _apply_one_by_one(_scipy("matrix_sqrt").sqrtm, a, like=a)
 
 
 def logarithm(a: Any) -> Any:
-    return _one_by_one(_scipy("matrix_log").logm, a, like=a)
+    return _apply_one_by_one(_scipy("matrix_log").logm, a, like=a)
 
 
 __all__ = ["continuous_riccati", "discrete_riccati", "logarithm", "square_root", "stein", "sylvester"]

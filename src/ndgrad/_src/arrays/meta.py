@@ -1,11 +1,11 @@
-"""Arrays without data, for the device `meta`: shapes and dtypes are worked out, values are not.
+"""Arrays without data, for the device `meta`: shapes and dtypes are computed, values are not.
 
-A `MetaArray` answers NumPy's two protocols, so the op table's forward functions run on it as they stand. Behind it
-stands one zero, broadcast to the shape: views and shape functions are NumPy's own on that. Elementwise functions run on
-a single element and reductions on dimensions cut to length one, so neither costs time or memory. Any other function
-runs on the broadcast zeros, and what it computes is thrown away: right in shape, but it costs what it costs on the CPU.
-Whatever would need values (`item`, `nonzero`, conversion to NumPy) raises; an op that only looks at some on its way to
-a result whose shape does not depend on them is then run as a whole on the zeros (`run_on_stand_ins`).
+A `MetaArray` implements NumPy's two protocols, so the op table's forward functions run on it unchanged. It holds one
+zero, broadcast to the shape; views and shape functions are NumPy's own on that. Elementwise functions run on a single
+element and reductions on dimensions cut to length one, so neither costs time or memory. Any other function runs on the
+broadcast zeros, and its values are discarded: the shape is right, but it costs as much as on the CPU. Operations that
+need values (`item`, `nonzero`, conversion to NumPy) raise. An op that reads values, but whose result shape does not
+depend on them, then runs as a whole on the zeros (`run_on_stand_ins`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _zero(dtype: Any) -> np.ndarray[Any, Any]:
 
 
 class MetaArray(NDArrayOperatorsMixin):
-    """An array of which only shape and dtype are known."""
+    """An array with a shape and a dtype, but no data."""
 
     __slots__ = ("__weakref__", "_zeros")
 
@@ -70,7 +70,7 @@ class MetaArray(NDArrayOperatorsMixin):
             raise ValueError(f"could not broadcast input array from shape {given} into shape {shape} [nd-write-fit]")
         return MetaArray(self.shape, self.dtype)
 
-    # ----- what is known -----
+    # ----- known properties -----
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class MetaArray(NDArrayOperatorsMixin):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Those of a contiguous array: no other order is kept track of."""
+        """The strides of a contiguous array; other memory orders are not tracked."""
         step, out = self.itemsize, []
         for n in reversed(self.shape):
             out.append(step)
@@ -127,11 +127,11 @@ class MetaArray(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return f"MetaArray(shape={self.shape}, dtype={self.dtype})"
 
-    # ----- what is not -----
+    # ----- missing values -----
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
-            f"the values of a tensor on the meta device were asked for (shape {self.shape}, {self.dtype}), and it has "
+            f"the values of a tensor on the meta device were asked for (shape {self.shape}, {self.dtype}), but it has "
             "none. Make the tensor on the CPU, or make one of this shape there with empty_like(t, device='cpu'). "
             "[nd-meta]"
         )
@@ -144,11 +144,11 @@ class MetaArray(NDArrayOperatorsMixin):
         return _meta(self._zeros[_stand_in(index)])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Nothing to write; only the shapes are checked."""
+        """Check the shapes; there is nothing to write."""
         np.broadcast_to(_stand_in(value), self[index].shape)
 
     def take(self, indices: Any, axis: int | None = None) -> Any:
-        """By shape alone: NumPy would first make a contiguous copy of the zeros."""
+        """Take by shape alone: NumPy would first make a contiguous copy of the zeros."""
         shape = (self.size,) if axis is None else self.shape
         axis = 0 if axis is None else axis % len(shape)
         return MetaArray((*shape[:axis], *np.shape(_stand_in(indices)), *shape[axis + 1 :]), self.dtype)
@@ -157,7 +157,7 @@ class MetaArray(NDArrayOperatorsMixin):
         if name in _REDUCTIONS:
             return lambda axis=None, *args, **kwargs: _reduce(name, self._zeros, axis, args, kwargs)
         if name in _SAME_SHAPE:
-            return lambda *args, **kwargs: _spread(getattr(_one(self._zeros), name)(*args, **kwargs), self.shape)
+            return lambda *args, **kwargs: _broadcast(getattr(_one(self._zeros), name)(*args, **kwargs), self.shape)
         if name in _OTHERS:
             return lambda *args, **kwargs: _meta(getattr(self._zeros, name)(*_stand_in(args), **kwargs))
         raise AttributeError(f"an array on the meta device has no attribute {name!r}")
@@ -168,7 +168,7 @@ class MetaArray(NDArrayOperatorsMixin):
         with np.errstate(all="ignore"):
             if method == "__call__" and ufunc.signature is None:
                 shape = np.broadcast_shapes(*(np.shape(i) for i in inputs))
-                result = _spread(ufunc(*map(_one, inputs), **_stand_in(kwargs)), shape)
+                result = _broadcast(ufunc(*map(_one, inputs), **_stand_in(kwargs)), shape)
             elif method == "reduce":
                 axis = kwargs.pop("axis", 0)
                 trimmed = _trim(inputs[0], axis)
@@ -191,41 +191,42 @@ class MetaArray(NDArrayOperatorsMixin):
             self._refuse()
         if function is np.where and len(args) == 3:
             parts = _stand_in(args)
-            return _spread(np.where(*map(_one, parts)), np.broadcast_shapes(*(np.shape(p) for p in parts)))
+            return _broadcast(np.where(*map(_one, parts)), np.broadcast_shapes(*(np.shape(p) for p in parts)))
         if function.__name__ in _REDUCTIONS and args and isinstance(args[0], MetaArray):
             return getattr(args[0], function.__name__)(*args[1:], **kwargs)
         with np.errstate(all="ignore"):
             return _meta(function(*_stand_in(args), **_stand_in(kwargs)))
 
 
-def zeros_beside(np: Library, x: Payload, shape: tuple[int, ...], dtype: Any) -> Payload:
-    """Zeros where the data of x lie: nowhere, if x has none."""
+def zeros_on_same_device(np: Library, x: Payload, shape: tuple[int, ...], dtype: Any) -> Payload:
+    """Return zeros on the device of x, without data if x has none."""
     return MetaArray(shape, dtype) if isinstance(x, MetaArray) else np.zeros(shape, dtype)
 
 
 def zeros_like_array(np: Library, x: Payload, dtype: Any) -> Payload:
-    """Zeros in the shape of x, beside it and in its memory order."""
+    """Return zeros with the shape, device and memory order of x."""
     if isinstance(x, MetaArray):
         return MetaArray(x.shape, dtype)
-    # zeros_like is written in Python, and takes ten times as long for a small array
+    # zeros_like() is written in Python and takes ten times as long for a small array.
     return np.zeros(x.shape, x.dtype if dtype is None else dtype) if x.flags.c_contiguous else np.zeros_like(x, dtype)
 
 
 def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: dict[str, Any]) -> Any:
-    """What a function gives that looks at values, in shape and dtype: it runs on zeros, or on something
-    milder if these will not do."""
+    """Run a function that reads values, and return its result without data.
+
+    It runs on zeros, or on milder numbers if zeros fail.
+    """
     zeros = _stand_in(arrays)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return _meta(function(*zeros, **settings))
-        except ValueError:  # a singular matrix, say
+        except ValueError:  # such as a singular matrix
             return _meta(function(*map(_harmless, zeros), **settings))
 
 
 def _harmless(zeros: Any) -> Any:
-    """Contiguous memory in place of broadcast zeros: identities for square matrices, a unit vector
-    for a vector, else ones."""
+    """Return contiguous stand-ins for zeros: identities for square matrices, a unit vector for a vector, else ones."""
     if not isinstance(zeros, np.ndarray):
         return zeros
     out: Any = np.zeros(zeros.shape, zeros.dtype)
@@ -238,7 +239,7 @@ def _harmless(zeros: Any) -> Any:
 
 
 def _stand_in(value: Any) -> Any:
-    """The zeros behind meta arrays, wherever they stand in nested arguments."""
+    """Replace meta arrays in nested arguments by their zeros."""
     if isinstance(value, MetaArray):
         return value._zeros
     if isinstance(value, (tuple, list)):
@@ -249,7 +250,7 @@ def _stand_in(value: Any) -> Any:
 
 
 def _meta(value: Any) -> Any:
-    """A result without its values."""
+    """Return a result without its values."""
     if isinstance(value, (np.ndarray, np.generic)):
         return MetaArray(value.shape, value.dtype)
     if isinstance(value, (tuple, list)):
@@ -259,16 +260,16 @@ def _meta(value: Any) -> Any:
 
 
 def _one(value: Any) -> Any:
-    """An argument cut down to at most one element; a number stays weak."""
+    """Cut an argument to at most one element; a number stays weakly typed."""
     return np.zeros((1,) * value.ndim, value.dtype) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def _spread(value: Any, shape: tuple[int, ...]) -> Any:
-    return tuple(_spread(v, shape) for v in value) if isinstance(value, tuple) else MetaArray(shape, value.dtype)
+def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+    return tuple(_broadcast(v, shape) for v in value) if isinstance(value, tuple) else MetaArray(shape, value.dtype)
 
 
 def _trim(zeros: Any, axis: Any) -> Any:
-    """The zeros with the dimensions to be reduced cut to length one (an empty one stays empty, and may be an error)."""
+    """Cut the reduced dimensions of the zeros to length one. Empty dimensions stay empty, and may be an error."""
     axes = range(zeros.ndim) if axis is None else (axis,) if np.ndim(axis) == 0 else axis
     reduced = {a % zeros.ndim for a in axes} if zeros.ndim else set()
     return zeros[tuple(slice(0, 1) if d in reduced else slice(None) for d in range(zeros.ndim))]
@@ -280,17 +281,16 @@ def _reduce(name: str, zeros: Any, axis: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _matmul(a: Any, b: Any) -> Any:
-    """Shapes are checked with every dimension that only multiplies the work cut to length one."""
+    """Check the shapes of a product, with dimensions that only multiply the work cut to length one."""
     if a.ndim and b.ndim and a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        np.matmul(a[..., :1, :] if a.ndim > 1 else a, b[..., :1] if b.ndim > 1 else b)  # NumPy's own error
+        np.matmul(a[..., :1, :] if a.ndim > 1 else a, b[..., :1] if b.ndim > 1 else b)  # raises NumPy's own error
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     rows, columns = a.shape[-2:-1] if a.ndim > 1 else (), b.shape[-1:] if b.ndim > 1 else ()
     return MetaArray((*batch, *rows, *columns), result_dtype(a.dtype, b.dtype))
 
 
 class WrapperArray(MetaArray):
-    """What a tensor subclass has that keeps its data elsewhere: a shape, a dtype, a device and
-    strides, as it was told."""
+    """The array of a tensor subclass that stores its data elsewhere: a given shape, dtype, device and strides."""
 
     __slots__ = ("_strides", "stands_on")
 
@@ -305,7 +305,7 @@ class WrapperArray(MetaArray):
 
 
 class _Library:
-    """What factories call to make arrays on the meta device."""
+    """The functions that factories call to make arrays on the meta device."""
 
     @staticmethod
     def empty(shape: tuple[int, ...], dtype: Any) -> MetaArray:
@@ -323,5 +323,5 @@ class _Library:
 
 
 library = _Library()
-# Ops on meta arrays are NumPy's functions, which find the protocols above.
+# Ops on meta arrays use NumPy's functions, which find the protocols above.
 libraries._known[MetaArray] = libraries._known[WrapperArray] = np

@@ -1,22 +1,22 @@
-"""Native kernels for eager ops: whether there are any, and for which arrays they are used.
+"""Native kernels for eager ops: their availability, and the arrays for which they are used.
 
-Where `llvmlite` is installed, ops that take several passes on NumPy run as one native loop on the pool's threads
-(_src.compiler.kernels). An op asks here, in its function of arrays, and goes on with NumPy if the answer is None:
+If `llvmlite` is installed, ops that take several passes on NumPy run as one native loop on the pool's threads
+(_src.compiler.kernels). An op asks here, in its function of arrays, and continues with NumPy if the answer is None:
 
     kernels = native.kernels_for(x)
     if kernels is not None:
         return kernels.softmax(x)
 
 Note [When kernels are used]
-What is chosen depends on the op, the dtypes, the layout and the size alone, never on the time or on what ran before: a
-program gives the same bits each time that it runs on a machine. Arrays must be NumPy's, contiguous, of float32 or
-float64, and have at least `SMALLEST` elements. Below that NumPy is as quick, and a small program does not wait for
-llvmlite to be imported (0.1 s) and for code to be linked (a few ms from the cache on disk; 20 to 100 ms where it is to
-be made). Kernels are made when first used, and kept for the process and on disk.
+The choice depends only on the op, the dtypes, the layout and the size, never on time or on earlier calls. So a program
+gives the same bits in every run on a machine. Arrays must be NumPy's, contiguous, of float32 or float64, and have at
+least `SMALLEST` elements. Below that NumPy is as fast, and a small program does not wait for the import of llvmlite
+(0.1 s) and for linking (a few ms from the disk cache; 20 to 100 ms for compiling). Kernels are compiled on first use,
+and cached in the process and on disk.
 
-Results differ from NumPy's in the last digits: sums are added in another order with their errors kept, and functions
-such as exp are within two units in the last place. Native code gives no floating-point warnings.
-NDGRAD_EAGER_KERNELS=0 keeps ops on NumPy.
+Results differ from NumPy's in the last digits: sums use another order with error compensation, and functions such as
+exp are within two units in the last place. Native code gives no floating-point warnings. NDGRAD_EAGER_KERNELS=0 keeps
+ops on NumPy.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from ndgrad._src.arrays import device_kernels
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.foundations import registry
 
-#: Elements from which on kernels are used.
+#: Number of elements from which kernels are used.
 SMALLEST = 8192
-#: Lines shorter than this are left to NumPy.
+#: Shorter rows are left to NumPy.
 _SHORT = 16
 
 _DTYPES = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
@@ -44,27 +44,27 @@ _found: Any = _unknown
 
 
 def kernels() -> Any:
-    """The kernels, None if there are none."""
+    """Return the kernels, or None if there are none."""
     return _find() if _found is _unknown else _found
 
 
 def has_kernels(dtype: Any) -> bool:
-    """Whether kernels take arrays of a dtype."""
+    """True if kernels take arrays of a dtype."""
     return dtype in _DTYPES
 
 
 def step_kernels(x: Any) -> Any:
-    """The kernels that run a formula over the memory of many arrays like `x`; None if there are none."""
+    """Return the kernels that run a formula over many arrays like `x`, or None."""
     return device_kernels.kernels() if is_on_device(x) else kernels()
 
 
 def is_large(x: Any) -> bool:
-    """Whether an array has elements enough for kernels: on a device any has."""
+    """True if an array has enough elements for kernels; always true on a device."""
     return x.__class__ is not numpy.ndarray or x.size >= SMALLEST
 
 
 def kernels_for(x: Any, *others: Any) -> Any:
-    """The kernels, if they are to be used for these arrays; the first says how large the work is."""
+    """Return the kernels if they should be used for these arrays, else None. The first array decides by its size."""
     if x.size < SMALLEST or _found is None or x.__class__ is not numpy.ndarray:
         return None
     dtype = x.dtype
@@ -77,15 +77,15 @@ def kernels_for(x: Any, *others: Any) -> Any:
 
 
 def is_dense(x: Any) -> bool:
-    """Whether an array lies in memory as kernels take it: without gaps, in order, and aligned."""
+    """True if an array has the memory layout that kernels need: without gaps, in order, and aligned."""
     flags = x.flags
     if x.__class__ is not numpy.ndarray:
         return bool(flags.c_contiguous)
-    return flags.carray or (flags.c_contiguous and flags.aligned)  # the former says all of it, unless it is read-only
+    return flags.carray or (flags.c_contiguous and flags.aligned)  # carray is False for read-only arrays
 
 
 def dense(x: Any, dtype: Any = None) -> Any:
-    """An array as kernels take it: itself, or a copy."""
+    """Return an array in the layout that kernels need: itself, or a copy."""
     if is_on_device(x):
         on_device = device_kernels.kernels() if dtype is None or x.dtype == dtype else None
         return library_of(x).ascontiguousarray(x, dtype) if on_device is None else on_device.in_order(x)
@@ -93,19 +93,19 @@ def dense(x: Any, dtype: Any = None) -> Any:
 
 
 def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
-    """The same for what goes along one dimension: it must be the last, and no short one, of which NumPy is as quick."""
+    """Return the kernels for work along one dimension, which must be the last one and not short."""
     if x.size < SMALLEST or dim != x.ndim - 1 or x.shape[dim] < _SHORT:
         return None
     return kernels_for(x, *others)
 
 
 def kernels_for_scan(dim: int, x: Any, *others: Any) -> Any:
-    """The same for what goes from one element to the next along any dimension that is no short one."""
+    """Return the kernels for a scan along any dimension that is not short."""
     return kernels_for(x, *others) if x.size >= SMALLEST and x.shape[dim] >= _SHORT else None
 
 
 def row_kernels(x: Any, *others: Any) -> Any:
-    """The kernels of softmax, cross entropy and normalisation, which there are for arrays on a device too."""
+    """Return the kernels of softmax, cross entropy and normalisation, which also exist for arrays on a device."""
     if is_on_device(x):
         on_device = device_kernels.kernels()
         return None if on_device is None else on_device.rows_for(x, *others)
@@ -113,49 +113,51 @@ def row_kernels(x: Any, *others: Any) -> Any:
 
 
 def row_kernels_along(dim: int, x: Any, *others: Any) -> Any:
-    """The same for what goes along one dimension, which must be the last."""
+    """Return the row kernels for work along one dimension, which must be the last one."""
     if is_on_device(x):
         return row_kernels(x, *others) if dim == x.ndim - 1 else None
     return kernels_for_lines(dim, x, *others)
 
 
 def window_kernels(x: Any, *others: Any) -> Any:
-    """The kernels of convolution and pooling on a device, if they take these arrays; None for those elsewhere."""
+    """Return the kernels of convolution and pooling on a device if they take these arrays, else None."""
     on_device = device_kernels.kernels() if is_on_device(x) else None
     return None if on_device is None else on_device.windows_for(x, *others)
 
 
 def add_along(x: Any, b: Any, dim: int) -> bool:
-    """Add a vector to an array on a device along one of its dimensions, in place; False if nothing was done."""
+    """Add a vector to an array on a device along one dimension, in place. Return False if nothing was done."""
     on_device = device_kernels.kernels()
     return on_device is not None and bool(on_device.add_along(x, b, dim))
 
 
 def summed_product(a: Any, b: Any) -> Any:
-    """a' b over all leading dimensions of arrays on a device; None if there is no kernel for it."""
+    """Return a' b over all leading dimensions of arrays on a device; None if there is no kernel for it."""
     on_device = device_kernels.kernels()
     return None if on_device is None else on_device.summed_product(a, b)
 
 
 def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    """Attention on a device, if it takes these arrays; None for those elsewhere, and with a mask."""
+    """Return the attention kernels of a device if they take these arrays; None otherwise, and with a mask."""
     on_device = device_kernels.kernels() if mask is None and is_on_device(q) else None
     return None if on_device is None else on_device.attention_for(q, k, v)
 
 
 def class_loss_kernels(x: Any, target: Any, weight: Any) -> Any:
-    """Cross entropy of class numbers on a device, if it takes these arrays; None for those elsewhere."""
+    """Return the device kernels for cross entropy of class numbers if they take these arrays, else None."""
     on_device = device_kernels.kernels() if is_on_device(x) else None
     return None if on_device is None else on_device.class_loss_for(x, target, weight)
 
 
 def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the
-    arrays are large and of one shape; others may be numbers."""
+    """Make an elementwise `function(np, x, *others, **settings)` use the named kernel for large arrays of one shape.
 
-    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+    All arrays have one dtype; others may be numbers.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(np: Any, x: Any, *others: Any, **settings: Any) -> Any:
-            if x.__class__ is numpy.ndarray and x.size >= SMALLEST and all(_may_join(y, x) for y in others):
+            if x.__class__ is numpy.ndarray and x.size >= SMALLEST and all(_can_combine(y, x) for y in others):
                 arrays = [y if y.__class__ is numpy.ndarray else numpy.asarray(y, x.dtype) for y in others]
                 kernels = kernels_for(x, *arrays)
                 if kernels is not None:
@@ -166,10 +168,10 @@ def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         run.__name__, run.__doc__, run.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
         return run
 
-    return made
+    return decorate
 
 
-def _may_join(y: Any, x: Any) -> bool:
+def _can_combine(y: Any, x: Any) -> bool:
     return y.__class__ in (float, int) or (y.__class__ is numpy.ndarray and y.shape == x.shape)
 
 
@@ -178,7 +180,7 @@ def _find() -> Any:
     wish = os.environ.get("NDGRAD_EAGER_KERNELS", "1")
     if wish not in ("0", "1"):
         raise ValueError(
-            f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0. "
+            f"NDGRAD_EAGER_KERNELS is {wish!r}, but can only be 1 (use native kernels if llvmlite is installed) or 0. "
             "[nd-environment]"
         )
     # Native kernels need llvmlite, and serve large arrays only.
@@ -189,7 +191,7 @@ def _find() -> Any:
 
 @contextmanager
 def kernels_in_use(wanted: bool) -> Iterator[None]:
-    """With or without kernels, for tests and measurements; in all threads."""
+    """Run with or without kernels, in all threads, for tests and measurements."""
     global _found
     before = _found
     _found = _unknown if wanted else None

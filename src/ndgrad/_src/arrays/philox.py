@@ -1,9 +1,9 @@
-"""Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): random numbers by their place.
+"""Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): random numbers by position.
 
-A number depends on a seed, on which draw it belongs to, and on its place in that draw, and on nothing else: not on what
-was drawn before, on the device, or on how many threads draw. So a draw is written down in two words, and any part of it
-can be made at any time. Here it is made with the functions of an array library; _src.compiler.cuda.random_draws has the
-same as kernels, which give the same bits.
+A number depends only on a seed, on the number of its draw, and on its position in that draw. It does not depend on
+earlier draws, on the device, or on the number of threads. So two words describe a draw, and any part of it can be
+computed at any time. This file uses the functions of an array library; _src.compiler.cuda.random_draws has kernels that
+give the same bits.
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-#: Multipliers and steps of the key.
+#: Multipliers and increments of the key.
 MULTIPLIERS, STEPS, ROUNDS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 10
 _WORD = 0xFFFFFFFF
-#: Digits of a uniform number in formats that are narrower than single precision: 1 - eps / 2 would round to 1.
+#: Digits of a uniform number in formats narrower than single precision, because 1 - eps / 2 would round to 1.
 DIGITS = {"float16": 11, "bfloat16": 8}
 
 
 class Draw(NamedTuple):
-    """One draw: the seed of a generator, and how many came before."""
+    """One draw: the seed of a generator, and the number of earlier draws."""
 
     seed: int
     number: int
 
 
 def blocks(np: Any, draw: Draw, first: Any) -> list[Any]:
-    """The four words of 32 bits, in 64, of each block of a draw whose numbers are given as an array of uint64."""
+    """Return the four 32-bit words, stored in 64 bits, of each block of a draw. `first` holds block numbers as
+    uint64.
+    """
     c = [first & _WORD, first >> 32, first * 0 + (draw.number & _WORD), first * 0 + (draw.number >> 32)]
     low, high = draw.seed & _WORD, draw.seed >> 32
     for _ in range(ROUNDS):
@@ -37,7 +39,7 @@ def blocks(np: Any, draw: Draw, first: Any) -> list[Any]:
 
 
 def words(np: Any, draw: Draw, count: int, each: int) -> Any:
-    """`count` rows of `each` words: four of one block after the other, as they come."""
+    """Return `count` rows of `each` words, four from each block in order."""
     per_block = 4 // each
     made = blocks(np, draw, np.arange(-(-count // per_block), dtype=np.uint64))
     return np.stack(made, axis=-1).reshape(-1, each)[:count]
@@ -46,34 +48,36 @@ def words(np: Any, draw: Draw, count: int, each: int) -> Any:
 # ----- numbers --------------------------------------------------------------------------------------------------------
 
 
-def whole(np: Any, draw: Draw, count: int) -> Any:
-    """Words of 64 bits."""
+def words_64(np: Any, draw: Draw, count: int) -> Any:
+    """Return words of 64 bits."""
     w = words(np, draw, count, 2)
     return w[:, 0] << 32 | w[:, 1]
 
 
 def unit(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
-    """Uniform on [0, 1), with as many digits as the dtype has; of other dtypes than floats, in double precision."""
+    """Return uniform numbers on [0, 1) with the dtype's number of digits; in double precision if it is no float."""
     digits = DIGITS.get(dtype.name)
     if digits is not None:
         return ((words(np, draw, count, 1)[:, 0] >> (32 - digits)).astype(np.float32) * 2.0**-digits).astype(dtype)
     if dtype.name == "float32":
         return (words(np, draw, count, 1)[:, 0] >> 8).astype(np.float32) * np.float32(2.0**-24)
-    return (whole(np, draw, count) >> 11).astype(np.float64) * 2.0**-53
+    return (words_64(np, draw, count) >> 11).astype(np.float64) * 2.0**-53
 
 
-def inside(np: Any, draw: Draw, count: int) -> Any:
-    """Uniform on (0, 1), in double precision: neither end is ever met."""
-    return ((whole(np, draw, count) >> 12).astype(np.float64) + 0.5) * 2.0**-52
+def open_unit(np: Any, draw: Draw, count: int) -> Any:
+    """Return uniform numbers on (0, 1), in double precision, without either end."""
+    return ((words_64(np, draw, count) >> 12).astype(np.float64) + 0.5) * 2.0**-52
 
 
-def below(np: Any, draw: Draw, count: int, p: float) -> Any:
-    """Whether numbers of 32 bits, as parts of one, are less than p."""
+def bernoulli(np: Any, draw: Draw, count: int, p: float) -> Any:
+    """Return True with probability p, by comparing 32-bit fractions with p."""
     return words(np, draw, count, 1)[:, 0].astype(np.float64) * 2.0**-32 < p
 
 
 def normal(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
-    """Of the standard normal distribution (Box and Muller): two of each pair of uniform numbers, halves of singles."""
+    """Return standard normal numbers (Box and Muller): two for each pair of uniform numbers. Halves come from
+    singles.
+    """
     if dtype.name == "float64":
         w = words(np, draw, -(-count // 2), 4)
         left, right = w[:, 0] << 32 | w[:, 1], w[:, 2] << 32 | w[:, 3]
@@ -89,5 +93,5 @@ def normal(np: Any, draw: Draw, count: int, dtype: Any) -> Any:
 
 
 def size(shape: Any) -> int:
-    """The number of elements."""
+    """Return the number of elements."""
     return prod(shape)

@@ -1,6 +1,6 @@
-"""Page-locked memory of the host, from which a GPU reads by itself: a copy from there needs no wait, and no buffer.
+"""Page-locked host memory, from which a GPU reads directly: a copy from it needs no wait and no buffer.
 
-What is being read must stay as it is till the copy is done: its owner is kept alive here as long.
+The memory must not change until the copy is done, so its owner is kept alive here until then.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy
 
-#: Copies that may be under way: what is done when they are, and what they read.
+#: Copies that may be in progress: events that mark their end, and the memory they read.
 _under_way: deque[tuple[Any, Any]] = deque()
 
 
 def pinned_copy(library: Any, array: Any) -> Any:
-    """The values of an array of NumPy's in page-locked memory."""
+    """Return a copy of a NumPy array in page-locked memory."""
     memory = library.cuda.alloc_pinned_memory(max(1, array.nbytes))
     out = numpy.frombuffer(memory, numpy.uint8, array.nbytes).view(array.dtype).reshape(array.shape)
     out[...] = array
@@ -23,7 +23,7 @@ def pinned_copy(library: Any, array: Any) -> Any:
 
 
 def is_pinned(array: Any) -> bool:
-    """Whether an array of NumPy's lies in page-locked memory."""
+    """True if a NumPy array is in page-locked memory."""
     owner = array
     while isinstance(owner, numpy.ndarray):
         owner = owner.base
@@ -32,8 +32,8 @@ def is_pinned(array: Any) -> bool:
     return owner.__class__.__name__ == "PinnedMemoryPointer"
 
 
-def sent(library: Any, array: Any) -> Any:
-    """A copy of a page-locked array on the current device; the host goes on meanwhile."""
+def send(library: Any, array: Any) -> Any:
+    """Copy a page-locked array to the current device; the host does not wait."""
     out, stream = library.empty(array.shape, array.dtype), library.cuda.get_current_stream()
     out.data.copy_from_host_async(array.ctypes.data, array.nbytes, stream)
     keep_until_done(stream, array)
@@ -41,7 +41,7 @@ def sent(library: Any, array: Any) -> Any:
 
 
 def keep_until_done(stream: Any, what: Any) -> None:
-    """Keep something alive until a stream has done all that is in it now."""
+    """Keep an object alive until a stream has finished all its current work."""
     while _under_way and _under_way[0][0].done:
         _under_way.popleft()
     _under_way.append((stream.record(), what))

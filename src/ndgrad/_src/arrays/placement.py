@@ -1,7 +1,7 @@
-"""Which device an array is on, and how to get it to another.
+"""The device of an array, and moving arrays between devices.
 
-A device is only a name until memory is asked for on it; this file is where that happens. No GPU library is imported
-before someone names a GPU, and its absence is an error that says what to install.
+A device is only a name until memory is requested on it, which happens in this file. No GPU library is imported before a
+GPU is named, and the error for a missing library names the package to install.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy
 
 from ndgrad._src.arrays import device_faults, graph_recording, library, meta
 from ndgrad._src.arrays.gpus import cupy_with_devices, require_number
-from ndgrad._src.arrays.library import second_library
-from ndgrad._src.arrays.pinned_memory import is_pinned, sent
+from ndgrad._src.arrays.library import announce_second_library
+from ndgrad._src.arrays.pinned_memory import is_pinned, send
 from ndgrad._src.foundations.devices import device
 
 CPU = device("cpu")
@@ -21,7 +21,7 @@ META = device("meta")
 
 
 def device_of(array: Any) -> device:
-    """The device that holds an array."""
+    """Return the device that holds an array."""
     if isinstance(array, (numpy.ndarray, numpy.generic)):
         return CPU
     if getattr(array, "is_meta", False):
@@ -31,7 +31,7 @@ def device_of(array: Any) -> device:
 
 
 def library_for(where: device) -> Any:
-    """The module that makes arrays on a device (for `meta`, one whose arrays have no data)."""
+    """Return the module that makes arrays on a device (for `meta`, a module whose arrays have no data)."""
     if where.type == "cpu":
         return numpy
     if where.type == "meta":
@@ -40,27 +40,30 @@ def library_for(where: device) -> Any:
         import cupy
     except ImportError as error:
         raise RuntimeError(
-            f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, "
+            f"a tensor was asked for on device {str(where)!r}, but CuPy, which holds ndgrad's GPU memory, "
             "could not be imported. Install it with `pip install ndgrad[cuda]`, or use device='cpu'. [nd-install]"
         ) from error
-    if library.device_library is None:  # asked once
+    if library.device_library is None:  # checked once
         cupy_with_devices(f"a tensor on device {str(where)!r}")
     if where.index:
         require_number(where.index)
-    second_library()
+    announce_second_library()
     return cupy
 
 
-def moved(array: Any, where: device, non_blocking: bool = False) -> Any:
-    """`array` on another device: itself if it is there already. `non_blocking`: the host need not wait for a copy from
-    page-locked memory to a GPU. For one to the host it always waits: what is there can be read."""
+def move_to(array: Any, where: device, non_blocking: bool = False) -> Any:
+    """Return `array` on another device, or the array itself if it is already there.
+
+    With `non_blocking` the host does not wait for a copy from page-locked memory to a GPU. Copies to the host always
+    wait, so that their data can be read.
+    """
     here = device_of(array)
     if here is where or (here.type == where.type and where.index in (None, here.index)):
         return array
     if here.type == "meta":
         raise NotImplementedError(
             f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, "
-            "and has no data to move. Make a new one there with empty_like(t, device=...). [nd-meta]"
+            "but has no data to move. Make a new one there with empty_like(t, device=...). [nd-meta]"
         )
     there = library_for(where)
     if where.type == "meta":
@@ -76,7 +79,7 @@ def moved(array: Any, where: device, non_blocking: bool = False) -> Any:
     with there.cuda.Device(where.index):
         if here.type != "cpu" or not array.flags.c_contiguous or not is_pinned(array):
             return there.asarray(array)
-        out = sent(there, array)
+        out = send(there, array)
         if not non_blocking:
             there.cuda.get_current_stream().synchronize()
         return out

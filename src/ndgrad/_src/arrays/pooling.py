@@ -1,10 +1,10 @@
 """Max and average pooling, with their adjoints, in any number of spatial dimensions.
 
-Every array is (N, C, *spatial). What shaped this file is that all poolings are separable: a maximum or a sum over a
-window is one over each axis in turn, so a window costs the sum of its sides and not their product, and each step is a
-few passes over whole arrays. An axis is described by what each of its taps reads (`Windows`), which covers regular
-windows, with stride, padding and dilation, and the uneven ones of adaptive pooling alike. Work on NumPy arrays goes in
-blocks of planes that stay in the cache.
+Every array is (N, C, *spatial). The constraint that shaped this file: all poolings are separable. A maximum or a sum
+over a window is one over each axis in turn, so a window costs the sum of its sides and not their product, and each step
+is a few passes over whole arrays. `Windows` describes an axis by the inputs that each of its taps reads. It covers
+regular windows, with stride, padding and dilation, and the uneven ones of adaptive pooling. Work on NumPy arrays is
+split into blocks of planes that stay in the cache.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from numpy.typing import NDArray
 from ndgrad._src.arrays import native_kernels, threads
 from ndgrad._src.arrays.correlation import Axis
 from ndgrad._src.arrays.library import is_on_device, library_of
-from ndgrad._src.arrays.precision import computing_dtype, is_floating, widened
+from ndgrad._src.arrays.precision import computing_dtype, is_floating, widen
 from ndgrad._src.arrays.scatter import add_at
 
 Array = NDArray[Any]
 Selection = slice | NDArray[np.intp]
 
-# Input of one block: about a core's second-level cache. Smaller blocks spend their time handing the interpreter lock
-# around: a quarter of this made two threads slower than one.
+# Input bytes of one block: about a core's second-level cache. Smaller blocks lose time passing the interpreter lock
+# around: with a quarter of this, two threads were slower than one.
 _BLOCK_BYTES = 2**20
-_BYTES_PER_THREAD = 2**21  # input worth waking a thread for
+_BYTES_PER_THREAD = 2**21  # input bytes from which another thread pays off
 
 
 class Windows(NamedTuple):
     """The windows along one axis of `size` inputs: outputs reads[t][0] see inputs reads[t][1] as their tap t.
 
-    `starts` holds for each output the input of its tap 0, which lies outside for windows that begin in the
-    padding; tap t is `dilation * t` further. `stride` is the distance of starts, 0 where they are uneven. `counts`
-    is what an average divides by.
+    `starts` holds the input of tap 0 for each output. It is outside for windows that begin in the padding; tap t is
+    `dilation * t` further. `stride` is the distance of starts, or 0 if they are uneven. `counts` are the divisors of
+    averages.
     """
 
     size: int
@@ -52,7 +52,7 @@ class Windows(NamedTuple):
 # ----- geometry -----
 
 
-def _regular(
+def _regular_windows(
     shape: Sequence[int],
     kernel: Sequence[int],
     stride: Sequence[int],
@@ -103,13 +103,13 @@ def _regular_axes(
     shape: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
     dilation: tuple[int, ...], ceil_mode: bool,
 ) -> tuple[Axis, ...]:  # fmt: skip
-    """The spatial axes of a pooling, checked."""
-    return tuple([_axis(w) for w in _regular(shape, kernel, stride, padding, dilation, ceil_mode)])
+    """Return the spatial axes of a pooling, after checking them."""
+    return tuple([_axis(w) for w in _regular_windows(shape, kernel, stride, padding, dilation, ceil_mode)])
 
 
 @lru_cache(maxsize=1024)
 def _planes(sizes: tuple[int, ...], out: tuple[int, ...]) -> tuple[Axis, ...]:
-    """Axes of which only the sizes matter."""
+    """Return axes with only sizes."""
     return tuple([Axis(n, 1, 1, 1, 0, count) for n, count in zip(sizes, out, strict=True)])
 
 
@@ -117,14 +117,14 @@ def _planes(sizes: tuple[int, ...], out: tuple[int, ...]) -> tuple[Axis, ...]:
 def regular_axis(
     size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool
 ) -> Windows | None:
-    """The windows along one axis; None if one of them would see nothing but padding."""
-    room = size + 2 * pad - spread * (taps - 1) - 1
-    out = (room + (step - 1 if ceil_mode else 0)) // step + 1
+    """Return the windows along one axis, or None if a window would see only padding."""
+    slack = size + 2 * pad - spread * (taps - 1) - 1
+    out = (slack + (step - 1 if ceil_mode else 0)) // step + 1
     if ceil_mode and (out - 1) * step >= size + pad:
         out -= 1  # a window may not begin in the padding at the end
     axis = Axis(size, taps, step, spread, pad, out)
     starts = np.arange(out) * step - pad
-    # Windows of ceil mode may run beyond the padding; that part never counts.
+    # Windows of ceil mode may extend beyond the padding; that part never counts.
     first, last = (starts, size + pad) if count_include_pad else (np.maximum(starts, 0), size)
     counts = np.minimum(starts + taps, last) - first
     reads: list[tuple[Selection, Selection]] = [axis.reads(tap) for tap in range(taps)]
@@ -134,8 +134,10 @@ def regular_axis(
     return Windows(size, out, starts, step, spread, reads, counts) if seeing.all() else None
 
 
-def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
-    """Output i of an axis sees the inputs from floor(i * size / out) to ceil((i + 1) * size / out)."""
+def _adaptive_windows(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
+    """Return windows in which output i of an axis sees the inputs from floor(i * size / out) to ceil((i + 1) * size /
+    out).
+    """
     if len(shape) < 3 or len(out_sizes) != len(shape) - 2:
         raise ValueError(
             f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: "
@@ -145,7 +147,7 @@ def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
     windows = []
     for size, out in zip(shape[2:], out_sizes, strict=True):
         if out and size % out == 0 and size:
-            windows += _regular((1, 1, size), (size // out,), (size // out,), (0,), (1,), False)
+            windows += _regular_windows((1, 1, size), (size // out,), (size // out,), (0,), (1,), False)
             continue
         if size == 0 and out > 0:
             raise ValueError(
@@ -163,8 +165,8 @@ def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
     return windows
 
 
-def _along(axis: int, selection: Selection) -> tuple[Any, ...]:
-    """Index for `selection` along an axis counted from the end."""
+def _index_along(axis: int, selection: Selection) -> tuple[Any, ...]:
+    """Return the index for `selection` along an axis counted from the end."""
     return (..., selection, *[slice(None)] * (-axis - 1))
 
 
@@ -179,9 +181,9 @@ def max_pool(
     dilation: Sequence[int],
     ceil_mode: bool = False,
 ) -> tuple[Array, NDArray[np.int64]]:
-    """The maxima of x (N, C, *S) over windows, and where in its plane each lies, counted in row-major order.
+    """Return the maxima of x (N, C, *S) over windows, and the position of each in its plane, in row-major order.
 
-    The first of equal maxima is taken, but the last NaN: as torch does.
+    The first of equal maxima is taken, but the last NaN, as in torch.
 
     >>> values, indices = max_pool(np.array([[[1.0, 5.0, 2.0, 2.0]]]), (2,), (2,), (0,), (1,))
     >>> values, indices
@@ -192,25 +194,26 @@ def max_pool(
         axes = _regular_axes(x.shape, tuple(kernel), tuple(stride), tuple(padding), tuple(dilation), ceil_mode)
         values, places = on_device.max_pool(native_kernels.dense(x), axes)
         return values, places
-    return _max(x, _regular(x.shape, kernel, stride, padding, dilation, ceil_mode))
+    return _max(x, _regular_windows(x.shape, kernel, stride, padding, dilation, ceil_mode))
 
 
 def adaptive_max_pool(x: Array, out_sizes: Sequence[int]) -> tuple[Array, NDArray[np.int64]]:
-    """The maxima of x (N, C, *S) over as many windows as asked for, and their places as in `max_pool`.
+    """Return the maxima of x (N, C, *S) over windows, as many as `out_sizes` gives, and their positions as in
+    `max_pool`.
 
     >>> adaptive_max_pool(np.array([[[1.0, 5.0, 2.0]]]), (2,))
     (array([[[5., 5.]]]), array([[[1, 1]]]))
     """
-    return _max(x, _adaptive(x.shape, out_sizes))
+    return _max(x, _adaptive_windows(x.shape, out_sizes))
 
 
 def fractional_max_pool(
     x: Array, samples: Array, kernel: Sequence[int], out_sizes: Sequence[int]
 ) -> tuple[Array, NDArray[np.int64]]:
-    """The maxima of x (N, C, *S) over windows that begin at irregular steps (Graham, 2014), and their places.
+    """Return the maxima of x (N, C, *S) over windows that begin at irregular steps (Graham, 2014), and their positions.
 
-    Along an axis of n elements the i-th of m windows of k begins at floor((i + u) a) - floor(u a), a = (n - k) / (m -
-    1), u being the plane's sample for that axis (N, C, axes), and the last one at n - k.
+    Along an axis of n elements the i-th of m windows of k begins at floor((i + u) a) - floor(u a) with a = (n - k) / (m
+    - 1), where u is the plane's sample for that axis (N, C, axes). The last window begins at n - k.
 
     >>> fractional_max_pool(np.array([[[1.0, 5.0, 2.0, 7.0]]]), np.array([[[0.5]]]), (2,), (2,))
     (array([[[5., 7.]]]), array([[[1, 3]]]))
@@ -239,7 +242,7 @@ def fractional_max_pool(
 def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], *, distinct: bool = False) -> Any:
     """Add each g (N, C, *O) at its index into a plane of zeros (N, C, *S): the adjoint of `take_pooled`.
 
-    `distinct` promises that no index occurs twice in a plane, as when windows do not overlap; assigning is then enough.
+    `distinct` promises that no index occurs twice in a plane, as for windows without overlap; assignment then suffices.
 
     >>> max_pool_grad(np.array([[[1.0, 10.0]]]), np.array([[[1, 1]]]), (1, 1, 3))
     array([[[ 0., 11.,  0.]]])
@@ -268,13 +271,12 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
         else:
             add_at(library, target.reshape(-1), flat.reshape(-1), g_flat[block].reshape(-1))
 
-    _in_blocks(library, work, planes, size * g.itemsize)
+    _run_in_blocks(library, work, planes, size * g.itemsize)
     return grad.reshape(tuple(x_shape))
 
 
 def take_pooled(x: Array, indices: NDArray[np.int64]) -> Any:
-    """The values of x (N, C, *S) at indices (N, C, *O) into its planes; with the indices of
-    `max_pool` its linearisation.
+    """Return the values of x (N, C, *S) at indices (N, C, *O) into its planes: with `max_pool`'s, its linearisation.
 
     >>> take_pooled(np.array([[[1.0, 5.0, 2.0]]]), np.array([[[1, 1]]]))
     array([[[5., 5.]]])
@@ -288,10 +290,10 @@ def take_pooled(x: Array, indices: NDArray[np.int64]) -> Any:
 
 
 def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
-    """Pool the last axis first: then "the first maximum along each axis" is the first one in row-major order.
+    """Pool the last axis first, so that "the first maximum along each axis" is the first one in row-major order.
 
-    Along with the values goes, for each of them, a number that says which taps it came from; only at the end does a
-    table turn it into an offset from the window's start.
+    Each value carries a number that encodes the taps it came from. At the end a table converts it to an offset from the
+    window's start.
     """
     kernels = _native(x, windows)
     if kernels is not None:
@@ -320,7 +322,7 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
 
     def work(block: slice) -> None:
         part = flat[block]
-        part = widened(part)  # exact, and NumPy compares sixteen-bit floats one by one
+        part = widen(part)  # exact, and NumPy compares sixteen-bit floats one by one
         found = _max_of_even_windows(part, windows, code_dtype) if even else None
         result, code = found or _max_of_planes(library, part, windows, code_dtype)
         values[block] = result
@@ -331,26 +333,28 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
         indices[block] += base
 
     if values.size:
-        _in_blocks(library, work, planes, prod(x.shape[2:]) * x.itemsize)
+        _run_in_blocks(library, work, planes, prod(x.shape[2:]) * x.itemsize)
     return values.reshape(*x.shape[:2], *spatial), indices.reshape(*x.shape[:2], *spatial)
 
 
 def _native(x: Array, windows: list[Windows]) -> Any:
-    """The native kernels, if they are to be used: for large arrays with evenly spaced windows, in long rows or in
-    rows without padding."""
+    """Return the native kernels if they should be used, else None.
+
+    They serve large arrays with evenly spaced windows, in long rows or in rows without padding.
+    """
     if is_on_device(x):
         return native_kernels.window_kernels(x) if all(w.stride for w in windows) else None
     if x.size < native_kernels.SMALLEST or not 1 <= len(windows) <= 3 or not all(w.stride for w in windows):
         return None
     last = windows[-1]
-    if last.out < _SHORT_ROW or (last.out < _LONG_ROW and not _inside(last)):
+    if last.out < _SHORT_ROW or (last.out < _LONG_ROW and not _is_inside(last)):
         return None
     kernels = native_kernels.kernels_for(x)
     return None if kernels is None else kernels.pooling(x.dtype)
 
 
-def _inside(w: Windows) -> bool:
-    """Whether all windows along an axis lie inside the array."""
+def _is_inside(w: Windows) -> bool:
+    """True if all windows along an axis are inside the array."""
     return bool(w.starts[0] >= 0 and w.starts[-1] + (len(w.reads) - 1) * w.dilation < w.size)
 
 
@@ -359,8 +363,10 @@ def _axis(w: Windows) -> Axis:
 
 
 def _max_of_few_windows(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]] | None:
-    """`_max` one window at a time, for uneven windows, which are large where they are few; None for many, and where a
-    NaN wins, of which the last is to be found."""
+    """Compute `_max` one window at a time, for uneven windows, which are large if they are few.
+
+    Returns None for many windows, and if a NaN wins, because the last NaN must be found.
+    """
     spatial = tuple(w.out for w in windows)
     if prod(spatial) > _FEW or any(w.dilation != 1 for w in windows) or not is_floating(x.dtype):
         return None
@@ -384,20 +390,21 @@ def _max_of_few_windows(x: Array, windows: list[Windows]) -> tuple[Array, NDArra
     return values.reshape(*x.shape[:2], *spatial), places.reshape(*x.shape[:2], *spatial)
 
 
-#: Windows in a row from which on native kernels, which go row by row, are quicker than passes over whole arrays: where
-#: all of them lie inside, and where the first and the last, which are done one by one, do not.
+#: Windows per row from which native kernels, which work row by row, are faster than passes over whole arrays. The first
+#: number is for rows whose windows are all inside. In other rows the first and last windows are computed one by one,
+#: which the second number covers.
 _SHORT_ROW, _LONG_ROW = 4, 24
-#: So many windows are done one at a time.
+#: Up to this many windows are computed one at a time.
 _FEW = 64
 
 
 def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
-    """`_max_of_planes` for evenly spaced windows, in long contiguous passes; None where a case needs more care.
+    """Compute `_max_of_planes` for evenly spaced windows in long contiguous passes; None for special cases.
 
     NumPy spends some 12 ns on starting each row, as much as on a hundred numbers. So a tap is one shift of the whole
-    flattened array: this computes windows that begin anywhere, also those that run from one row into the next, and
-    the wanted ones are picked afterwards. It cannot tell which of several NaNs to point at, nor padding from a
-    lowest value in the array.
+    flattened array. This computes windows that begin anywhere, also those that extend from one row into the next, and
+    the needed ones are picked afterwards. It cannot choose among several NaNs, nor distinguish padding from a lowest
+    value in the array.
     """
     lowest = _lowest(x.dtype)
     spans = [(axis.out - 1) * axis.stride + (len(axis.reads) - 1) * axis.dilation + 1 for axis in windows]
@@ -418,7 +425,7 @@ def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[
         x, code = _max_of_tiles(x, last.stride, code_dtype)
     else:
         x, code = _max_of_shifts(x, np.zeros(x.shape, code_dtype), -1, last, 1)
-    weight = len(last.reads)  # of a tap along the next axis within the code
+    weight = len(last.reads)  # weight of a tap along the next axis within the code
     for axis in range(-2, -len(windows) - 1, -1):
         x, code = _max_of_shifts(x, code, axis, windows[axis], weight)
         weight *= len(windows[axis].reads)
@@ -428,7 +435,7 @@ def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[
 
 
 def _max_of_shifts(x: Array, code: Array, axis: int, windows: Windows, weight: int) -> tuple[Array, Array]:
-    """Pool one axis of values and of their codes by shifts of the whole."""
+    """Pool one axis of values and codes by shifts of the whole array."""
     pitch = prod(x.shape[x.ndim + axis + 1 :])
     best, best_code = np.empty_like(x), code.copy()
     length = x.size - (len(windows.reads) - 1) * windows.dilation * pitch
@@ -443,8 +450,10 @@ def _max_of_shifts(x: Array, code: Array, axis: int, windows: Windows, weight: i
 
 
 def _pick(x: Array, axis: int, windows: Windows) -> Array:
-    """Where windows begin along an axis. A row behind the axis is copied as one item: NumPy takes
-    half the time for these."""
+    """Select the starts of windows along an axis.
+
+    A row behind the axis is copied as one item, for which NumPy takes half the time.
+    """
     starts = slice(0, (windows.out - 1) * windows.stride + 1, windows.stride)
     shape, rest = x.shape[: x.ndim + axis + 1], x.shape[x.ndim + axis + 1 :]
     rows = x.reshape(-1).view(np.dtype((np.void, prod(rest) * x.itemsize))).reshape(shape)
@@ -452,8 +461,7 @@ def _pick(x: Array, axis: int, windows: Windows) -> Array:
 
 
 def _max_of_tiles(x: Array, taps: int, code_dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Pool the last axis where windows cover it side by side: each tap is then one evenly spaced read
-    of the flattened array."""
+    """Pool the last axis if windows tile it. Each tap is then one evenly spaced read of the flattened array."""
     flat = x.reshape(-1)
     best, candidate = flat[::taps].copy(), flat[1::taps].copy()
     code = (candidate > best).astype(code_dtype)
@@ -467,7 +475,7 @@ def _max_of_tiles(x: Array, taps: int, code_dtype: np.dtype[Any]) -> tuple[Array
 
 
 def _take_code(better: Array, candidate: Array, tap: int, current: Array) -> None:
-    """current = candidate + tap where better, by bits: np.where takes 4 ns for each byte."""
+    """Set current = candidate + tap where better, by bit operations, because np.where takes 4 ns for each byte."""
     change = candidate + current.dtype.type(tap)
     change ^= current
     change &= np.negative(better.view(np.uint8) if current.dtype == np.uint8 else better.astype(current.dtype))
@@ -475,7 +483,9 @@ def _take_code(better: Array, candidate: Array, tap: int, current: Array) -> Non
 
 
 def _max_of_planes(library: Any, x: Array, windows: list[Windows], code_dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Maxima over windows of the last axes, and for each the number of its tap in row-major order of the kernel."""
+    """Return maxima over windows of the last axes, and for each the number of its tap in row-major order of the
+    kernel.
+    """
     code = library.zeros(x.shape, code_dtype)
     weight = 1
     for axis in range(-1, -len(windows) - 1, -1):
@@ -485,21 +495,21 @@ def _max_of_planes(library: Any, x: Array, windows: list[Windows], code_dtype: n
 
 
 def _max_along(library: Any, x: Array, code: Array, axis: int, windows: Windows, weight: int) -> tuple[Array, Array]:
-    """Pool one axis of values and of their codes, to which the tap along this axis adds its number times `weight`."""
+    """Pool one axis of values and codes. The tap along this axis adds its number times `weight` to the code."""
     shape = list(x.shape)
     shape[axis] = windows.out
     best = library.full(shape, _lowest(x.dtype), x.dtype)
     best_code = library.zeros(shape, code.dtype)
-    # What counts if nothing exceeds the lowest value is the first tap that lies inside.
+    # If nothing exceeds the lowest value, the first tap inside the array counts.
     for tap, (outputs, inputs) in reversed(list(enumerate(windows.reads))):
-        best_code[_along(axis, outputs)] = code[_along(axis, inputs)] + code.dtype.type(tap * weight)
+        best_code[_index_along(axis, outputs)] = code[_index_along(axis, inputs)] + code.dtype.type(tap * weight)
     for tap, (outputs, inputs) in enumerate(windows.reads):
-        where = _along(axis, outputs)
-        candidate, current, current_code = x[_along(axis, inputs)], best[where], best_code[where]
+        where = _index_along(axis, outputs)
+        candidate, current, current_code = x[_index_along(axis, inputs)], best[where], best_code[where]
         better = candidate > current
         if is_floating(x.dtype):
-            better |= candidate != candidate  # a NaN survives np.maximum by itself, but its place has to be asked for
-        _take_code(better, code[_along(axis, inputs)], tap * weight, current_code)
+            better |= candidate != candidate  # np.maximum propagates a NaN, but its position must be recorded
+        _take_code(better, code[_index_along(axis, inputs)], tap * weight, current_code)
         best[where] = library.maximum(current, candidate)
         best_code[where] = current_code
     return best, best_code
@@ -527,12 +537,12 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    """The means of x (N, C, *S) over windows.
+    """Return the means of x (N, C, *S) over windows.
 
     >>> avg_pool(np.array([[[1.0, 5.0, 2.0, 4.0]]]), (2,), (2,), (0,))
     array([[[3., 3.]]])
     """
-    windows = _regular(x.shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode, count_include_pad)
+    windows = _regular_windows(x.shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode, count_include_pad)
     return _mean(x, windows, divisor_override)
 
 
@@ -546,35 +556,35 @@ def avg_pool_grad(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    """The adjoint of `avg_pool`: spread each g (N, C, *O) evenly over its window, giving (N, C, *S).
+    """Spread each g (N, C, *O) evenly over its window, giving (N, C, *S): the adjoint of `avg_pool`.
 
     >>> avg_pool_grad(np.array([[[2.0, 4.0]]]), (1, 1, 4), (2,), (2,), (0,))
     array([[[1., 1., 2., 2.]]])
     """
-    windows = _regular(x_shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode, count_include_pad)
+    windows = _regular_windows(x_shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode, count_include_pad)
     return _mean_adjoint(g, x_shape, windows, divisor_override)
 
 
 def adaptive_avg_pool(x: Array, out_sizes: Sequence[int]) -> Any:
-    """The means of x (N, C, *S) over as many windows as asked for.
+    """Return the means of x (N, C, *S) over windows, as many as `out_sizes` gives.
 
     >>> adaptive_avg_pool(np.array([[[1.0, 5.0, 2.0]]]), (2,))
     array([[[3. , 3.5]]])
     """
-    return _mean(x, _adaptive(x.shape, out_sizes), None)
+    return _mean(x, _adaptive_windows(x.shape, out_sizes), None)
 
 
 def adaptive_avg_pool_grad(g: Array, x_shape: Sequence[int]) -> Any:
-    """The adjoint of `adaptive_avg_pool`.
+    """Return the adjoint of `adaptive_avg_pool`.
 
     >>> adaptive_avg_pool_grad(np.array([[[2.0, 4.0]]]), (1, 1, 3))
     array([[[1., 3., 2.]]])
     """
-    return _mean_adjoint(g, x_shape, _adaptive(x_shape, g.shape[2:]), None)
+    return _mean_adjoint(g, x_shape, _adaptive_windows(x_shape, g.shape[2:]), None)
 
 
 def _divisor(windows: list[Windows], override: int | None) -> Array:
-    """How many inputs each output averages over: the product of the counts along the axes."""
+    """Return the number of inputs that each output averages: the product of the counts along the axes."""
     counts: Array = np.ones((), np.int64)
     for axis in windows:
         counts = counts[..., None] * axis.counts
@@ -601,7 +611,7 @@ def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
         means[block] = part / divisor
 
     if means.size:
-        _in_blocks(library, work, planes, prod(x.shape[2:]) * x.itemsize)
+        _run_in_blocks(library, work, planes, prod(x.shape[2:]) * x.itemsize)
     return means.reshape(*x.shape[:2], *spatial)
 
 
@@ -624,24 +634,28 @@ def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], over
         grad[block] = part
 
     if grad.size:
-        _in_blocks(library, work, planes, prod(x_shape[2:]) * g.itemsize)
+        _run_in_blocks(library, work, planes, prod(x_shape[2:]) * g.itemsize)
     return grad.reshape(tuple(x_shape))
 
 
-#: Outputs along an axis up to which uneven windows are summed by a product.
+#: Up to this many outputs along an axis, uneven windows are summed by a product.
 _NARROW = 32
 
 
 def _incidence(windows: Windows, dtype: Any) -> Array:
-    """1 where an output (row) sees an input (column): sums over uneven windows are products with it."""
+    """Return a matrix with 1 if an output (row) sees an input (column). Sums over uneven windows are products with
+    it.
+    """
     index = np.arange(windows.size)
     starts, counts = windows.starts[:, None], windows.counts[:, None]
     return ((index >= starts) & (index < starts + counts)).astype(dtype)
 
 
-def _by_product(library: Any, x: Array, axis: int, windows: Windows, adjoint: bool) -> Any:
-    """`_sum_along` or its adjoint as a matrix product, for few and large uneven windows; None where it is none, or
-    where an infinity or a NaN, times zero, has spoilt other windows."""
+def _sum_by_product(library: Any, x: Array, axis: int, windows: Windows, adjoint: bool) -> Any:
+    """Compute `_sum_along` or its adjoint as a matrix product, for few and large uneven windows.
+
+    Returns None for other windows, and if an infinity or a NaN, times zero, has affected other windows.
+    """
     if library is not np or windows.stride or windows.out > _NARROW or x.dtype.char not in "fd":
         return None
     matrix = _incidence(windows, x.dtype)
@@ -651,12 +665,12 @@ def _by_product(library: Any, x: Array, axis: int, windows: Windows, adjoint: bo
 
 
 def _sum_along(library: Any, x: Array, axis: int, windows: Windows) -> Array:
-    found = _by_product(library, x, axis, windows, False)
+    found = _sum_by_product(library, x, axis, windows, False)
     if found is not None:
         return found
     (outputs, inputs), *rest = windows.reads
     if _covers(outputs, windows.out) and rest and _covers(rest[0][0], windows.out):
-        total: Array = x[_along(axis, inputs)] + x[_along(axis, rest[0][1])]
+        total: Array = x[_index_along(axis, inputs)] + x[_index_along(axis, rest[0][1])]
         rest = rest[1:]
     else:
         rest = windows.reads
@@ -664,13 +678,13 @@ def _sum_along(library: Any, x: Array, axis: int, windows: Windows) -> Array:
         shape[axis] = windows.out
         total = library.zeros(shape, x.dtype)
     for outputs, inputs in rest:
-        total[_along(axis, outputs)] += x[_along(axis, inputs)]
+        total[_index_along(axis, outputs)] += x[_index_along(axis, inputs)]
     return total
 
 
 def _spread_along(library: Any, g: Array, axis: int, windows: Windows) -> Any:
-    """The adjoint of `_sum_along`."""
-    found = _by_product(library, g, axis, windows, True)
+    """Compute the adjoint of `_sum_along`."""
+    found = _sum_by_product(library, g, axis, windows, True)
     if found is not None:
         return found
     shape = list(g.shape)
@@ -678,18 +692,19 @@ def _spread_along(library: Any, g: Array, axis: int, windows: Windows) -> Any:
     spread = library.zeros(shape, g.dtype)
     for outputs, inputs in windows.reads:
         if isinstance(inputs, slice):
-            spread[_along(axis, inputs)] += g[_along(axis, outputs)]
+            spread[_index_along(axis, inputs)] += g[_index_along(axis, outputs)]
         else:  # with more outputs than inputs, two outputs may see the same input as the same tap
-            add_at(library, spread, _along(axis, inputs), g[_along(axis, outputs)])
+            add_at(library, spread, _index_along(axis, inputs), g[_index_along(axis, outputs)])
     return spread
 
 
 # ----- blocks -----
 
 
-def _in_blocks(library: Any, work: Callable[[slice], None], planes: int, plane_bytes: int) -> None:
-    """Call `work` for slices of planes that fit the cache, on several threads where that pays; a GPU
-    has all of them at once."""
+def _run_in_blocks(library: Any, work: Callable[[slice], None], planes: int, plane_bytes: int) -> None:
+    """Call `work` for slices of planes that fit the cache, on several threads if it pays off; on a GPU for all at
+    once.
+    """
     if library is not np:
         return work(slice(0, planes))
     sharing = max(1, min(threads.max_threads, planes * plane_bytes // _BYTES_PER_THREAD))

@@ -1,12 +1,13 @@
-"""Numbers at equal distances, rounded as torch rounds them: the values of arange, linspace and logspace.
+"""Equally spaced numbers, rounded as in torch: the values of arange, linspace and logspace.
 
-Programs that compare places with each other, such as interpolation on a grid, see the last bit of these values.
+Programs that compare positions with each other, such as interpolation on a grid, depend on the last bit of these
+values.
 
 Note [Ranges]
-torch's CPU kernels use fused multiplications, which round once. linspace counts its first half from the start and its
+torch's CPU kernels use fused multiply-adds, which round once. linspace counts its first half from the start and its
 second half from the end, in the dtype itself; halves are rounded after every operation. logspace does the same in
-double precision, without fused multiplications. arange fills vectors of 32 bytes: it computes the first element of
-each vector from the start, rounds it, and adds multiples of the step to it. The elements left at the end are computed
+double precision, without fused multiply-adds. arange fills vectors of 32 bytes: it computes the first element of each
+vector from the start, rounds it, and adds multiples of the step to it. The remaining elements at the end are computed
 one by one.
 """
 
@@ -25,7 +26,7 @@ _DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 
 @np.errstate(all="ignore")
 def count_up(start: float, step: float, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """start + i * step, as torch.arange computes it: in double precision, or in single precision for halves."""
+    """Return start + i * step, as torch.arange computes it: in double precision, or in single precision for halves."""
     index = np.arange(count, dtype=np.int64)
     if dtype.kind in "iub":
         return (int(start) + index * int(step)).astype(dtype)
@@ -41,7 +42,7 @@ def count_up(start: float, step: float, count: int, dtype: np.dtype[Any]) -> NDA
 
 @np.errstate(all="ignore")
 def divide_evenly(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`count` numbers from start to end, as torch.linspace computes them: in the dtype itself."""
+    """Return `count` numbers from start to end, as torch.linspace computes them: in the dtype itself."""
     if dtype.kind == "c":
         real = np.empty(0, dtype).real.dtype
         made = np.empty(count, dtype)
@@ -55,7 +56,7 @@ def divide_evenly(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> NDA
 
 @np.errstate(all="ignore")
 def raise_to_powers(base: Any, start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`base` to the powers from start to end, as torch.logspace computes them: in double precision."""
+    """Return `base` to the powers from start to end, as torch.logspace computes them: in double precision."""
     if dtype.kind == "c":
         powers = divide_evenly(start, end, count, np.dtype(np.complex128))
     else:
@@ -66,7 +67,7 @@ def raise_to_powers(base: Any, start: Any, end: Any, count: int, dtype: np.dtype
 
 
 def _count_from_ends(start: Any, end: Any, count: int, dtype: np.dtype[Any], multiply_add: Any) -> NDArray[Any]:
-    """Elements of the first half counted from the start, and those of the second half counted from the end."""
+    """Return elements counted from the start in the first half, and from the end in the second half."""
     first, last = dtype.type(start), dtype.type(end)
     if count < 2:
         return np.full(count, first, dtype)
@@ -84,10 +85,10 @@ def _multiply_and_add(a: Any, b: NDArray[Any], c: Any) -> NDArray[Any]:
 
 
 def _multiply_add(a: Any, b: NDArray[Any], c: Any) -> NDArray[Any]:
-    """a b + c of numbers of one dtype, rounded once."""
+    """Return a b + c of numbers of one dtype, rounded once."""
     if b.dtype == _SINGLE:
         # The product is exact in double precision. The sum is rounded to odd there, so that rounding it to single
-        # precision is as good as rounding the exact sum.
+        # precision equals rounding the exact sum.
         product, addend = np.float64(a) * b.astype(_DOUBLE), np.asarray(c).astype(_DOUBLE)
         total, error = _two_sum(product, addend)
         is_even = total.view(np.int64) % 2 == 0
@@ -103,14 +104,14 @@ def _multiply_add(a: Any, b: NDArray[Any], c: Any) -> NDArray[Any]:
 
 
 def _two_sum(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The sum of two arrays, and its rounding error (Knuth's algorithm)."""
+    """Return the sum of two arrays, and its rounding error (Knuth's algorithm)."""
     total = np.asarray(a + b)
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def _split(a: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A double as a sum of two numbers of 26 bits (Veltkamp's algorithm)."""
+    """Split a double into a sum of two numbers of 26 bits (Veltkamp's algorithm)."""
     shifted = a * 134217729.0
     high = np.asarray(shifted - (shifted - a))
     return high, a - high

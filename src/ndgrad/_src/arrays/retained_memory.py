@@ -1,12 +1,14 @@
-"""Freed memory that the process keeps, so that the next array need not ask the kernel for pages again.
+"""Freed memory that the process keeps, so that the next array need not request pages from the kernel again.
 
-A training step allocates and frees the same tens of megabytes over and over. The C library's allocator gives the top
-of its heap back whenever much of it is free, so every step pays for fresh pages: on the transformer and the
-convolutional network of our benchmarks that is a fifth and a third of the time. glibc can be told to keep more;
-other C libraries cannot, and there this file does nothing. The setting holds for the whole process, so it is made
-where the same memory is about to be asked for again and again, with the first optimizer and with the first compiled
-function whose results are large, and not when ndgrad is imported; `set_retained_memory` chooses at any time, and the
-environment variable NDGRAD_RETAINED_MEMORY (bytes) says what these shall choose, where 0 leaves the allocator alone.
+A training step repeatedly allocates and frees the same tens of megabytes. The C library's allocator returns the top of
+its heap whenever much of it is free, so every step pays for fresh pages: a fifth and a third of the time on the
+benchmarks' transformer and convolutional network. glibc can be configured to keep more. Other C libraries cannot, and
+this file then does nothing.
+
+The setting holds for the whole process. So it is applied when the same memory is about to be requested repeatedly, with
+the first optimizer and with the first compiled function with large results, and not when ndgrad is imported.
+`set_retained_memory` changes it at any time. The environment variable NDGRAD_RETAINED_MEMORY (bytes) sets the automatic
+value; 0 leaves the allocator unchanged.
 """
 
 from __future__ import annotations
@@ -15,21 +17,20 @@ import os
 
 DEFAULT = 256 << 20
 
-# Names and numbers of glibc's malloc.h; larger thresholds for mmap than 32 MB are refused.
+# Constants of glibc's malloc.h. glibc refuses mmap thresholds above 32 MB.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGEST_ON_THE_HEAP = 32 << 20
 _AS_IT_STARTS = 128 << 10
 
 _retained = 0
-#: Whether somebody has chosen.
+#: True if a value has been set.
 _chosen = False
 
 
 def set_retained_memory(nbytes: int) -> bool:
-    """Let the process keep up to `nbytes` of freed memory for the arrays to come; whether the C
-    library takes such a wish.
+    """Let the process keep up to `nbytes` of freed memory for new arrays. Return True if the C library supports it.
 
-    Arrays above 32 MB always go back to the system at once. 0 asks for the thresholds that glibc starts with.
+    Arrays above 32 MB always return to the system at once. 0 restores glibc's initial thresholds.
 
     >>> import ndgrad
     >>> before = ndgrad.get_retained_memory()
@@ -38,11 +39,11 @@ def set_retained_memory(nbytes: int) -> bool:
     global _retained, _chosen
     if isinstance(nbytes, bool) or not isinstance(nbytes, int) or not 0 <= nbytes < 1 << 31:
         raise ValueError(
-            f"set_retained_memory expects a number of bytes below 2**31, and got {nbytes!r}. The default is {DEFAULT}. "
+            f"set_retained_memory expects a number of bytes below 2**31, but got {nbytes!r}. The default is {DEFAULT}. "
             "[nd-range]"
         )
     _chosen = True
-    from ctypes import CDLL  # NumPy has loaded it already
+    from ctypes import CDLL  # NumPy has loaded ctypes already
 
     try:
         mallopt = CDLL(None).mallopt
@@ -56,7 +57,7 @@ def set_retained_memory(nbytes: int) -> bool:
 
 
 def get_retained_memory() -> int:
-    """How many bytes of freed memory ndgrad asked the allocator to keep; 0 when it did not ask.
+    """Return the number of bytes of freed memory that ndgrad asked the allocator to keep; 0 if it did not ask.
 
     >>> import ndgrad
     >>> ndgrad.get_retained_memory() >= 0
@@ -66,8 +67,10 @@ def get_retained_memory() -> int:
 
 
 def retain_by_default() -> None:
-    """Apply the environment's wish, or the default, unless a choice has been made: called when an
-    optimizer is made, or a compiled function with large results."""
+    """Apply the environment variable, or the default, unless a value has been set.
+
+    Called for each new optimizer, and for compiled functions with large results.
+    """
     global _chosen
     if _chosen:
         return

@@ -1,8 +1,8 @@
-"""Numbers in the form in which NumPy takes them quickest.
+"""Numbers in the form that NumPy handles fastest.
 
-Beside a small array, a Python float costs a ufunc some 200 ns, two thirds of the whole call, to become an array
-of the right dtype. A 0-d array made beforehand costs nothing, but must have the dtype of the other operand, or
-it would widen the result.
+Combined with a small array, a Python float costs a ufunc some 200 ns, two thirds of the whole call, to become an array
+of the right dtype. A 0-d array made beforehand costs nothing, but must have the dtype of the other operand, or it would
+widen the result.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from ndgrad._typing import Library
 
 
-def beside_arrays(np: Library, *arguments: Any) -> tuple[Any, ...]:
-    """Python's numbers as 0-d arrays of the dtype that promotion gives them beside the others, which stay as they are.
+def as_operands(np: Library, *arguments: Any) -> tuple[Any, ...]:
+    """Return Python numbers as 0-d arrays of the dtype that promotion with the other arguments gives; those stay
+    unchanged.
 
-    A ufunc of a number alone answers in float64, which is no longer a number of any width: it
-    would widen all that meets it.
+    A ufunc of a number alone returns float64. This is no longer a weakly typed number, so it would widen all other
+    operands.
 
-    >>> beside_arrays(numpy, numpy.ones(2, numpy.float32), 0.5)[1].dtype
+    >>> as_operands(numpy, numpy.ones(2, numpy.float32), 0.5)[1].dtype
     dtype('float32')
     """
     for a in arguments:
@@ -34,7 +35,7 @@ def beside_arrays(np: Library, *arguments: Any) -> tuple[Any, ...]:
 
 
 class Constants:
-    """Some numbers, as 0-d arrays of the dtype of the array they are to meet.
+    """Numbers as 0-d arrays of the dtype of the array with which they are combined.
 
     >>> Constants(1.0, 0.5)(numpy.zeros(3, numpy.float32))[1].dtype
     dtype('float32')
@@ -47,6 +48,6 @@ class Constants:
         self.typed = {char: tuple(numpy.array(n, char) for n in numbers) for char in "df"}
 
     def __call__(self, x: Any) -> tuple[Any, ...]:
-        # NumPy's scalars do better with Python's floats, and other libraries and dtypes do well enough.
+        # Python floats are faster for NumPy's scalars, and fast enough for other libraries and dtypes.
         return self.typed.get(x.dtype.char, self.numbers) if x.__class__ is numpy.ndarray else self.numbers
 

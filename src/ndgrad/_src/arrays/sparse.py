@@ -1,8 +1,8 @@
-"""What a sparse tensor holds: where its entries are (a structure, which never changes), and their values.
+"""The data of a sparse tensor: its immutable structure (the positions of the entries), and their values.
 
-Every layout is a list of entries at coordinates. The layouts differ in how the coordinates are written down, and in the
-shape of the array of values; `coordinates` and `flat_shape` say both in one way for all, so whoever computes with
-entries need not know the layout. A structure with dense dimensions (hybrid) has a block of values per entry.
+Every layout is a list of entries at coordinates. Layouts differ in the storage of the coordinates and in the shape of
+the array of values. `coordinates` and `flat_shape` present both uniformly, so computations on entries are independent
+of the layout. A structure with dense dimensions (hybrid) has a block of values per entry.
 
     coo                  values (n, *dense)                  coordinates (sparse_dim, n), repeated ones add up
     csr, csc             values (*batch, n, *dense)          rows or columns by pointers
@@ -24,7 +24,7 @@ from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad._src.foundations import registry
 
-#: What each compressed layout calls its pointers, the other indices, and the sizes that they count.
+#: For each compressed layout, the names of its pointers and of the other indices, and of the sizes that they count.
 NAMES = {
     "sparse_csr": ("crow_indices", "col_indices", "nrows", "ncols"),
     "sparse_csc": ("ccol_indices", "row_indices", "ncols", "nrows"),
@@ -40,16 +40,16 @@ TRANSPOSED = {
 
 
 class Structure:
-    """Where the entries of a sparse tensor are."""
+    """The positions of a sparse tensor's entries."""
 
     layout: str
     shape: tuple[int, ...]
     sparse_dim: int
     dense_dim: int
-    #: no place is named twice, and the entries stand in order
+    #: True if no position occurs twice and the entries are in order.
     coalesced: bool
     values_shape: tuple[int, ...]
-    #: (ndim - dense_dim, entries)
+    #: Coordinates of shape (ndim - dense_dim, entries).
     coordinates: Any
 
     @property
@@ -72,11 +72,11 @@ class Structure:
 
     @functools.cached_property
     def keys(self) -> Any:
-        """The place of each entry as one number."""
+        """The position of each entry as one number."""
         if not self.place_shape:
             return np.zeros(self.count, np.int64)
         if math.prod(self.place_shape) == 0:
-            return np.zeros(self.count, np.int64)  # there is no place, so no entry
+            return np.zeros(self.count, np.int64)  # no positions, so no entries
         return np.ravel_multi_index(tuple(self.coordinates), self.place_shape)
 
     @functools.cached_property
@@ -87,7 +87,7 @@ class Structure:
 
     @functools.cached_property
     def pattern(self) -> Pattern:
-        """The places of a matrix, for products and solves."""
+        """The positions of a matrix, for products and solves."""
         return Pattern(self.coordinates[0], self.coordinates[1], (self.shape[0], self.shape[1]))
 
     def same_places(self, other: Structure) -> bool:
@@ -99,15 +99,15 @@ class Structure:
         )
 
     def positions_of(self, keys: Any) -> tuple[Any, Any]:
-        """Of a coalesced structure: which entry has each of these keys, and whether one has."""
+        """Return, for a coalesced structure, the entry with each of these keys, and a mask of the keys that exist."""
         known, order = self.in_order
         if not known.size:
             return np.zeros(keys.shape, np.intp), np.zeros(keys.shape, bool)
         at = np.minimum(np.searchsorted(known, keys), known.size - 1)
         return order[at], known[at] == keys
 
-    def spread(self, values: Any) -> Any:
-        """The full array."""
+    def to_full(self, values: Any) -> Any:
+        """Return the full array."""
         flat = values.reshape(self.flat_shape)
         out = np.zeros((math.prod(self.place_shape), *self.dense_shape), values.dtype)
         if values.dtype.kind == "b":
@@ -132,7 +132,7 @@ class Coo(Structure):
 
     @functools.cached_property
     def coalescing(self) -> tuple[Coo, Any]:
-        """The same places once each and in order, and to which of them each entry belongs."""
+        """Return the coalesced structure, and the position in it of each entry."""
         keys, entries = np.unique(self.keys, return_inverse=True)
         if self.place_shape:
             indices = np.stack(np.unravel_index(keys, self.place_shape)).astype(np.int64)
@@ -142,7 +142,7 @@ class Coo(Structure):
 
 
 class Compressed(Structure):
-    """Entries by rows or by columns, each row's where its pointers say; a batch of such matrices; blocks."""
+    """Entries by rows or by columns, found through pointers; also batches of such matrices, and blocks."""
 
     coalesced = True
 
@@ -186,7 +186,7 @@ class SparseData(NDArrayOperatorsMixin):
     is_meta = False
     base = None
     __array_priority__ = 100.0
-    #: as code that looks for the order of dimensions in memory expects them
+    #: Flags expected by code that reads the memory order.
     flags = SimpleNamespace(c_contiguous=True, f_contiguous=True, writeable=True)
 
     def __init__(self, structure: Structure, values: Any) -> None:
@@ -199,7 +199,7 @@ class SparseData(NDArrayOperatorsMixin):
     @property
     def dtype(self) -> np.dtype[Any]:
         dtype = self.values.dtype
-        return getattr(dtype, "numpy", dtype)  # of a tensor inside transforms, torch's
+        return getattr(dtype, "numpy", dtype)  # the values may be a tensor inside transforms, with torch's dtype
 
     @property
     def ndim(self) -> int:
@@ -215,7 +215,7 @@ class SparseData(NDArrayOperatorsMixin):
 
     @property
     def tensor_class(self) -> type[Any]:
-        """The class of tensors over it: by ndgrad.sparse, where such payloads are made."""
+        """Return the tensor class for this payload."""
         return registry.sparse.SparseTensor
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -244,43 +244,43 @@ class SparseData(NDArrayOperatorsMixin):
         (np.logical_or if out.dtype.kind == "b" else np.add).at(out, entries, self.values)
         return SparseData(structure, out)
 
-    def spread(self) -> Any:
-        return self.structure.spread(self.values)
+    def to_full(self) -> Any:
+        return self.structure.to_full(self.values)
 
     # ----- sums of gradients -----
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, SparseData):
-            return joined(self, other, merged=False)
+            return add_entries(self, other, merged=False)
         if isinstance(other, np.ndarray):
             out = other.astype(np.result_type(other.dtype, self.dtype))
-            return self.added_to(out)
+            return self.add_to(out)
         return NotImplemented
 
     __radd__ = __add__
 
     def __iadd__(self, other: Any) -> Any:
-        """In place: who holds this sum of gradients need not be told of another one."""
+        """Add in place. Other holders of this sum of gradients see the change."""
         total = self + other
         if isinstance(total, SparseData):
             self.structure, self.values = total.structure, total.values
             return self
         return total
 
-    def added_to(self, out: Any) -> Any:
-        """A full array, to which the entries are added in place."""
+    def add_to(self, out: Any) -> Any:
+        """Add the entries to a full array in place, and return it."""
         flat = self.values.reshape(self.structure.flat_shape)
         np.add.at(out, tuple(self.structure.coordinates), flat)
         return out
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """What rules of ordinary ops do with a gradient that a user's function has made sparse."""
+        """Handle the operations that rules of ordinary ops apply to a gradient that a user's function made sparse."""
         out = options.pop("out", None)
         if method != "__call__" or options or (out is not None and (ufunc is not np.add or out[0] is self)):
             self.refuse(ufunc.__name__)
         if ufunc is np.add:
             full = next(i for i in inputs if not isinstance(i, SparseData))
-            return self + np.asarray(full) if out is None else self.added_to(out[0])
+            return self + np.asarray(full) if out is None else self.add_to(out[0])
         return registry.sparse.sparse_ufunc(self, ufunc, inputs)
 
     def refuse(self, name: str) -> NoReturn:
@@ -296,24 +296,27 @@ class SparseData(NDArrayOperatorsMixin):
         )
 
 
-def joined(x: SparseData, y: SparseData, merged: bool) -> SparseData:
-    """The sum. Of coo tensors the entries of both, one after another: what is named twice adds up when it is
-    coalesced. Else in the layout of x. `merged`: entries at the same places, in the same order, are added at once; they
-    always are if these are coalesced."""
+def add_entries(x: SparseData, y: SparseData, merged: bool) -> SparseData:
+    """Return the sum of two sparse payloads.
+
+    Coo tensors keep the entries of both, one after another; repeated positions add up when coalesced. Other results
+    have the layout of x. With `merged`, entries at the same positions in the same order are added at once. Coalesced
+    entries always are.
+    """
     if (merged or x.structure.coalesced) and x.structure.same_places(y.structure):
         return SparseData(x.structure, x.values + y.values)
     a, b = as_coo(x), as_coo(y)
     if isinstance(x.structure, Compressed):
         b = finer(b, a.structure.sparse_dim)
     few = min(a.structure.sparse_dim, b.structure.sparse_dim)
-    a, b = coarser(a, few), coarser(b, few)  # if one of them is hybrid
+    a, b = coarser(a, few), coarser(b, few)  # needed if only one of them is hybrid
     indices = np.concatenate([a.structure.coordinates, b.structure.coordinates], axis=1)
     both = SparseData(Coo(indices, x.shape), np.concatenate([a.values, b.values]))
-    return both if x.structure.layout == "sparse_coo" else compressed(both, x.structure)
+    return both if x.structure.layout == "sparse_coo" else to_compressed(both, x.structure)
 
 
 def as_coo(x: SparseData) -> SparseData:
-    """The same entries as coordinates, in the order in which they stand."""
+    """Return the same entries as coordinates, in their current order."""
     structure = x.structure
     if isinstance(structure, Coo):
         return x
@@ -321,7 +324,7 @@ def as_coo(x: SparseData) -> SparseData:
 
 
 def coarser(x: SparseData, sparse_dim: int) -> SparseData:
-    """A coo tensor with fewer sparse dimensions: more of them are dense."""
+    """Return a coo tensor with fewer sparse and more dense dimensions."""
     structure = x.structure
     if structure.sparse_dim == sparse_dim:
         return x
@@ -333,7 +336,7 @@ def coarser(x: SparseData, sparse_dim: int) -> SparseData:
 
 
 def finer(x: SparseData, sparse_dim: int) -> SparseData:
-    """A coo tensor with more sparse dimensions: each entry is taken apart."""
+    """Return a coo tensor with more sparse dimensions: each entry is split."""
     structure = x.structure
     if structure.sparse_dim >= sparse_dim:
         return x
@@ -342,15 +345,15 @@ def finer(x: SparseData, sparse_dim: int) -> SparseData:
 
 
 def finer_structure(structure: Structure, sparse_dim: int) -> Coo:
-    """The structure of a coo tensor with more sparse dimensions: an entry for each element of an entry."""
+    """Return the structure of a coo tensor with more sparse dimensions: an entry for each element of an entry."""
     split = structure.shape[structure.sparse_dim : sparse_dim]
     inner = np.indices(split).reshape(len(split), -1)
     outer = np.repeat(structure.coordinates, inner.shape[1], axis=1)
     return Coo(np.concatenate([outer, np.tile(inner, structure.count)]), structure.shape, structure.coalesced)
 
 
-def compressed(x: SparseData, like: Structure) -> SparseData:
-    """A coo tensor in the compressed layout of another of its shape."""
+def to_compressed(x: SparseData, like: Structure) -> SparseData:
+    """Return a coo tensor in the compressed layout of another tensor of its shape."""
     assert isinstance(like, Compressed)
     structure, order = compress(x.coalesced().structure, like.layout, like.block, len(like.batch))
     flat = x.coalesced().values
@@ -358,13 +361,15 @@ def compressed(x: SparseData, like: Structure) -> SparseData:
 
 
 def expand(mask: Any, flat: Any) -> Any:
-    """A mask of entries beside their values."""
+    """Reshape a mask of entries to broadcast against their values."""
     return mask.reshape(mask.shape + (1,) * (flat.ndim - 1))
 
 
 def compress(structure: Structure, layout: str, block: tuple[int, int], batch: int = 0) -> tuple[Compressed, Any]:
-    """A coalesced structure as a compressed one of `batch` leading dimensions, and for each of its flat values the
-    entry that stands there (-1: none, a zero in a block)."""
+    """Convert a coalesced structure to a compressed one with `batch` leading dimensions.
+
+    Also return, for each of its flat values, the entry at that position (-1 for a zero in a block).
+    """
     shape, coordinates = structure.shape, structure.coordinates
     lead_shape, (height, width) = shape[:batch], block
     rows, columns = coordinates[batch], coordinates[batch + 1]
@@ -382,7 +387,7 @@ def compress(structure: Structure, layout: str, block: tuple[int, int], batch: i
     per_batch = lengths.sum(axis=1)
     if batch and per_batch.size and (per_batch != per_batch[0]).any():
         raise RuntimeError(
-            f"to {layout}: Expect the same number of specified elements per batch, and there are {per_batch.tolist()} "
+            f"to {layout}: Expect the same number of specified elements per batch, but there are {per_batch.tolist()} "
             f"in a tensor of shape {shape}. Use sparse_coo, or convert the matrices one by one. [nd-sparse]"
         )
     n = int(per_batch[0]) if per_batch.size else 0
@@ -396,5 +401,5 @@ def compress(structure: Structure, layout: str, block: tuple[int, int], batch: i
     return made, source
 
 
-# Ops never compute with it; who asks which library an array belongs to gets an answer.
+# Ops never compute with it, but library_of() must know the class.
 libraries._known[SparseData] = np

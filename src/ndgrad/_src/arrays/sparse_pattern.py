@@ -1,8 +1,8 @@
-"""Where a sparse matrix has entries, and products and solves with numbers put there.
+"""The pattern of a sparse matrix, and products and solves with numbers on it.
 
-A pattern is a constant: rows and columns of the entries, in the order in which their numbers come. What SciPy's kernels
-need (the order by rows, the pointers) is found once and kept. A stack of matrices of one pattern is a block diagonal
-matrix, so it is one call too. Without SciPy, products are gathers and sums; solves need it.
+A pattern is a constant: rows and columns of the entries, in the order of their numbers. The data that SciPy's kernels
+need (the order by rows, the pointers) is computed once and cached. A stack of matrices of one pattern is a block
+diagonal matrix, so it needs only one call. Without SciPy, products are gathers and sums; solves need SciPy.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 
 
 class Pattern:
-    """The places of a sparse matrix's entries. Places may repeat: such entries add up, as in SciPy."""
+    """The positions of a sparse matrix's entries. Entries at repeated positions add up, as in SciPy."""
 
     def __init__(self, rows: Any, columns: Any, shape: tuple[int, int]) -> None:
         self.rows, self.columns = (np.ascontiguousarray(v, np.intp) for v in (rows, columns))
         self.shape = (int(shape[0]), int(shape[1]))
         if self.rows.shape != self.columns.shape or self.rows.ndim != 1:
             raise ValueError(
-                f"a sparse matrix needs as many rows as columns of entries, and got {self.rows.shape} "
+                f"a sparse matrix needs as many rows as columns of entries, but got {self.rows.shape} "
                 f"and {self.columns.shape}. [nd-sparse-parts]"
             )
         for name, places, size in (("row", self.rows, self.shape[0]), ("column", self.columns, self.shape[1])):
@@ -47,14 +47,14 @@ class Pattern:
 
     @functools.cached_property
     def by_rows(self) -> tuple[Any, Any, Any]:
-        """The order of entries by rows, their columns in it, and where each row starts."""
+        """Return the order of entries by rows, their columns in it, and the start of each row."""
         order = np.lexsort((self.columns, self.rows))
         starts = np.zeros(self.shape[0] + 1, np.intp)
         np.cumsum(np.bincount(self.rows, minlength=self.shape[0]), out=starts[1:])
         return order, self.columns[order], starts
 
-    def repeated(self, count: int) -> Pattern:
-        """A block diagonal matrix of this pattern."""
+    def repeat(self, count: int) -> Pattern:
+        """Return the pattern of a block diagonal matrix with `count` copies of this one."""
         if count == 1:
             return self
         steps = np.arange(count)[:, None]
@@ -64,22 +64,22 @@ class Pattern:
     # ----- with numbers -----
 
     def product(self, data: Any, x: Any) -> Any:
-        """The matrix times columns."""
+        """Return the matrix times columns."""
         dtype = np.result_type(data, x)
         try:
             sparse = importlib.import_module("scipy.sparse")
         except ImportError:
-            out = zeros_beside(np, x, (self.shape[0], x.shape[1]), dtype)
+            out = zeros_on_same_device(np, x, (self.shape[0], x.shape[1]), dtype)
             np.add.at(out, self.rows, data[:, None] * x[self.columns])
             return out
         order, columns, starts = self.by_rows
         return (sparse.csr_array((data[order], columns, starts), shape=self.shape) @ x).astype(dtype, copy=False)
 
     def solve(self, data: Any, b: Any, adjoint: bool) -> Any:
-        """The x with A x = b, or A^H x = b."""
+        """Return the solution x of A x = b, or of A^H x = b."""
         dtype = np.result_type(data, b)
         wide = np.result_type(dtype, np.float64)
-        lu = self._factored(data.astype(np.result_type(data, np.float64), copy=False))
+        lu = self._factorize(data.astype(np.result_type(data, np.float64), copy=False))
         trans = "H" if adjoint else "N"
         if wide.kind == "c" and data.dtype.kind != "c":
             return (
@@ -88,8 +88,10 @@ class Pattern:
             ).astype(dtype)
         return lu.solve(np.ascontiguousarray(b.astype(wide)), trans).astype(dtype, copy=False)
 
-    def _factored(self, data: Any) -> Any:
-        """SuperLU's factors, kept for the next solve with the same numbers: the backward pass needs them again."""
+    def _factorize(self, data: Any) -> Any:
+        """Return SuperLU's factors. They are cached for the next solve with the same numbers, as in the backward
+        pass.
+        """
         kept = self._factor
         if kept is not None and kept[0].dtype == data.dtype and np.array_equal(kept[0], data):
             return kept[1]
@@ -113,8 +115,8 @@ class Pattern:
         return lu
 
 
-def stacked(data: Any, x: Any, run: Any, pattern: Pattern, rows: int) -> Any:
-    """Run a kernel of single matrices on stacks: of columns (side by side) or of numbers (block diagonal)."""
+def run_stacked(data: Any, x: Any, run: Any, pattern: Pattern, rows: int) -> Any:
+    """Run a kernel of single matrices on stacks: of columns (joined) or of numbers (block diagonal)."""
     lead = np.broadcast_shapes(data.shape[:-1], x.shape[:-2])
     count = math.prod(lead)
     k = x.shape[-1]
@@ -124,14 +126,14 @@ def stacked(data: Any, x: Any, run: Any, pattern: Pattern, rows: int) -> Any:
         return np.zeros((*lead, rows, k), np.result_type(data, x))
     x = np.broadcast_to(x, (*lead, *x.shape[-2:]))
     if data.ndim == 1:
-        beside = np.moveaxis(x.reshape((count, *x.shape[-2:])), 0, 1).reshape((x.shape[-2], count * k))
-        return np.moveaxis(run(pattern, data, np.ascontiguousarray(beside)).reshape((rows, count, k)), 1, 0).reshape(
+        joined = np.moveaxis(x.reshape((count, *x.shape[-2:])), 0, 1).reshape((x.shape[-2], count * k))
+        return np.moveaxis(run(pattern, data, np.ascontiguousarray(joined)).reshape((rows, count, k)), 1, 0).reshape(
             (*lead, rows, k)
         )
     numbers = np.broadcast_to(data, (*lead, data.shape[-1])).reshape(-1)
-    return run(pattern.repeated(count), numbers, np.ascontiguousarray(x).reshape((count * x.shape[-2], k))).reshape(
+    return run(pattern.repeat(count), numbers, np.ascontiguousarray(x).reshape((count * x.shape[-2], k))).reshape(
         (*lead, rows, k)
     )
 
 
-__all__ = ["Pattern", "stacked"]
+__all__ = ["Pattern", "run_stacked"]

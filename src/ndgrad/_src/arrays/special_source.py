@@ -1,7 +1,7 @@
-"""Where a special function comes from: SciPy if it is installed, else the NumPy versions of `special`.
+"""The source of special functions: SciPy if it is installed, else the NumPy versions in `special`.
 
-The constraint: importing scipy.special costs more than importing NumPy, so it happens when the first special
-function is asked for and not before, and the answer for each name is remembered.
+The constraint: importing scipy.special costs more than importing NumPy. So it is imported for the first special
+function and not before, and the result for each name is cached.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import complex_dtype, is_inexact, result_dtype
 
-# SciPy's names for what `special` has; all but two are the same.
+# SciPy's names for the functions of `special`; all but two are the same.
 _OWN = {
     name: name
     for name in (
@@ -26,7 +26,7 @@ _OWN = {
 
 @cache
 def special(name: str) -> Callable[..., Any]:
-    """The function on raw NumPy arrays that scipy.special calls `name`.
+    """Return the function of raw NumPy arrays that scipy.special calls `name`.
 
     >>> float(special("gammaln")(5.0).round(12))
     3.178053830348
@@ -43,22 +43,22 @@ def special(name: str) -> Callable[..., Any]:
         )
     if name == "gammaln":
         function = _mend_gammaln(function)
-    return _promoting_as_numpy(function)
+    return _promote_as_numpy(function)
 
 
 def _mend_gammaln(gammaln: Callable[..., Any]) -> Callable[..., Any]:
-    """SciPy's log gamma with correct digits beside its zeros at 1 and 2.
+    """Return SciPy's log gamma with correct digits near its zeros at 1 and 2.
 
     SciPy's value there has a small absolute error but few correct digits: 1 + 1e-12 gives four of them. The function of
-    `ndgrad._src.arrays.special` has them all, in twice the time. It takes the arguments up to 1/4 from 1 and 2.
+    `ndgrad._src.arrays.special` has them all, in twice the time. It is used up to a distance of 1/4 from 1 and 2.
     """
-    from ndgrad._src.arrays.special import lgamma  # importing ndgrad need not load it
+    from ndgrad._src.arrays.special import lgamma  # loaded on first use, to keep `import ndgrad` fast
 
     @wraps(gammaln)
     def call(x: Any, *arguments: Any, **options: Any) -> Any:
         out = gammaln(x, *arguments, **options)
         if arguments or options or getattr(out, "dtype", None) != np.float64:
-            return out  # SciPy computes single precision in double.
+            return out  # SciPy computes single precision in double
         is_near = np.abs(np.abs(np.subtract(x, 1.5)) - 0.5) < 0.25
         if not is_near.any():
             return out
@@ -82,21 +82,25 @@ def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
     return function
 
 
-def _promoting_as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """SciPy answers 16-bit floats in a wider type, for want of loops for them, and so it does, in places, for 32-bit
-    floats beside Python's numbers; this puts such answers back."""
+def _promote_as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Cast SciPy's results to NumPy's promoted dtype.
+
+    SciPy has no loops for 16-bit floats and returns a wider dtype. Some functions do the same for 32-bit floats with
+    Python numbers.
+    """
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        return in_promoted_type(function(*arguments, **options), arguments)
+        return cast_to_promoted(function(*arguments, **options), arguments)
 
     return call
 
 
-def in_promoted_type(result: Any, arguments: tuple[Any, ...]) -> Any:
-    """What a function made of some arguments (an array, or several), no wider than NumPy's promotion of them.
+def cast_to_promoted(result: Any, arguments: tuple[Any, ...]) -> Any:
+    """Cast the result of a function (one or several arrays) to a dtype no wider than NumPy's promotion of its
+    arguments.
 
-    >>> in_promoted_type(np.ones(2), (np.ones(2, np.float32), 0.5)).dtype
+    >>> cast_to_promoted(np.ones(2), (np.ones(2, np.float32), 0.5)).dtype
     dtype('float32')
     """
     dtypes = [getattr(a, "dtype", a) for a in arguments]
@@ -108,10 +112,10 @@ def in_promoted_type(result: Any, arguments: tuple[Any, ...]) -> Any:
     wanted = result_dtype(*dtypes)
     if wanted.kind in "biu":
         return result
-    return tuple([_no_wider(r, wanted) for r in result]) if isinstance(result, tuple) else _no_wider(result, wanted)
+    return tuple([_narrow(r, wanted) for r in result]) if isinstance(result, tuple) else _narrow(result, wanted)
 
 
-def _no_wider(result: Any, wanted: Any) -> Any:
+def _narrow(result: Any, wanted: Any) -> Any:
     if result.dtype.kind == "c" and wanted.kind != "c":
         wanted = complex_dtype(wanted)
     return result.astype(wanted) if is_inexact(result.dtype) and result.dtype.itemsize > wanted.itemsize else result

@@ -1,4 +1,4 @@
-"""Whether streams of a GPU are in use, for nodes that remember theirs (ndgrad._src.engine.streams)."""
+"""The state of GPU streams, for nodes that record theirs (ndgrad._src.engine.streams)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class SideStream:
-    """A stream other than the default one, as nodes remember it: it lives as long as one of them does."""
+    """A stream other than the default one, as nodes record it. It lives as long as one of them does."""
 
     __slots__ = ("__weakref__", "stream")
 
@@ -17,22 +17,22 @@ class SideStream:
 
 
 class Streams:
-    """Those of the process."""
+    """The streams of the process."""
 
     __slots__ = ("_default", "_sides", "current")
 
     def __init__(self) -> None:
-        #: gives the stream in use; None till another one than the default stream has been
+        #: Returns the current stream; None until a stream other than the default one has been used.
         self.current: Callable[[], Any] | None = None
         self._default = 0
         self._sides: weakref.WeakValueDictionary[int, SideStream] = weakref.WeakValueDictionary()
 
     def begin(self, current: Callable[[], Any], default: int) -> None:
-        """From now on, streams are in use. `default` is the address of the default stream."""
+        """Start tracking streams. `default` is the address of the default stream."""
         self.current, self._default = current, default
 
     def side(self) -> SideStream | None:
-        """The stream in use, None for the default one."""
+        """Return the current stream, or None for the default one."""
         assert self.current is not None
         stream = self.current()
         if stream.ptr == self._default:
@@ -43,8 +43,10 @@ class Streams:
         return found
 
     def may_cross(self) -> bool:
-        """Whether a backward pass may have to do with several streams: one is in use other than the default stream, or
-        nodes are alive that were made on one."""
+        """True if a backward pass may involve several streams.
+
+        This holds if the current stream is not the default one, or if nodes are alive that were made on another stream.
+        """
         return self.current is not None and (bool(self._sides) or self.current().ptr != self._default)
 
 

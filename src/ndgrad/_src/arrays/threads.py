@@ -1,8 +1,8 @@
-"""Blocks of one array computation shared among a few threads.
+"""Distribution of the blocks of one array computation over a few threads.
 
-NumPy lets go of the interpreter lock inside its loops, so plain threads are enough. What shaped this file is that
-waking a sleeping thread costs some 45 microseconds, as much as a small kernel: the calling thread therefore starts on
-the blocks at once, the others take blocks from the same queue when they arrive, and whoever has not arrived by the time
+NumPy releases the interpreter lock inside its loops, so plain threads suffice. The constraint that shaped this file:
+waking a sleeping thread costs some 45 microseconds, as much as a small kernel. So the calling thread starts on the
+blocks at once, and other threads take blocks from the same queue when they arrive. A thread that has not arrived when
 the queue is empty is not waited for. Futures would cost as much again, so a request for help is two locks and a queue.
 """
 
@@ -49,7 +49,7 @@ def set_max_threads(count: int) -> None:
 
 
 def on_change(listener: Callable[[int], None]) -> None:
-    """Tell `listener` whenever the number of threads changes: native code cannot read a variable of Python's."""
+    """Call `listener` whenever the number of threads changes, because native code cannot read a Python variable."""
     _listeners.append(listener)
 
 
@@ -57,11 +57,11 @@ def on_change(listener: Callable[[int], None]) -> None:
 
 
 class _Request:
-    """Work that a helper may take up, unless whoever asked has no use for it any more."""
+    """Work that a helper may take, until its caller calls it off."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self._work: Callable[[], None] | None = work  # None when it is over: the arrays that it knows may go
-        self._context = copy_context()  # carries the caller's np.errstate over to the other thread
+        self._work: Callable[[], None] | None = work  # None when done, to release the arrays it refers to
+        self._context = copy_context()  # passes the caller's np.errstate to the other thread
         self._claim, self._done = allocate_lock(), allocate_lock()
         self._error: BaseException | None = None
         self._done.acquire()
@@ -73,14 +73,14 @@ class _Request:
         try:
             if self._work is not None:
                 self._context.run(self._work)
-        except BaseException as error:  # the caller's to raise
+        except BaseException as error:  # raised by the caller
             self._error = error
         finally:
             self._work = None
             self._done.release()
 
     def end(self) -> BaseException | None:
-        """Call it off, or if somebody is at it wait until it is done; what went wrong there."""
+        """Call the work off, or wait for its end if a helper has started it. Return its error, if any."""
         if self._claim.acquire(blocking=False):
             self._work = None
             return None
@@ -104,7 +104,7 @@ def _ensure_helpers(count: int) -> None:
             helper = Thread(target=_help_forever, args=(_requests,), name=f"ndgrad-kernel-{len(_helpers)}", daemon=True)
             try:
                 helper.start()
-            except RuntimeError:  # no more threads are to be had, or the interpreter is closing: fewer will do
+            except RuntimeError:  # thread limit reached or interpreter closing: work with fewer
                 return
             _helpers.append(helper)
 
@@ -124,8 +124,8 @@ if hasattr(os, "register_at_fork"):
 def share(blocks: Iterable[Block], worker: Callable[[Iterator[Block]], None], *, threads: int) -> None:
     """Call `worker` on this thread, and on up to `threads - 1` others, until `blocks` are used up.
 
-    Every call of `worker` gets an iterator over the same queue, so each block is seen by exactly one of them; a worker
-    allocates its scratch memory before its loop and keeps it for all the blocks it happens to get.
+    Every call of `worker` gets an iterator over the same queue, so each block is processed exactly once. A worker
+    allocates its scratch memory before its loop and uses it for all its blocks.
     """
     queue = deque(blocks)
 
@@ -151,7 +151,7 @@ def share(blocks: Iterable[Block], worker: Callable[[Iterator[Block]], None], *,
         worker(take())
     finally:
         queue.clear()
-        # nobody may still write into the caller's arrays when this returns or raises
+        # No helper may still write into the caller's arrays when this returns or raises.
         errors += [request.end() for request in requests]
     for error in errors:
         if error is not None:

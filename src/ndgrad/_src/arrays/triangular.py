@@ -1,15 +1,15 @@
 """Triangular solves and LU factors of stacks of matrices.
 
-The constraint: NumPy exposes neither LAPACK's triangular solve nor its LU factors. Both are written here in
-blocks, the solve by halving the matrix and LU panel by panel, so that nearly all the arithmetic is in matmul;
-what remains in the small blocks runs for all matrices of the stack at once. Where SciPy is installed and the
-matrices are large, its BLAS and LAPACK are called instead, matrix by matrix.
+The constraint: NumPy exposes neither LAPACK's triangular solve nor its LU factors. Both are written here in blocks, the
+solve by halving the matrix and LU panel by panel, so that nearly all the arithmetic is in matmul. The rest, in the
+small blocks, runs for all matrices of the stack at once. If SciPy is installed and the matrices are large, its BLAS and
+LAPACK are called instead, matrix by matrix.
 
-Only the triangle that a call names is ever read, so the packed factors of an LU decomposition can be passed
-as they are, and what lies in the other triangle, NaN included, has no effect.
+Only the triangle that a call names is ever read. So the packed factors of an LU decomposition can be passed directly,
+and the other triangle has no effect, even if it holds NaN.
 
-Singular matrices raise nothing. As in LAPACK and torch, a zero on the diagonal gives infinities or NaN in a
-solve, and an LU decomposition goes on past a zero pivot and leaves it in U.
+Singular matrices raise nothing. As in LAPACK and torch, a zero on the diagonal gives infinities or NaN in a solve, and
+an LU decomposition continues past a zero pivot and leaves it in U.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ __all__ = ["lu_factor", "lu_solve", "lu_unpack", "solve_triangular"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# Stacks of at least this many matrices are solved row by row across the stack, in leaves of 8 rows; smaller
-# ones by LAPACK, in leaves of 64. Measured for 1 to 10,000 matrices: at the border either way costs about the
-# same.
+# Stacks of at least this many matrices are solved row by row across the stack, in leaves of 8 rows; smaller ones by
+# LAPACK, in leaves of 64. Measured for 1 to 10,000 matrices: at the border both cost about the same.
 _MANY = 1024
 _LEAF_OF_MANY, _LEAF_OF_FEW = 8, 64
 _PANEL = 32
-# From these sizes on SciPy's routines, called one matrix at a time, are about as quick for stacks of up to
-# 1,000 matrices and several times as quick for one.
+# From these sizes on SciPy's routines, called one matrix at a time, are about as fast for stacks of up to 1,000
+# matrices and several times as fast for one.
 _LARGE_SOLVE, _LARGE_LU = 64, 16
 
 
@@ -42,7 +41,7 @@ _LARGE_SOLVE, _LARGE_LU = 64, 16
 
 
 def _matrices(where: str, **arrays: Array) -> tuple[Array, ...]:
-    """The arguments in one type that BLAS computes in: float32 for float16, float64 for integers."""
+    """Return the arguments in one dtype that BLAS supports: float32 for float16, float64 for integers."""
     for name, array in arrays.items():
         if array.ndim < 2:
             raise ValueError(
@@ -56,15 +55,15 @@ def _matrices(where: str, **arrays: Array) -> tuple[Array, ...]:
     return tuple(array.astype(dtype, copy=False) for array in arrays.values())
 
 
-def _returned(result: Array, *arguments: Array) -> Array:
-    """The result in the type of NumPy's promotion, narrower than the working type for float16."""
+def _cast_result(result: Array, *arguments: Array) -> Array:
+    """Return the result in the dtype of NumPy's promotion, which for float16 is narrower than the working dtype."""
     dtype = result_dtype(*arguments)
     return result if dtype.kind in "biu" else result.astype(dtype, copy=False)
 
 
 @lru_cache(maxsize=1)
 def _scipy_linalg() -> Any:
-    """scipy.linalg, or None. Imported at the first large matrix, not with this module."""
+    """Return scipy.linalg, or None. It is imported for the first large matrix, not with this module."""
     try:
         return importlib.import_module("scipy.linalg")
     except ImportError:
@@ -75,11 +74,10 @@ def _scipy_linalg() -> Any:
 
 
 def solve_triangular(a: Array, b: Array, *, upper: bool, unitriangular: bool = False, transpose: bool = False) -> Array:
-    """The x with a @ x = b, or a.T @ x = b (no conjugate) if `transpose`, for triangular a.
+    """Return the solution x of a @ x = b, or a.T @ x = b (no conjugate) if `transpose`, for triangular a.
 
-    a is (..., n, n), b is (..., n, k), and their leading dimensions broadcast. `upper` names the triangle of
-    a that is read, whether or not `transpose` is set; with `unitriangular` its diagonal counts as ones and is
-    not read either.
+    a is (..., n, n), b is (..., n, k), and their leading dimensions broadcast. `upper` selects the triangle of a that
+    is read, whether or not `transpose` is set. With `unitriangular` its diagonal counts as ones and is not read either.
 
     >>> a = np.array([[2.0, 0.0], [1.0, 4.0]])
     >>> solve_triangular(a, np.array([[2.0], [9.0]]), upper=False)
@@ -106,14 +104,13 @@ def solve_triangular(a: Array, b: Array, *, upper: bool, unitriangular: bool = F
         many = math.prod(stack) >= _MANY
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             _solve_in_halves(matrix, x, upper, unitriangular, many)
-    return _returned(x, a, b)
+    return _cast_result(x, a, b)
 
 
 def _solve_in_halves(a: Array, x: Array, upper: bool, unit: bool, many: bool) -> None:
     """Overwrite x, which holds the right-hand side, with the solution.
 
-    Of the two halves of the unknowns one depends on itself alone: the first if a is lower, the last if it is
-    upper.
+    One half of the unknowns depends only on itself: the first if a is lower, the last if it is upper.
     """
     n = a.shape[-1]
     leaf = _LEAF_OF_MANY if many else _LEAF_OF_FEW
@@ -140,12 +137,11 @@ def _substitute(a: Array, x: Array, upper: bool, unit: bool) -> None:
 
 
 def _solve_by_lapack(a: Array, x: Array, upper: bool, unit: bool) -> bool:
-    """Solve with numpy.linalg.solve, which on an upper triangle is back substitution and nothing else.
+    """Solve with numpy.linalg.solve, which for an upper triangle is back substitution only.
 
-    Elimination finds zeros below each diagonal entry, so it neither exchanges rows nor changes an entry. A
-    lower triangle becomes an upper one when rows and columns are counted from the end. This needs finite
-    numbers (0 * inf would spoil rows that do not depend on it) and no zero on the diagonal; False says that
-    nothing was done.
+    Elimination finds zeros below each diagonal entry, so it neither exchanges rows nor changes an entry. A lower
+    triangle becomes an upper one if rows and columns are counted from the end. This needs finite numbers (0 * inf would
+    affect rows that do not depend on it) and no zero on the diagonal. Returns False if nothing was done.
     """
     n = a.shape[-1]
     triangle = np.triu(a) if upper else np.tril(a)[..., ::-1, ::-1]
@@ -164,12 +160,12 @@ def _solve_by_lapack(a: Array, x: Array, upper: bool, unit: bool) -> bool:
 
 
 def _solve_by_blas(a: Array, x: Array, upper: bool, unit: bool) -> None:
-    """trsm on each matrix. BLAS stores by columns, so it is given a.T and x.T and solves x.T @ a.T = b.T."""
+    """Run trsm on each matrix. BLAS stores by columns, so it gets a.T and x.T and solves x.T @ a.T = b.T."""
     (trsm,) = _scipy_linalg().get_blas_funcs(("trsm",), (x,))
     a = np.broadcast_to(a, x.shape[:-2] + a.shape[-2:])
     for index in np.ndindex(x.shape[:-2]):
         one = a[index]
-        # Of a and a.T, the one that lies by columns goes in without a copy.
+        # Whichever of a and a.T is stored by columns is passed without a copy.
         columns = one if one.flags.f_contiguous else one.T
         transposed = columns is one
         lower = upper != transposed
@@ -180,10 +176,10 @@ def _solve_by_blas(a: Array, x: Array, upper: bool, unit: bool) -> None:
 
 
 def lu_factor(a: Array) -> tuple[Array, np.ndarray[Any, np.dtype[np.int32]]]:
-    """L and U of a = P @ L @ U, packed in one array, and the row exchanges, with partial pivoting.
+    """Return L and U of a = P @ L @ U, packed in one array, and the row exchanges, with partial pivoting.
 
-    a is (..., m, n). The unit diagonal of L is not stored. The exchanges are LAPACK's and torch's: (...,
-    min(m, n)) int32, counted from 1, where entry i says which row was exchanged with row i + 1 at that step.
+    a is (..., m, n). The unit diagonal of L is not stored. The exchanges are LAPACK's and torch's: (..., min(m, n))
+    int32, counted from 1, where entry i is the row exchanged with row i + 1 at that step.
 
     >>> packed, pivots = lu_factor(np.array([[1.0, 2.0], [4.0, 4.0]]))
     >>> packed
@@ -207,11 +203,13 @@ def lu_factor(a: Array) -> tuple[Array, np.ndarray[Any, np.dtype[np.int32]]]:
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, rank, _PANEL):
                 _factor_from(packed, pivots, start, min(start + _PANEL, rank))
-    return _returned(packed.reshape(a.shape), a), pivots.reshape((*stack, rank))
+    return _cast_result(packed.reshape(a.shape), a), pivots.reshape((*stack, rank))
 
 
 def _factor_from(a: Array, pivots: Array, start: int, stop: int) -> None:
-    """One step of the right-looking algorithm on (count, m, n): a panel of columns, then all to its right."""
+    """Run one step of the right-looking algorithm on (count, m, n): a panel of columns, then all columns to its
+    right.
+    """
     every = np.arange(a.shape[0])
     for j in range(start, stop):
         column = a[:, j:, j]
@@ -222,7 +220,7 @@ def _factor_from(a: Array, pivots: Array, start: int, stop: int) -> None:
         row = a[every, pivot]
         a[every, pivot] = a[:, j]
         a[:, j] = row
-        # A zero pivot stands above a column of zeros, which stay.
+        # The column below a zero pivot is zero and stays so.
         divisor = a[:, j, j, None]
         a[:, j + 1 :, j] /= np.where(divisor == 0, 1, divisor)
         a[:, j + 1 :, j + 1 : stop] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : stop]
@@ -233,7 +231,7 @@ def _factor_from(a: Array, pivots: Array, start: int, stop: int) -> None:
 
 
 def _permutation(pivots: Array, rows: int) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """The order of rows that the exchanges lead to: (P.T @ b)[i] is b[permutation[i]]."""
+    """Return the order of rows after the exchanges: (P.T @ b)[i] is b[permutation[i]]."""
     stack = pivots.shape[:-1]
     flat = pivots.reshape((math.prod(stack), pivots.shape[-1]))
     order = np.tile(np.arange(rows), (flat.shape[0], 1))
@@ -247,7 +245,8 @@ def _permutation(pivots: Array, rows: int) -> np.ndarray[Any, np.dtype[np.intp]]
 
 
 def lu_unpack(lu: Array, pivots: Array) -> tuple[Array, Array, Array]:
-    """P (..., m, m), L (..., m, r), U (..., r, n), r = min(m, n), from lu_factor's two arrays of a; P @ L @ U = a.
+    """Return P (..., m, m), L (..., m, r), U (..., r, n), r = min(m, n), from lu_factor's two arrays of a; P @ L @ U =
+    a.
 
     >>> P, L, U = lu_unpack(*lu_factor(np.array([[1.0, 2.0], [4.0, 4.0]])))
     >>> P @ L @ U
@@ -264,7 +263,7 @@ def lu_unpack(lu: Array, pivots: Array) -> tuple[Array, Array, Array]:
 
 
 def lu_solve(lu: Array, pivots: Array, b: Array, *, adjoint: bool = False) -> Array:
-    """The x with a @ x = b from lu_factor's two arrays of a; with `adjoint`, the conjugate transpose of a for a.
+    """Return the solution x of a @ x = b from lu_factor's two arrays; with `adjoint`, of a^H @ x = b.
 
     >>> a = np.array([[1.0, 2.0], [4.0, 4.0]])
     >>> lu_solve(*lu_factor(a), a @ np.array([[3.0], [5.0]]))

@@ -24,7 +24,7 @@ def _set_state(generator: Generator, state: State) -> None:
     if isinstance(state, int):
         generator.manual_seed(state)
     else:
-        generator._go_on_from(state)
+        generator._resume_from(state)
 
 
 class RandomState:

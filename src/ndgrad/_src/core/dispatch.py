@@ -175,7 +175,7 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
             args = tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args)
             return dispatch_operator(op, args, settings)
         if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
-            return registry.scipy_sparse.matmul_beside_tensors(*args)
+            return registry.scipy_sparse.matmul_with_tensors(*args)
         return NotImplemented
     return dispatch(op, args, settings)
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy
 
 from ndgrad._src.arrays import library
-from ndgrad._src.arrays.precision import HALF, INEXACT, has_half, in_single
+from ndgrad._src.arrays.precision import HALF, INEXACT, has_half, run_in_single
 from ndgrad._src.arrays.streams import streams
 from ndgrad._src.core.detach_checks import as_number, with_numbers
 from ndgrad._src.core.modes import process
@@ -37,7 +37,7 @@ from ndgrad._src.core.stored_tensors import kept_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
-from ndgrad._src.ops.deferred import deferred, renew, renewable
+from ndgrad._src.ops.deferred import make_deferred, make_renewable, renew
 from ndgrad._src.ops.table import Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
@@ -62,13 +62,13 @@ def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..
     return function
 
 
-def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
+def make_widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     """A forward function that hands halves on as float32 (Note [Half precision])."""
     if op.variadic:
 
         def run(*arrays: Any, **settings: Any) -> Any:
             return (
-                in_single(forward, arrays, settings, op.elementwise)
+                run_in_single(forward, arrays, settings, op.elementwise)
                 if has_half(arrays)
                 else forward(*arrays, **settings)
             )
@@ -90,7 +90,7 @@ def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     source = f"def {op.name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
     scope = {
         "has_half": has_half,
-        "in_single": in_single,
+        "in_single": run_in_single,
         "forward": forward,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }
@@ -146,13 +146,13 @@ def make_eager(
             scope |= {"ndarray": devices.ndarray, "forward": op.forward_for(devices)}
         elif devices is not None:
             twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
-            scope["on_device"] = deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
+            scope["on_device"] = make_deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
             scope["DEVICE_ARRAY"] = devices.ndarray
         made = compile_source(op.name, lane.source(), scope | names)
         made.__doc__ = f"op {op.name!r} on tensors"
         return made
 
-    return renewable(make)
+    return make_renewable(make)
 
 
 library.on_second_library.append(renew)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad._src.arrays.device_kernels import in_dtype
+from ndgrad._src.arrays.device_kernels import cast_array
 from ndgrad._src.arrays.leading_sums import sum_leading, sum_over
 from ndgrad._src.core.node import can_sum_to
 from ndgrad._src.core.variable import Variable, np_dtype
@@ -35,7 +35,7 @@ def validate(g: Any, node: Any, number: int) -> Any:
     elif g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
             g = g.real
-        g = in_dtype(g, dtype)
+        g = cast_array(g, dtype)
     return g
 
 

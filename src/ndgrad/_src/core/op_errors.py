@@ -12,7 +12,7 @@ import numpy as np
 
 from ndgrad._src.arrays.device_memory import is_of_device, out_of_memory
 from ndgrad._src.arrays.meta import MetaArray, run_on_stand_ins
-from ndgrad._src.arrays.precision import has_half, in_single
+from ndgrad._src.arrays.precision import has_half, run_in_single
 from ndgrad._src.core.variable import ESCAPED, Variable, np_dtype
 from ndgrad._src.ops.errors import DomainError, DtypeError, ShapeError
 
@@ -27,7 +27,7 @@ def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], erro
         return run_on_stand_ins(op.forward_for(np), arrays, settings)
     if op.halves and not (op.view or op.shares_storage) and has_half(arrays):  # NumPy has no loop for them
         try:
-            return in_single(op.forward_for(np), arrays, settings, op.elementwise)
+            return run_in_single(op.forward_for(np), arrays, settings, op.elementwise)
         except (NotImplementedError, TypeError, ValueError) as other:
             error = other
     raise explain(op, args, error) from None

@@ -33,7 +33,7 @@ def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         if innermost_array(args[0]).dtype is innermost_array(args[1]).dtype:
             return args
     first, mixed, with_float = None, False, False
-    for i in op.promoting(len(args)):
+    for i in op.promoted_positions(len(args)):
         a = args[i]
         if a.__class__ is float or a.__class__ is int:
             with_float = with_float or a.__class__ is float
@@ -50,12 +50,12 @@ def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    positions = [i for i in op.promoting(len(args)) if args[i] is not None]
+    positions = [i for i in op.promoted_positions(len(args)) if args[i] is not None]
     ranks: list[Any] = [None, None, None]
     for i in positions:
         rank, found = _rank(args[i])
         ranks[rank] = found if ranks[rank] is None else dtypes.promote_types(ranks[rank], found)
-    target = dtypes.combined(*ranks)
+    target = dtypes.combine_types(*ranks)
     assert target is not None
     if (
         op.compares
@@ -91,7 +91,7 @@ def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
     """`run(op, args, settings)` for calls by users, whose dtypes must agree on torch's face. Rules may mix them."""
 
     def checked(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        tensors = [args[i] for i in op.promoting(len(args)) if isinstance(args[i], Variable)]
+        tensors = [args[i] for i in op.promoted_positions(len(args)) if isinstance(args[i], Variable)]
         found = [dtypes.as_dtype(innermost_array(t).dtype) for t in tensors]
         if len(set(found)) > 1 and not any(t.face.on_numpy_face for t in tensors):
             which = " and ".join(dict.fromkeys(dtype.name for dtype in found))

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.library import is_raw_array, library_of
-from ndgrad._src.arrays.placement import CPU, device_of, moved
-from ndgrad._src.arrays.precision import FLOAT32, INEXACT, half_of, rounded
+from ndgrad._src.arrays.placement import CPU, device_of, move_to
+from ndgrad._src.arrays.precision import FLOAT32, INEXACT, half_of, round_to
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.modes import Modes, birth, modes, process, thread
 from ndgrad._src.core.node import RULE, Edge, make_node, sizes
@@ -98,7 +98,7 @@ def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
                 f"{tuple(arrays[i].shape)}) is on {here} while another argument is on {where}. "
                 f"Move one of them: t.to({str(where)!r}). [nd-device]"
             )
-        out[i] = on_device(args[i], where, here) if isinstance(args[i], Variable) else moved(args[i], where)
+        out[i] = on_device(args[i], where, here) if isinstance(args[i], Variable) else move_to(args[i], where)
     return tuple(out)
 
 
@@ -115,7 +115,7 @@ def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any],
     except (MemoryError, NotImplementedError, TypeError, ValueError) as error:
         return after_failure(op, args, settings, error)
     if op.rounds_numbers and out.dtype is FLOAT32:
-        out = rounded(out, half_of(arrays, True))  # NumPy makes float32 of bfloat16 and a Python number
+        out = round_to(out, half_of(arrays, True))  # NumPy makes float32 of bfloat16 and a Python number
     return out
 
 

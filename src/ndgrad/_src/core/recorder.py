@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ndgrad._src.core.generate import make_eager, widening
+from ndgrad._src.core.generate import make_eager, make_widening
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.node_classes import make_node_class
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.variable import innermost_array
 
-__all__ = ["innermost_array", "lift", "make_eager", "make_node_class", "widening", "write"]
+__all__ = ["innermost_array", "lift", "make_eager", "make_node_class", "make_widening", "write"]

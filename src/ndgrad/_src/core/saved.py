@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
+from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widen
 from ndgrad._src.core.modes import SavedHooks, modes, process, thread
 from ndgrad._src.core.node import Node, edge_number
 from ndgrad._src.core.saved_errors import changed_error, freed_error, overwritten_error
@@ -301,7 +301,7 @@ def in_single(value: Any, ops: Any) -> Any:
         return ops.cast(value, dtype=FLOAT32) if is_half(np_dtype(value)) else value
     if isinstance(value, (tuple, list)):
         return type(value)([in_single(v, ops) for v in value])
-    return computing_dtype(value) if isinstance(value, np.dtype) else widened(value)
+    return computing_dtype(value) if isinstance(value, np.dtype) else widen(value)
 
 
 class RuleNode(Node):

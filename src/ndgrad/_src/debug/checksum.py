@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.stored_tensors import Packed
 from ndgrad._src.core.variable import Variable
@@ -38,7 +38,7 @@ def checksum(array: Any, saved: Any = None) -> int:
 def _bare(array: Any) -> Any:
     while isinstance(array, Variable):
         array = array._array
-    return array if isinstance(array, (np.ndarray, np.generic)) else moved(array, devices.device("cpu"))
+    return array if isinstance(array, (np.ndarray, np.generic)) else move_to(array, devices.device("cpu"))
 
 
 def guard_saved(node: Any, name: str) -> None:

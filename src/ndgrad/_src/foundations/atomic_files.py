@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: what stood under the name is there until everything has been written."""
+"""Atomic file writes: the previous file stays in place until the new one is complete."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import IO
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the name `path` when the block ends, and is removed if it ends by an error.
+def open_replacement(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yield a temporary file that replaces `path` when the block ends. After an error it is removed instead.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
-    >>> with replacing(os.path.join(folder, "x")) as file:
+    >>> with open_replacement(os.path.join(folder, "x")) as file:
     ...     _ = file.write(b"all of it")
     >>> os.listdir(folder)
     ['x']
     """
-    target = os.path.realpath(path)  # a link goes on pointing at what is written
+    target = os.path.realpath(path)  # symbolic links stay links
     mode = _mode_of(target)
-    if mode is not None and not stat.S_ISREG(mode):  # a pipe, /dev/null: they cannot be replaced, or are a folder
+    if mode is not None and not stat.S_ISREG(mode):  # pipes and /dev/null cannot be replaced; folders raise
         with open(target, "wb") as file:
             yield file
         return
@@ -48,7 +48,7 @@ def _mode_of(path: str) -> int | None:
 
 
 def _umask() -> int:
-    """The permissions that new files of this process do not get; to read them is to set them."""
+    """Return the process's umask. The system can only report it while setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

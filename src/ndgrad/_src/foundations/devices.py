@@ -1,8 +1,7 @@
-"""Where data lies and how it is laid out: devices, layouts and memory formats, as named singletons.
+"""Devices, layouts and memory formats, as named singletons.
 
-The constraint that shaped this file: these objects are names only. Making `device('cuda')` imports no GPU
-library and needs no GPU; allocating there does. Equal devices are the same object, so the tensor layer may
-compare them with `is`.
+The constraint that shaped this file: these objects are names only. Making `device('cuda')` imports no GPU library and
+needs no GPU; allocating there does. Equal devices are the same object, so the tensor layer may compare them with `is`.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ _PATTERN = re.compile(rf"({'|'.join(_TYPES)})(?::(0|[1-9][0-9]*))?")
 
 
 class device:
-    """A place for data: `device('cpu')`, `device('cuda', 0)`, `device('cuda:1')`.
+    """The place where a tensor's data is stored: `device('cpu')`, `device('cuda', 0)`, `device('cuda:1')`.
 
-    On `device('meta')` there is no data, only shapes and types. As a context manager, a device is the default
-    one of the thread (or task) that entered it.
+    Tensors on `device('meta')` have a shape and a dtype, but no data. As a context manager, a device becomes the
+    default device of the current thread or task.
 
     >>> device("cuda:1")
     device(type='cuda', index=1)
@@ -57,7 +56,7 @@ class device:
     device(type='meta')
     """
 
-    __module__ = "ndgrad"  # the path that texts show and pickles use
+    __module__ = "ndgrad"  # public path, shown in messages and stored in pickles
 
     __slots__ = ("__weakref__", "index", "type")
 
@@ -77,7 +76,7 @@ class device:
             made = object.__new__(device)
             object.__setattr__(made, "type", name)
             object.__setattr__(made, "index", number)
-            # setdefault is atomic: two threads making one device get the same object.
+            # setdefault() is atomic: if two threads make the same device, both get one object.
             found = _interned.setdefault(key, made)
             _interned[found] = found
         return found
@@ -116,7 +115,7 @@ class device:
         return device, (str(self),)
 
 
-# Spelling -> device. Devices themselves are keys too, so that device(d) is one lookup.
+# Maps each spelling to its device. Devices are keys too, so device(d) is one lookup.
 _interned: dict[Any, device] = {}
 
 
@@ -146,7 +145,7 @@ def _parse(type: object, index: SupportsIndex | None) -> tuple[str, int | None]:
         return name, None if number is None else int(number)
     if number is not None:
         raise RuntimeError(
-            f"device() got two indices, one in {type!r} and {index!r} beside it. Pass device({type!r}) alone. "
+            f"device() got two indices, one in {type!r} and also {index!r}. Pass device({type!r}) alone. "
             "[nd-device]"
         )
     try:
@@ -160,13 +159,13 @@ def _parse(type: object, index: SupportsIndex | None) -> tuple[str, int | None]:
     return name, index
 
 
-# The innermost `with device(...)` is last; first stands what set_default_device chose. A context variable
-# rather than a thread-local: asyncio tasks keep theirs apart too, and reading it costs half as much.
+# Stack of default devices: the one set by set_default_device() first, the innermost `with device(...)` last. A context
+# variable keeps asyncio tasks separate too, and reads twice as fast as a thread-local.
 _defaults: ContextVar[tuple[device, ...]] = ContextVar("ndgrad_default_devices", default=(device("cpu"),))
 
 
 def get_default_device() -> device:
-    """The device on which factories make tensors when none is named.
+    """Return the device on which factory functions make tensors by default.
 
     >>> import ndgrad
     >>> ndgrad.get_default_device()
@@ -176,9 +175,9 @@ def get_default_device() -> device:
 
 
 def set_default_device(d: DeviceLike | None) -> None:
-    """Choose the default device of this thread; None chooses the CPU again.
+    """Set the default device of this thread; None selects the CPU.
 
-    It stands under every `with device(...)` block now open, so it takes effect when those have ended.
+    Open `with device(...)` blocks take precedence, so the new default takes effect after they end.
 
     >>> set_default_device("cuda:0")
     >>> get_default_device()
@@ -192,7 +191,7 @@ def set_default_device(d: DeviceLike | None) -> None:
 
 
 class _Named:
-    """A constant that is only its name; pickle and copy give back the same object."""
+    """A named constant. Pickling and copying return the same object."""
 
     __slots__ = ("name",)
 
@@ -207,20 +206,20 @@ class _Named:
 
 
 class layout(_Named):
-    """How a tensor's elements are stored: `strided`, or one of the sparse and jagged ways.
+    """The storage scheme of a tensor's elements: `strided`, or one of the sparse and jagged layouts.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).layout is ndgrad.strided
     True
     """
 
-    __module__ = "ndgrad"  # the path that texts show and pickles use
+    __module__ = "ndgrad"  # public path, shown in messages and stored in pickles
 
     __slots__ = ()
 
 
 class memory_format(_Named):
-    """In which order a strided tensor's dimensions lie in memory.
+    """The order of a strided tensor's dimensions in memory.
 
     >>> import ndgrad
     >>> x = ndgrad.zeros(1, 2, 3, 4).to(memory_format=ndgrad.channels_last)
@@ -228,7 +227,7 @@ class memory_format(_Named):
     ((24, 1, 8, 2), True)
     """
 
-    __module__ = "ndgrad"  # the path that texts show and pickles use
+    __module__ = "ndgrad"  # public path, shown in messages and stored in pickles
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
-"""Libraries that have a place for others' arrays: when one is imported, before or after this package, ours takes its
-place.
+"""Registration of ndgrad in libraries that accept backends: einops and scipy.fft.
 
-einops looks for backends among the subclasses of its own, and scipy.fft asks those that were registered. Nothing is
-imported for the user: a finder waits for the import of such a library, and adds ours when it is done.
+einops looks for backends among the subclasses of its own base class. scipy.fft asks the registered backends. This
+module imports no library for the user: it registers at once if the library is loaded, and otherwise an import hook
+registers when the library is imported.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: The library, and the module of ours that takes the place.
+#: Maps each library to the ndgrad module that registers the backend.
 PLACES = {"einops": "ndgrad.compat.einops", "scipy.fft": "ndgrad.scipy._fft_backend"}
 
 
 class _Loader(importlib.abc.Loader):
-    """The library's own loader, and ours after it."""
+    """Runs the library's own loader, then registers ndgrad's backend."""
 
     def __init__(self, loader: Any, name: str) -> None:
         self._loader, self._name = loader, name
@@ -36,14 +36,14 @@ class _Loader(importlib.abc.Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        _take(self._name)
+        _register_backend(self._name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds what the finders after it find, for the libraries of PLACES alone."""
+    """Finds the libraries of PLACES through the other finders, and wraps their loaders."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -61,16 +61,16 @@ class _Finder(importlib.abc.MetaPathFinder):
         return None
 
 
-def _take(name: str) -> None:
-    # A version of the library without that place says by itself what it does not take.
+def _register_backend(name: str) -> None:
+    # A version of the library without a backend interface raises ImportError. ndgrad then works without it.
     with suppress(ImportError):
         importlib.import_module(PLACES[name])
 
 
 def watch() -> None:
-    """Take the place in libraries that are there, and in those that will be."""
+    """Register the backends in libraries that are loaded, and in others when they are imported."""
     for name in PLACES:
         if name in sys.modules:
-            _take(name)
+            _register_backend(name)
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

@@ -1,8 +1,8 @@
-"""Locks that a forked child can use, whatever the parent's other threads were doing.
+"""Locks that stay usable in a forked child, whatever the parent's other threads were doing.
 
-A fork copies only the thread that calls it. A lock that another thread held at that moment stays locked in the child,
-and nobody is there to give it back: the first who asks for it waits forever. So every lock of the package is made here,
-and a child renews all of them, except those that its own thread holds and will give back.
+A fork copies only the calling thread. A lock that another thread held at that moment would stay locked in the child
+forever, because its owner does not exist there. So all locks of the package are made here. A child replaces them,
+except the locks that its own thread holds and will release.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def make_lock() -> threading.RLock:
-    """A lock that its holder may take again: a signal handler, or a finalizer that the collector runs, may ask for it
-    at any point, also while its thread holds it."""
+    """Return a re-entrant lock.
+
+    Signal handlers and finalizers may run at any point and ask for a lock that their thread already holds.
+    """
     lock = threading.RLock()
     _all.add(lock)
     return lock
 
 
 def holds_any() -> bool:
-    """Whether this thread holds a lock of the package. Then it must not wait for another thread, which may
-    ask for the same lock."""
+    """True if this thread holds a lock of the package.
+
+    Such a thread must not wait for another thread, which may need the same lock.
+    """
     while True:
         try:
             return any(lock._is_owned() for lock in list(_all))
@@ -40,5 +44,5 @@ def _renew() -> None:
             lock._at_fork_reinit()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_renew)

@@ -1,4 +1,4 @@
-"""Files in memory: one map per file, since each holds the file open, and one memory per part of it."""
+"""Memory-mapped files: one map per file, because each map keeps the file open, and a separate array per part."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def map_of(file: IO[bytes], changes: Literal["refused", "private", "shared"]) -> mmap.mmap:
-    """An open file as memory. Changes of it are refused, stay in memory (which must have room for them), or go to the
-    file."""
+def map_file(file: IO[bytes], changes: Literal["refused", "private", "shared"]) -> mmap.mmap:
+    """Map an open file into memory.
+
+    Writes to the map are refused, stay in memory (copy on write), or go to the file.
+    """
     if changes != "shared":
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ if changes == "refused" else mmap.ACCESS_COPY)
     with open(file.name, "r+b") as writable:
         return mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE)
 
 
-class _Outside(ValueError):
-    """A part that the file does not have. Who reads the file says what it was to be, and what to do."""
+class _RangeError(ValueError):
+    """Error for a byte range beyond the end of the file. The caller adds the meaning of the range and the cure."""
 
 
-def part_of(mapped: mmap.mmap, begin: int, size: int) -> NDArray[np.uint8]:
-    """Bytes of a map, as memory of their own: who writes into another part has not written into this one."""
+def view_part(mapped: mmap.mmap, begin: int, size: int) -> NDArray[np.uint8]:
+    """Return bytes of a map as a separate array, so that version counters of different parts are independent."""
     if begin < 0 or size < 0 or begin + size > len(mapped):
-        raise _Outside(f"bytes {begin:,} to {begin + size:,} of a file of {len(mapped):,} bytes")
+        raise _RangeError(f"bytes {begin:,} to {begin + size:,} of a file of {len(mapped):,} bytes")
     return np.asarray(_Part(mapped, begin, size)) if size else np.empty(0, np.uint8)
 
 
 class _Part:
-    """Lends NumPy a part of a map, and holds the map as long as it is lent."""
+    """Exposes a part of a map to NumPy, and keeps the map alive as long as the array exists."""
 
     def __init__(self, mapped: mmap.mmap, begin: int, size: int) -> None:
         self._held = np.frombuffer(mapped, np.uint8)

@@ -1,13 +1,13 @@
-"""Names of torch's that are not here, each with the reason and with what to use instead.
+"""Names of torch that ndgrad does not have, each with the reason and an alternative.
 
-The table is absent.txt beside this file, and everything that says so is derived from it: the errors of missing
-attributes and imports, docs/absent.md, and the test that no public name of torch's is missing without a reason
-(tests/torch_parity/names). It is read when a name is missed for the first time.
+The table is missing_names.txt in this folder. It is read when a name is missing for the first time. Three things are
+derived from it: the errors for missing attributes and imports, docs/absent.md, and the test that no public name of
+torch is missing without a reason (tests/torch_parity/names). The format:
 
-    ## heading                      of the page
-    reason | what to use instead    one line
-        name name.* other*          indented: torch's names without `torch.`; `*` stands for anything without a dot,
-                                    `.*` at the end for all that is under a name
+    ## heading                      heading on the page
+    reason | alternative            one line
+        name name.* other*          indented: torch's names without `torch.`; `*` matches anything without a dot,
+                                    `.*` at the end matches every name below
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 
 class Absence(NamedTuple):
-    """One reason, and the names that it is about."""
+    """One reason, with the patterns of the names that it explains."""
 
     heading: str
     reason: str
@@ -31,7 +31,7 @@ class Absence(NamedTuple):
 
 @functools.cache
 def table() -> tuple[Absence, ...]:
-    """The table, in its order."""
+    """Return the rows of the table, in order."""
     found: list[Absence] = []
     heading = ""
     for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
@@ -48,38 +48,40 @@ def table() -> tuple[Absence, ...]:
 
 @functools.cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Absence], ...]:
-    return tuple((expression(pattern), absence) for absence in table() for pattern in absence.patterns)
+    return tuple((compile_pattern(pattern), absence) for absence in table() for pattern in absence.patterns)
 
 
-def expression(pattern: str) -> re.Pattern[str]:
-    """A pattern of the table as a regular expression of whole names."""
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of the table as a regular expression for whole names."""
     under = pattern.endswith(".*")
     found = re.escape(pattern.removesuffix(".*")).replace(r"\*", "[^.]*")
     return re.compile(found + (r"\..*" if under else ""))
 
 
 def find(name: str) -> Absence | None:
-    """Why a name of torch's (without `torch.`) is not here; None if it is not in the table. The first row that fits
-    counts."""
+    """Return the first row that matches a name of torch (without `torch.`), or None."""
     return next((absence for pattern, absence in _patterns() if pattern.fullmatch(name)), None)
 
 
-def explained(namespace: str, name: str) -> str:
-    """The table's words on a name of a namespace of this package; empty if it has none."""
+def explain(namespace: str, name: str) -> str:
+    """Return the explanation for a name of one of this package's namespaces, or an empty string."""
     absence = find(f"{namespace}.{name}".removeprefix("ndgrad").removeprefix("."))
     return "" if absence is None else f": {absence.reason} {absence.instead}".rstrip()
 
 
 def refusal(namespace: str, name: str) -> AttributeError:
-    """The error for a name that a namespace does not have."""
-    told = "" if name.startswith("__") else explained(namespace, name)
-    code = " [nd-absent]" if told else ""  # a name that nobody has keeps Python's own words
-    return AttributeError(f"module {namespace!r} has no attribute {name!r}{told}{code}", name=name)
+    """Return the AttributeError for a name that a namespace does not have."""
+    explanation = "" if name.startswith("__") else explain(namespace, name)
+    code = " [nd-absent]" if explanation else ""  # names unknown to torch keep Python's own message
+    return AttributeError(f"module {namespace!r} has no attribute {name!r}{explanation}{code}", name=name)
 
 
 def refuse_absent(namespace: str) -> None:
-    """Let a module say why a name is not there. Said here and not by a `__getattr__` in each file, of which type
-    checkers would conclude that any name may be. One that loads names when they are first looked up is asked before."""
+    """Give a module a `__getattr__` that explains missing names.
+
+    A `__getattr__` written in the file itself would make type checkers accept any name. An existing `__getattr__`, such
+    as one that loads names on first use, is asked first.
+    """
     names: dict[str, Any] = vars(sys.modules[namespace])
     own = names.get("__getattr__")
 

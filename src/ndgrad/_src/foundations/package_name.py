@@ -1,5 +1,7 @@
-"""The name by which texts call this package: `ndgrad.float32`, and `torch.float32` where `import torch` means it, since
-programs compare such texts."""
+"""The package's name in printed texts: `ndgrad.float32`, or `torch.float32` if `import torch` means this package.
+
+Programs compare such texts.
+"""
 
 from __future__ import annotations
 

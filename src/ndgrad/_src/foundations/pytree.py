@@ -1,11 +1,11 @@
-"""Trees of containers: taking the leaves out of nested lists, tuples, dicts and dataclasses, and back.
+"""Pytrees: flattening nested lists, tuples, dicts and dataclasses into leaves, and rebuilding them.
 
-The constraint that shaped this file: transforms run it on every call, mostly on a tuple of tensors. So a
-tree is walked once, by a dictionary lookup on the exact type of each node, and a spec remembers whether its
-children are all leaves, in which case rebuilding is a single call.
+The constraint that shaped this file: transforms run it on every call, mostly on a tuple of tensors. So a tree is walked
+once, with one dictionary lookup on the exact type of each node. A spec records whether its children are all leaves;
+rebuilding is then a single call.
 
-As in torch: `None` is a leaf; dicts keep insertion order; a subclass of list, tuple or dict is a leaf unless
-it is a named tuple or registered. Beyond torch: dataclasses are nodes, field by field, without registering.
+As in torch: `None` is a leaf; dicts keep insertion order; a subclass of list, tuple or dict is a leaf unless it is a
+named tuple or registered. Beyond torch: dataclasses are nodes, field by field, without registering.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ Class: TypeAlias = type[Any]
 
 
 class _Kind(NamedTuple):
-    """How nodes of one type come apart and go together again."""
+    """The functions that flatten, rebuild and print nodes of one type."""
 
     flatten: Callable[[Any], tuple[Iterable[Any], Context]]
     unflatten: Callable[[list[Any], Context], Any]
-    # (type, context, texts of the children) -> text of the node
+    # Maps (type, context, texts of the children) to the text of the node.
     show: Callable[[Class, Context, list[str]], str]
-    # Which children the context names; their order then does not matter when two trees are matched.
+    # Returns the keys of the children. Two nodes with keys match in any order.
     keys: Callable[[Context], tuple[Any, ...]] | None = None
-    # Of a registered class: the children with the keys that lead to them, and how specs of it are written to text.
+    # For registered classes: children with their keys, and the functions that convert specs to text and back.
     with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Context]] | None = None
     written_as: tuple[str | None, Callable[[Context], Any] | None, Callable[[Any], Context] | None] | None = None
 
@@ -73,21 +73,21 @@ def _show_call(cls: Class, names: Iterable[str], children: list[str]) -> str:
 
 
 def _unflatten_size(children: list[Any], context: Context) -> tuple[Any, ...]:
-    # A map may well put other things where the lengths were, and then a tuple has to do.
+    # Mapped values may not be lengths; the node then becomes a plain tuple.
     return Size(children) if all(type(child) is int for child in children) else tuple(children)
 
 
 def _flatten_dataclass(tree: Any) -> tuple[list[Any], Context]:
-    import dataclasses  # whoever has a dataclass has paid for this already
+    import dataclasses  # already imported if a dataclass exists
 
-    # A field declared with init=False may never have been given a value; what is not there is not a child.
+    # A field declared with init=False may have no value. It is then no child.
     names = tuple(field.name for field in dataclasses.fields(tree) if hasattr(tree, field.name))
     return [getattr(tree, name) for name in names], (type(tree), names)
 
 
 def _unflatten_dataclass(children: list[Any], context: Context) -> Any:
-    # Not through __init__: __post_init__ may check or derive things from leaves that are now indices or
-    # tracers, and frozen or init=False fields could not be set. Derived fields are children like the others.
+    # __init__ is not called: __post_init__ may check or derive things from leaves that are now indices or tracers, and
+    # frozen or init=False fields could not be set. Derived fields are children like the others.
     cls, names = context
     made = cls.__new__(cls)
     for name, child in zip(names, children):
@@ -124,14 +124,14 @@ _kinds: dict[Class, _Kind] = {
     Size: _Kind(lambda t: (t, None), _unflatten_size, lambda cls, _, c: f"Size([{', '.join(c)}])"),
 }
 
-# One kind for all named tuples and one for all dataclasses, with the class in the context: classes made on
-# the fly are not kept alive by a registry.
+# All named tuples share one kind, and so do all dataclasses, with the class in the context. So no registry keeps
+# classes alive that are made at run time.
 _NAMED_TUPLE = _Kind(lambda t: (t, type(t)), lambda c, cls: cls(*c), lambda cls, _, c: _show_call(cls, cls._fields, c))
 _DATACLASS = _Kind(_flatten_dataclass, _unflatten_dataclass, lambda cls, context, c: _show_call(cls, context[1], c))
 
 
-# What _kind_of found for each class met so far, leaves (None) included: asking a class for an attribute that
-# it lacks takes several times as long. Emptied when it grows, so that it keeps few classes alive.
+# Results of _kind_of for the classes met so far, including leaves (None). Looking up an attribute that a class lacks
+# takes several times as long. The cache is emptied when it grows, so it keeps few classes alive.
 _met: dict[Class, _Kind | None] = {}
 _NOT_MET: Any = object()
 
@@ -166,10 +166,10 @@ def register_pytree_node(
 ) -> None:
     """Make instances of `cls` (of exactly that class) nodes of trees rather than leaves.
 
-    `flatten_fn(obj)` returns the children and a context, anything that can be compared;
-    `unflatten_fn(children, context)` puts an object together. `serialized_type_name` is the name by which
-    specs print the class, and by which `treespec_dumps` writes it, with the context as the next two functions turn it
-    into JSON and back. `flatten_with_keys_fn` is as `flatten_fn`, with the key of each child (ndgrad.utils._pytree).
+    `flatten_fn(obj)` returns the children and a context, which can be any comparable value. `unflatten_fn(children,
+    context)` rebuilds the object. `serialized_type_name` is the name of the class in printed specs and in
+    `treespec_dumps`; `to_dumpable_context` and `from_dumpable_context` convert the context to JSON and back.
+    `flatten_with_keys_fn` works as `flatten_fn`, but returns each child with its key (ndgrad.utils._pytree).
 
     >>> class Interval:
     ...     def __init__(self, low, high):
@@ -232,7 +232,7 @@ class TreeSpec:
         self.context = context
         self.children_specs = children_specs
         self._kind = kind
-        # A loop is quicker than sum() and all() of generators, and this runs for every node of every call.
+        # A loop is faster than sum() and all() over generators, and this runs for every node of every call.
         leaves, is_flat = 0, True
         for child in children_specs:
             if child is LEAF:
@@ -244,7 +244,7 @@ class TreeSpec:
         self._is_flat = is_flat
 
     def is_leaf(self) -> bool:
-        """Whether this is the structure of a single leaf."""
+        """True if this is the structure of a single leaf."""
         return self.type is None
 
     @property
@@ -253,7 +253,7 @@ class TreeSpec:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes and leaves there are, this one among them."""
+        """The number of nodes and leaves, including this node."""
         return 1 + sum(child.num_nodes for child in self.children_specs)
 
     def child(self, index: int) -> TreeSpec:
@@ -263,7 +263,7 @@ class TreeSpec:
         return list(self.children_specs)
 
     def unflatten(self, leaves: Iterable[Any]) -> PyTree:
-        """The tree of this structure with these leaves."""
+        """Return the tree with this structure and the given leaves."""
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
@@ -275,12 +275,12 @@ class TreeSpec:
         return _build(self, iter(leaves))
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """The subtrees of `tree` that stand where this structure has leaves."""
+        """Return the subtrees of `tree` at the positions of this structure's leaves."""
         found: list[PyTree] = []
         try:
             _match(self, tree, found)
         except _Mismatch as mismatch:
-            raise mismatch.explained(self, tree_structure(tree)) from None
+            raise mismatch.to_error(self, tree_structure(tree)) from None
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -296,7 +296,7 @@ class TreeSpec:
     def __hash__(self) -> int:
         try:
             context = hash(self.context)
-        except TypeError:  # a registered class may use a list or an array; the rest has to tell specs apart
+        except TypeError:  # unhashable contexts, such as lists and arrays, do not enter the hash
             context = 0
         return hash((self.type, context, self.num_leaves, *self.children_specs))
 
@@ -319,7 +319,7 @@ def _make_leaf() -> TreeSpec:
 
 
 LEAF = _make_leaf()
-"""The structure of a leaf; all leaves share it, and none has a kind."""
+"""The structure of a leaf. All leaves share it, and it has no kind."""
 
 
 def _show(spec: TreeSpec) -> str:
@@ -338,7 +338,7 @@ def _build(spec: TreeSpec, leaves: Iterator[Any]) -> PyTree:
 
 
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a tree, depth first, and its structure. Nodes for which `is_leaf` is true are not opened.
+    """Return the leaves of a tree, depth first, and its structure. Nodes for which `is_leaf` is true are not opened.
 
     >>> tree_flatten({"a": 1, "b": (2, None)})
     ([1, 2, None], TreeSpec({'a': *, 'b': (*, *)}))
@@ -356,7 +356,7 @@ def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
     children, context = kind.flatten(tree)
     specs = []
     for child in children:
-        # Here and in _map, leaves of a type met before are taken without a call.
+        # Here and in _map, leaves of a known type need no call.
         if _met.get(type(child), _NOT_MET) is None:
             leaves.append(child)
             specs.append(LEAF)
@@ -366,7 +366,7 @@ def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
-    """The tree of the structure `treespec` with these leaves.
+    """Return the tree with the structure `treespec` and the given leaves.
 
     >>> tree_unflatten([1, 2], tree_structure({"a": 0, "b": (0,)}))
     {'a': 1, 'b': (2,)}
@@ -380,7 +380,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
 
 
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of a tree, depth first.
+    """Return the leaves of a tree, depth first.
 
     >>> from ndgrad.pytree import tree_leaves
     >>> tree_leaves({"a": [1, 2], "b": (3,)})
@@ -401,7 +401,7 @@ def _collect_leaves(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> None:
 
 
 def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
-    """The structure of a tree.
+    """Return the structure of a tree.
 
     >>> from ndgrad.pytree import tree_structure
     >>> tree_structure([1, 2]) == tree_structure([3, 4])
@@ -411,7 +411,9 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
 
 
 def tree_map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """The tree of `f(leaf, ...)`, with the structure of `tree`; each of `rest` has that structure at least.
+    """Return the tree of `f(leaf, ...)`, with the structure of `tree`.
+
+    Each tree in `rest` has at least that structure; it may go deeper.
 
     >>> tree_map(lambda x, y: (x, y), {"a": 1, "b": [2]}, {"b": [{3}], "a": None})
     {'a': (1, None), 'b': [(2, {3})]}
@@ -437,7 +439,7 @@ def tree_map_only(
     tree: PyTree,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """`tree_map` of `f` over the leaves of the given type or types, or that satisfy a predicate; others stay.
+    """Apply `f` to the leaves of the given types, or that satisfy a predicate. Other leaves stay unchanged.
 
     >>> tree_map_only(int, lambda x: -x, [1, "a", 2.5])
     [-1, 'a', 2.5]
@@ -448,7 +450,7 @@ def tree_map_only(
 
 
 def tree_all(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether every leaf satisfies the predicate.
+    """True if every leaf satisfies the predicate.
 
     >>> from ndgrad.pytree import tree_all
     >>> tree_all(lambda leaf: leaf > 0, [1, (2, 3)])
@@ -458,7 +460,7 @@ def tree_all(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = N
 
 
 def tree_any(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether some leaf satisfies the predicate.
+    """True if at least one leaf satisfies the predicate.
 
     >>> from ndgrad.pytree import tree_any
     >>> tree_any(lambda leaf: leaf > 2, [1, (2, 3)])
@@ -471,13 +473,13 @@ def tree_any(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = N
 
 
 class _Mismatch(Exception):
-    """Two nodes that should agree do not; the path is filled in, from the inside, on the way out."""
+    """Two nodes do not match. The path to them is filled in from the inside while the exception propagates."""
 
     def __init__(self, first: TreeSpec, second: TreeSpec) -> None:
         self.first, self.second = first, second
         self.path: list[str] = []
 
-    def explained(self, first: TreeSpec, second: TreeSpec) -> ValueError:
+    def to_error(self, first: TreeSpec, second: TreeSpec) -> ValueError:
         return ValueError(
             f"two trees do not match at {''.join(['tree', *reversed(self.path)])}: the first has "
             f"{_show(self.first)} there and the second {_show(self.second)}. As a whole they are\n"
@@ -487,10 +489,10 @@ class _Mismatch(Exception):
 
 
 def _counterparts(spec: TreeSpec, cls: Class, context: Context, count: int) -> Sequence[int] | None:
-    """For each child of a node of structure `spec`, which child of another node goes with it, if all do.
+    """Return, for each child of a node of structure `spec`, the position of its counterpart in another node.
 
-    Mappings go together by key, whatever their order and type; of a deque, the length counts and not the
-    maximal length.
+    Returns None if the nodes do not match. Mappings match by key, regardless of order and type. Deques match by length;
+    their maximal length does not count.
     """
     keys = spec._kind.keys
     if keys is None:
@@ -507,7 +509,7 @@ def _counterparts(spec: TreeSpec, cls: Class, context: Context, count: int) -> S
 
 
 def _match(spec: TreeSpec, tree: PyTree, found: list[PyTree]) -> None:
-    """Append to `found` the subtree of `tree` that stands at each leaf of `spec`."""
+    """Append to `found` the subtree of `tree` at each leaf of `spec`."""
     if spec.type is None:
         found.append(tree)
         return
@@ -526,8 +528,8 @@ def _match(spec: TreeSpec, tree: PyTree, found: list[PyTree]) -> None:
             raise
 
 
-def _spread(prefix: TreeSpec, values: list[Any], spec: TreeSpec) -> list[Any]:
-    """`values`, one for each leaf of `prefix`, repeated for the leaves of `spec` that each stands for."""
+def _repeat_values(prefix: TreeSpec, values: list[Any], spec: TreeSpec) -> list[Any]:
+    """Repeat the values at the leaves of `prefix` for the leaves of `spec` below them."""
     if prefix.type is None:
         return values * spec.num_leaves
     counterparts = None
@@ -535,13 +537,13 @@ def _spread(prefix: TreeSpec, values: list[Any], spec: TreeSpec) -> list[Any]:
         counterparts = _counterparts(prefix, spec.type, spec.context, spec.num_children)
     if counterparts is None:
         raise _Mismatch(prefix, spec)
-    # In the order of the tree's children, which may be dicts whose keys the prefix has in another order.
+    # The parts follow the order of the tree's children. A prefix that is a dict may have its keys in another order.
     parts: list[list[Any]] = [[]] * spec.num_children
     start = 0
     for i, (child, position) in enumerate(zip(prefix.children_specs, counterparts)):
         stop = start + child.num_leaves
         try:
-            parts[position] = _spread(child, values[start:stop], spec.children_specs[position])
+            parts[position] = _repeat_values(child, values[start:stop], spec.children_specs[position])
         except _Mismatch as mismatch:
             mismatch.path.append(_step(prefix, i))
             raise
@@ -550,7 +552,7 @@ def _spread(prefix: TreeSpec, values: list[Any], spec: TreeSpec) -> list[Any]:
 
 
 def _step(spec: TreeSpec, i: int) -> str:
-    """How Python writes the way from a node to its child of this number."""
+    """Return the Python expression that leads from a node to its child `i`."""
     if spec._kind is _NAMED_TUPLE:
         return f".{spec.context._fields[i]}"
     if spec._kind is _DATACLASS:
@@ -559,7 +561,7 @@ def _step(spec: TreeSpec, i: int) -> str:
 
 
 def leaf_paths(spec: TreeSpec) -> list[str]:
-    """How Python writes the way to each leaf.
+    """Return the Python expression that leads from the root to each leaf.
 
     >>> leaf_paths(tree_structure({"a": (1, 2), "b": 3}))
     ["['a'][0]", "['a'][1]", "['b']"]
@@ -570,19 +572,19 @@ def leaf_paths(spec: TreeSpec) -> list[str]:
 
 
 def flatten_up_to(spec: TreeSpec, tree: PyTree) -> list[PyTree]:
-    """The subtree of `tree` that stands at each leaf of `spec`."""
+    """Return the subtree of `tree` at each leaf of `spec`."""
     found: list[PyTree] = []
     try:
         _match(spec, tree, found)
     except _Mismatch as mismatch:
-        raise mismatch.explained(spec, tree_structure(tree)) from None
+        raise mismatch.to_error(spec, tree_structure(tree)) from None
     return found
 
 
 def broadcast_prefix(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """For each leaf of `tree`, the leaf of `prefix` that stands for it or for a container around it.
+    """Return, for each leaf of `tree`, the leaf of `prefix` at the same position or at a container around it.
 
-    `tree` may be given as its TreeSpec. `is_leaf` says which nodes of the prefix count as leaves.
+    `tree` may be given as its TreeSpec. Nodes of the prefix for which `is_leaf` is true count as leaves.
 
     >>> broadcast_prefix((0, None), ([1.5, 2.5], {"a": 3.5}))
     [0, 0, None]
@@ -594,6 +596,6 @@ def broadcast_prefix(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> li
     if prefix_spec == spec:
         return leaves
     try:
-        return _spread(prefix_spec, leaves, spec)
+        return _repeat_values(prefix_spec, leaves, spec)
     except _Mismatch as mismatch:
-        raise mismatch.explained(prefix_spec, spec) from None
+        raise mismatch.to_error(prefix_spec, spec) from None

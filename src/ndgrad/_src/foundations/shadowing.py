@@ -1,7 +1,7 @@
-"""Packages in which a function has the name of the file that it comes from, as `autograd.gradcheck` in torch.
+"""Packages in which a function has the same name as its file, such as torch's `autograd.gradcheck`.
 
-Importing the file would put the module where the function belongs. In such a package the function keeps its place, and
-the module is reached by `from package.name import ...`.
+Importing the file would replace the function by the module. In such a package the function keeps its name, and the
+module is reached by `from package.name import ...`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Package(ModuleType):
 
 
 def prefer_functions(package: str, *names: str) -> None:
-    """In a package, let these names mean the functions, whether or not their files have been imported."""
+    """Let these names of a package mean the functions, even after their files have been imported."""
     module = sys.modules[package]
     module.__dict__["_shadowing"] = frozenset(names)
     module.__class__ = _Package

@@ -1,7 +1,7 @@
 """`Size`, the shape of a tensor: a tuple that stays a `Size` under slicing and concatenation.
 
-The constraint that shaped this file: code written for NumPy does tuple things with a shape, code written for
-torch calls `numel()` and prints it; so `Size` is a tuple in every respect and only adds.
+The constraint that shaped this file: code written for NumPy uses a shape as a tuple, and code written for torch calls
+`numel()` and prints it. So `Size` behaves as a tuple in every respect and only adds methods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Size(tuple[int, ...]):
     True
     """
 
-    __module__ = "ndgrad"  # the path that texts show and pickles use
+    __module__ = "ndgrad"  # public path, shown in messages and stored in pickles
 
     __slots__ = ()
 
@@ -37,8 +37,8 @@ class Size(tuple[int, ...]):
             try:
                 checked.append(operator.index(length))  # an exact int, even for a bool
             except TypeError:
-                if getattr(length, "is_ragged", False):  # the symbol of a nested tensor's ragged size
-                    checked.append(length)  # type: ignore[arg-type]  # it stands where an int does
+                if getattr(length, "is_ragged", False):  # the symbolic size of a nested tensor's ragged dimension
+                    checked.append(length)  # type: ignore[arg-type]  # used in place of an int
                     continue
                 raise TypeError(
                     f"Size() got {type(length).__name__} {length!r} as item {position} of {lengths!r}. "
@@ -47,7 +47,7 @@ class Size(tuple[int, ...]):
         return tuple.__new__(cls, checked)
 
     def numel(self) -> int:
-        """The number of elements a tensor of this shape has; 1 for no dimensions.
+        """Return the number of elements of a tensor with this shape; 1 if it has no dimensions.
 
         >>> import ndgrad
         >>> ndgrad.Size([2, 3]).numel()

@@ -1,1 +1,1 @@
-"""The op table, one file per family. `table` defines the language of declarations, `vocabulary` the words of rules."""
+"""The op table, one file per family. `table` defines the declarations, `vocabulary` the ops that rules call."""

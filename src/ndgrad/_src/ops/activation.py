@@ -1,8 +1,8 @@
 """Activation functions of neural networks.
 
-The constraint: what is saved is what torch saves (the output for sigmoid and relu, the input for the rest), since a
-program that overwrites the other one must keep working. Where the slope takes several steps, it is an op of its own,
-run by blocks like the function itself.
+The constraint: each op saves the same value as in torch (the output for sigmoid and relu, the input for the rest),
+because a program that overwrites the other value must keep working. A slope of several steps is an op of its own and
+runs in blocks like the function itself.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
 # ----- sigmoid and its inverse ----------------------------------------------------------------------------------------
 
-# exp(x) overflows, with a warning, for x above these; the sigmoid is 1 there.
+# exp(x) overflows with a warning for x above these bounds, and the sigmoid is 1 there.
 _SIGMOID = {"d": Constants(1.0, 709.0, -math.inf), "f": Constants(1.0, 88.0, -math.inf)}
 _SMALL = {numpy.dtype(c): constants.typed[c] for c, constants in _SIGMOID.items()}
 
 
 def _sigmoid(np: Library, x: Payload) -> Payload:
-    """e / (1 + e) with e = exp(x): accurate on both sides, and it cannot overflow once x is bounded from above."""
+    """Return e / (1 + e) with e = exp(x): accurate for both signs, and free of overflow because x is bounded from
+    above.
+    """
     if x.__class__ is numpy.ndarray and x.ndim and x.size < native_kernels.SMALLEST:
         found = _SMALL.get(x.dtype)
         if found is not None:
@@ -63,11 +65,11 @@ def _logit(np: Library, x: Payload, *, eps: float | None) -> Payload:
 
 
 def _logit_x(t: Payload, x: Payload, eps: float | None, ops: Vocabulary) -> Payload:
-    """1 / (x (1 - x)); outside [0, 1] there is no derivative, and what `eps` has moved does not depend on x."""
+    """Return 1 / (x (1 - x)): NaN outside [0, 1], and 0 for values that `eps` has clamped."""
     if eps is None:
         return ops.where((x < 0) | (x > 1), math.nan, t / (x - x * x))
     outside = (x < eps) | (x > 1 - eps)
-    x = ops.where(outside, 0.5, x)  # where nothing is kept, the derivatives of the quotient must be numbers too
+    x = ops.where(outside, 0.5, x)  # the derivatives of the quotient must stay finite at masked positions too
     return ops.keep(t / (x - x * x), ~outside)
 
 
@@ -87,17 +89,17 @@ log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * o
 def _softplus(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
     z = x if beta == 1 else x * beta
     soft = np.log1p(np.exp(np.minimum(z, threshold)))
-    return _overruled(np, soft if beta == 1 else soft / beta, z > threshold, x)
+    return _override(np, soft if beta == 1 else soft / beta, z > threshold, x)
 
 
 @blockwise("softplus_slope")
 def _softplus_slope(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
     z = x if beta == 1 else x * beta
-    return _overruled(np, _sigmoid(np, z), z > threshold, 1.0)
+    return _override(np, _sigmoid(np, z), z > threshold, 1.0)
 
 
-def _overruled(np: Library, out: Payload, mask: Payload, value: Payload) -> Payload:
-    """`out`, which is nobody else's, with `value` where the mask is true."""
+def _override(np: Library, out: Payload, mask: Payload, value: Payload) -> Payload:
+    """Set `out`, a fresh array, to `value` at the positions of the mask."""
     if out.__class__ is not numpy.ndarray:
         return np.where(mask, value, out)
     np.putmask(out, mask, value)
@@ -110,7 +112,7 @@ def _softplus_slope_x(t: Payload, x: Payload, beta: float, threshold: float, ops
     return ops.keep(t * ((s - s * s) * beta), ~(z > threshold))
 
 
-# log(1 + exp(beta x)) / beta, which is taken to be x itself once beta x exceeds the threshold.
+# log(1 + exp(beta x)) / beta, replaced by x itself when beta x exceeds the threshold.
 softplus = elementwise(
     "softplus", _softplus, settings={"beta": 1.0, "threshold": 20.0},
     x=lambda t, x, beta, threshold, ops: t * ops.softplus_slope(x, beta=beta, threshold=threshold),
@@ -121,7 +123,7 @@ softplus_slope = elementwise(
     "softplus_slope", _softplus_slope, settings={"beta": 1.0, "threshold": 20.0}, x=_softplus_slope_x, inplace=False
 )
 
-# ----- made of straight lines -----------------------------------------------------------------------------------------
+# ----- piecewise linear functions -------------------------------------------------------------------------------------
 
 
 _FROM_ZERO = Constants(0.0, math.inf)
@@ -131,7 +133,7 @@ def _relu(np: Library, x: Payload) -> Payload:
     kind = x.dtype.kind
     if kind == "f":
         zero, infinity = _FROM_ZERO(x)
-        # NumPy's loop of maximum over an array and one number takes three times as long as that of clip
+        # NumPy's maximum of an array and a number takes three times as long as clip.
         return np.maximum(x, zero) if x.size < 2048 else x.clip(zero, infinity)
     if kind == "b":
         raise RuntimeError(
@@ -142,7 +144,7 @@ def _relu(np: Library, x: Payload) -> Payload:
     return np.maximum(x, 0)
 
 
-# The output of relu is positive, NaN, or zero: as a mask it says all.
+# The output of relu is positive, NaN or zero, so it determines the mask.
 relu = elementwise(
     "relu", _relu,
     x=lambda t, out, ops: ops.keep(t, out),
@@ -158,7 +160,7 @@ def _slopes(np: Library, x: Payload, *, low: float) -> Payload:
     return np.where(positive, np.asarray(1.0, x.dtype), low)
 
 
-# 1 where x > 0, else `low`.
+# 1 for x > 0, else `low`.
 slopes = elementwise("slopes", _slopes, settings={"low": 0.0}, inplace=False)
 
 
@@ -217,7 +219,7 @@ hardshrink = elementwise(
     kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
 
-# ----- elu and its kin ------------------------------------------------------------------------------------------------
+# ----- elu, selu, celu ------------------------------------------------------------------------------------------------
 
 
 @blockwise("elu")
@@ -229,16 +231,18 @@ def _elu(np: Library, x: Payload, *, alpha: float, scale: float, input_scale: fl
 
 
 def _elu_x(t: Payload, x: Payload, alpha: float, scale: float, input_scale: float, ops: Vocabulary) -> Payload:
-    """`scale` above 0, and below it alpha scale input_scale exp(input_scale x). The exponent is kept from growing above
-    0: an infinity in the branch not taken would become NaN in the second derivative."""
+    """Return `scale` above 0, and alpha scale input_scale exp(input_scale x) below it.
+
+    The exponent is bounded by 0: an infinity in the unused branch would become NaN in the second derivative.
+    """
     below = ops.clamp_max(x, 0.0)
     below = ops.exp(below if input_scale == 1 else below * input_scale)
-    if alpha * input_scale == 1:  # the two meet smoothly
+    if alpha * input_scale == 1:  # the branches join smoothly
         return t * below if scale == 1 else t * (below * scale)
     return t * ops.where(x > 0, scale, below * (alpha * scale * input_scale))
 
 
-# scale x above 0, scale alpha (exp(input_scale x) - 1) below: elu, selu and celu differ in the constants alone.
+# scale x above 0, scale alpha (exp(input_scale x) - 1) below. elu, selu and celu differ only in the constants.
 elu = elementwise("elu", _elu, settings={"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}, x=_elu_x)
 
 # ----- gates: x times a smooth step -----------------------------------------------------------------------------------
@@ -251,13 +255,13 @@ def _silu(np: Library, x: Payload) -> Payload:
 
 @blockwise("silu_slope")
 def _silu_slope(np: Library, x: Payload) -> Payload:
-    """s + x s (1 - s) with s = sigmoid(x)."""
+    """Return s + x s (1 - s) with s = sigmoid(x)."""
     s = _sigmoid(np, x)
     return s + x * (s - s * s)
 
 
 def _silu_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """With p = s (1 - s), the slope is s + x p, and p' = p (1 - 2 s): hence p (2 + x (1 - 2 s))."""
+    """Return p (2 + x (1 - 2 s)) with p = s (1 - s): the slope is s + x p, and p' = p (1 - 2 s)."""
     s = ops.sigmoid(x)
     return t * ((s - s * s) * (x * (1.0 - (s + s)) + 2.0))
 
@@ -273,8 +277,11 @@ def _mish(np: Library, x: Payload) -> Payload:
 
 
 def _mish_gate(np: Library, x: Payload) -> Payload:
-    """tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x), written without the cancellation in u^2 - 1 and,
-    since it is 1 to within rounding from x = 20 on, without overflow."""
+    """Return tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x).
+
+    The formula avoids the cancellation in u^2 - 1. It also avoids overflow, since the value is 1 within rounding from x
+    = 20 on.
+    """
     two, most = _MISH(x)
     e = np.exp(np.minimum(x, most))
     e = e * (e + two)
@@ -286,13 +293,13 @@ _MISH = Constants(2.0, 20.0)
 
 @blockwise("mish_slope")
 def _mish_slope(np: Library, x: Payload) -> Payload:
-    """w + x w' where w = tanh(softplus(x)), w' = (1 - w^2) sigmoid(x)."""
+    """Return w + x w' with w = tanh(softplus(x)) and w' = (1 - w^2) sigmoid(x)."""
     w = _mish_gate(np, x)
     return w + x * (1.0 - w * w) * _sigmoid(np, x)
 
 
 def _mish_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """2 w' + x w'' with w'' = (1 - w^2) s (1 - s - 2 w s)."""
+    """Return 2 w' + x w'' with w'' = (1 - w^2) s (1 - s - 2 w s)."""
     w, s = ops.tanh(ops.softplus(x, beta=1.0, threshold=20.0)), ops.sigmoid(x)
     return t * ((1.0 - w * w) * s * (x * (1.0 - s - w * s * 2.0) + 2.0))
 
@@ -301,14 +308,15 @@ mish = elementwise("mish", _mish, x=lambda t, x, ops: t * ops.mish_slope(x))
 
 mish_slope = elementwise("mish_slope", _mish_slope, x=_mish_slope_x, inplace=False)
 
-# gelu is x P(x), P the normal distribution function; "tanh" approximates P by (1 + tanh u) / 2, u = c (x + k x^3).
+# gelu(x) = x P(x) with the normal distribution function P. The variant "tanh" approximates P by (1 + tanh u) / 2 with u
+# = c (x + k x^3).
 _C, _K, _DENSITY = math.sqrt(2 / math.pi), 0.044715, 1 / math.sqrt(2 * math.pi)
 _GELU = Constants(1.0, 0.5, _C, _C * _K, 3 * _C * _K)
 _NORMAL = Constants(0.5, -math.sqrt(0.5), -0.5, _DENSITY)
 
 
 def _normal(np: Library, x: Payload) -> Payload:
-    """P(x). Of many single-precision numbers it is had from a vectorised erf, which is quicker than SciPy's by far."""
+    """Return P(x). Large single-precision arrays use a vectorised erf, which is much faster than SciPy's."""
     if x.dtype.char == "f" and x.size >= 256 and x.__class__ is numpy.ndarray:
         return float32_approximations.normal_distribution(x)
     half, root, _, _ = _NORMAL(x)
@@ -325,7 +333,7 @@ def _gelu(np: Library, x: Payload, *, approximate: str) -> Payload:
 
 @blockwise("gelu_slope")
 def _gelu_slope(np: Library, x: Payload, *, approximate: str) -> Payload:
-    """P + x p, with p = P': the normal density, or (1 - tanh^2 u) u' / 2."""
+    """Return P + x p with p = P': the normal density, or (1 - tanh^2 u) u' / 2."""
     squared = x * x
     if approximate == "tanh":
         one, half, c, ck, ck3 = _GELU(x)
@@ -336,7 +344,7 @@ def _gelu_slope(np: Library, x: Payload, *, approximate: str) -> Payload:
 
 
 def _gelu_slope_x(t: Payload, x: Payload, approximate: str, ops: Vocabulary) -> Payload:
-    """2 p + x p'. For the normal density p' = -x p; for the other p' / p = u'' / u' - 2 u' tanh u."""
+    """Return 2 p + x p'. For the normal density p' = -x p; for the approximation p' / p = u'' / u' - 2 u' tanh u."""
     squared = x * x
     if approximate != "tanh":
         return t * ((2.0 - squared) * ops.exp(squared * -0.5) * _DENSITY)
@@ -352,7 +360,7 @@ gelu = elementwise(
 
 gelu_slope = elementwise("gelu_slope", _gelu_slope, settings={"approximate": "none"}, x=_gelu_slope_x, inplace=False)
 
-# ----- softer signs ---------------------------------------------------------------------------------------------------
+# ----- smooth signs ---------------------------------------------------------------------------------------------------
 
 
 def _softsign(np: Library, x: Payload) -> Payload:

@@ -1,17 +1,18 @@
 """Sums over alignments: the loss of connectionist temporal classification (Graves et al., 2006).
 
-A target l_1 .. l_S is read as a path through the states blank, l_1, blank, l_2, ..., l_S, blank, one state per step of
-the input; from a state the path stays, goes to the next, or leaves out a blank between two different labels. The
-probability of the target is the sum over all paths of the products of the probabilities of their states, and this
-is the negative logarithm of it. With a_t(s) the logarithm of the sum over the beginnings of paths that end in state s
-at step t, and b_t(s) that over their continuations, the derivative by log_probs[t, c] is minus the probability that
-the path is in class c at step t,
+A target l_1 .. l_S corresponds to paths through the states blank, l_1, blank, l_2, ..., l_S, blank, with one state per
+step of the input. From each state the path stays, goes to the next state, or skips a blank between two different
+labels. The probability of a path is the product of the probabilities of its states. The probability Z of the target is
+the sum over all paths, and the loss is -log Z.
+
+Let a_t(s) be the logarithm of the sum over all beginnings of paths that end in state s at step t, and b_t(s) that over
+their continuations. The derivative by log_probs[t, c] is minus the probability that the path is in class c at step t,
 
     P(t, c) = sum over states s of class c of exp(a_t(s) + b_t(s) - log Z).
 
-The recurrences are written once, in the vocabulary: on arrays for the loss and its gradient, on tensors for
-derivatives of any order. In place of -inf stands a number so low that its exponential is zero beside anything:
-differences of infinities would be NaN in derivatives.
+The recurrences are written once, in the vocabulary: on arrays for the loss and its gradient, on tensors for derivatives
+of any order. A very low number replaces -inf: its exponential is zero compared with any other term, while differences
+of infinities would be NaN in derivatives.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
 _DOUBLE = numpy.dtype(numpy.float64)
-#: The logarithm of nothing.
+#: The logarithm of probability zero.
 _NEVER = -1e30
 
 
@@ -41,7 +42,7 @@ class _Lattice:
         count, batch = x.shape[:2]
         length = states.shape[1]
         self.index = ops.expand(ops.reshape(states, shape=(1, batch, length)), shape=(count, batch, length))
-        # Logarithms of long paths have few digits left behind the point in single precision.
+        # In single precision the logarithms of long paths have few decimals left.
         scores = ops.clamp_min(ops.gather(ops.cast(x, dtype=_DOUBLE), self.index, dim=2), _NEVER)
         self.scores = [scores[t] for t in range(count)]
         column = ops.reshape(steps, shape=(batch, 1))
@@ -49,39 +50,39 @@ class _Lattice:
         self.zero = self.scores[0] * 0.0
         self.never = self.zero + _NEVER
 
-    def _shifted(self, a: Payload, by: int) -> Payload:
-        """a(s - by): what a path brings from an earlier state, or from a later one for a negative number."""
+    def _shift(self, a: Payload, by: int) -> Payload:
+        """Return a(s - by): the contribution of an earlier state, or of a later state if `by` is negative."""
         if by > 0:
             return self.ops.cat(self.never[:, :by], a[:, :-by], dim=1)
         return self.ops.cat(a[:, -by:], self.never[:, by:], dim=1)
 
     def beginnings(self) -> list[Any]:
-        """a_t for each step. After the last step of a sample's own it stays as it is."""
+        """Return a_t for each step. It stays constant after the last step of a sample."""
         ops = self.ops
         a = ops.cat(self.zero[:, :1], self.never[:, 1:], dim=1)
         found = []
         for scores, active in zip(self.scores, self.active, strict=True):
-            left_out = ops.where(self.skips, self._shifted(a, 2), self.never)
-            moved = ops.logaddexp(ops.logaddexp(a, self._shifted(a, 1)), left_out) + scores
+            left_out = ops.where(self.skips, self._shift(a, 2), self.never)
+            moved = ops.logaddexp(ops.logaddexp(a, self._shift(a, 1)), left_out) + scores
             a = ops.where(active, moved, a)
             found.append(a)
         return found
 
     def continuations(self) -> list[Any]:
-        """b_t for each step."""
+        """Return b_t for each step."""
         ops = self.ops
         b = ops.where(self.ends, self.zero, self.never)
         found = []
         for scores, active in zip(reversed(self.scores), reversed(self.active), strict=True):
             found.append(b)
             after = b + scores
-            left_out = self._shifted(ops.where(self.skips, after, self.never), -2)
-            moved = ops.logaddexp(ops.logaddexp(after, self._shifted(after, -1)), left_out)
+            left_out = self._shift(ops.where(self.skips, after, self.never), -2)
+            moved = ops.logaddexp(ops.logaddexp(after, self._shift(after, -1)), left_out)
             b = ops.where(active, moved, b)
         return found[::-1]
 
     def total(self, last: Payload) -> Payload:
-        """log Z per sample, from the sums at the last step."""
+        """Return log Z per sample, from the sums at the last step."""
         return self.ops.logsumexp(self.ops.where(self.ends, last, self.never), dim=(1,), keepdim=False)
 
 
@@ -98,7 +99,7 @@ def _occupancy(
     x: Payload, x_dtype: Any, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool,
     ops: Vocabulary,
 ) -> Payload:  # fmt: skip
-    """P(t, c) as (T, N, C): zero after a sample's last step; where no path exists zero or not a number."""
+    """Return P(t, c) as (T, N, C): zero after a sample's last step, and zero or NaN for samples without a path."""
     lattice = _Lattice(x, states, skips, ends, steps, ops)
     before, after = lattice.beginnings(), lattice.continuations()
     total = ops.reshape(lattice.total(before[-1]), shape=(x.shape[1], 1))
@@ -132,15 +133,16 @@ def _ctc_jvp(
 def _ctc_batch(
     x: Payload, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool, ops: Vocabulary
 ) -> Payload:
-    """A batch is more samples."""
+    """Treat a batch as more samples."""
     batch, count, samples, classes = x.shape
     x = ops.reshape(ops.permute(x, dims=(1, 0, 2, 3)), shape=(count, batch * samples, classes))
     rest = [ops.reshape(a, shape=(batch * samples, *a.shape[2:])) for a in (states, skips, ends, steps)]
     return ops.reshape(ops.ctc_loss(x, *rest, zero_infinity=zero_infinity), shape=(batch, samples))
 
 
-# x (T, N, C), the logarithms of probabilities; states (N, L), their classes; skips (N, L), whether the state may be
-# entered from the one before the last; ends (N, L), whether a path may end there; steps (N), how many of the T count.
+# x (T, N, C): logarithms of probabilities. states (N, L): classes of the states. skips (N, L): True if the state may be
+# entered from the state before the previous one. ends (N, L): True if a path may end there. steps (N): number of valid
+# steps.
 ctc_loss = op(
     "ctc_loss", "x states skips ends steps",
     _ctc_loss,

@@ -1,8 +1,8 @@
-"""Arithmetic: the ops behind Python's operators, and their close kin.
+"""Arithmetic: the ops behind Python's operators, and related functions.
 
-The constraint: these are the commonest ops of all, so forwards are Python's own operators wherever they exist
-(they are quicker than ufuncs on NumPy's scalars) and rules avoid Python numbers, which cost more to convert than
-a small array to multiply.
+The constraint: these are the most common ops of all. So forwards are Python's own operators if they exist, because
+these are faster than ufuncs on NumPy scalars. Rules avoid Python numbers, which cost more to convert than a small array
+costs to multiply.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ sub = elementwise(
 
 mul = elementwise("mul", operator.mul, args="x y", x=lambda t, y: t * y, y=lambda t, x: t * x, kind="product")
 
-# t / y could be shared, but with it the second rule would be infinite, or NaN at x = 0, wherever the first overflows.
+# t / y could be shared, but then the second rule would be infinite, or NaN at x = 0, if the first one overflows.
 div = elementwise(
     "div", operator.truediv, args="x y",
     x=lambda t, y: t / y,
@@ -51,8 +51,10 @@ div = elementwise(
 
 
 def may_vanish(x: Payload, ops: Vocabulary) -> bool:
-    """Whether some element is 0, or nobody can tell: a tensor may be traced, and a look at a GPU's array
-    would mean waiting for it."""
+    """True if some element is 0, or if the values cannot be inspected.
+
+    A tensor may be traced, and inspecting a GPU array would wait for the device.
+    """
     return not ops.raw or ops.np is not numpy or numpy.count_nonzero(x) != x.size
 
 
@@ -69,7 +71,7 @@ neg = elementwise(
 
 
 def _reciprocal(np: Library, x: Payload) -> Payload:
-    """1 / x; numpy.reciprocal would round the answer for integers to an integer, which is always 0 or x."""
+    """Return 1 / x. For integers numpy.reciprocal would round the result to an integer."""
     return np.reciprocal(x) if x.dtype.kind in INEXACT else 1.0 / x
 
 
@@ -91,7 +93,7 @@ floor_divide = elementwise(
 
 def _trunc_divide(np: Library, x: Payload, y: Payload) -> Payload:
     if np.result_type(x, y).kind in "iu":
-        return (x - np.fmod(x, y)) // y  # exact where a quotient of floats would not be
+        return (x - np.fmod(x, y)) // y  # exact for large integers, unlike a quotient of floats
     return np.trunc(x / y)
 
 
@@ -118,8 +120,7 @@ fmod = elementwise(
 
 
 def _pow_x(t: Payload, x: Payload, exponent: Any, ops: Vocabulary) -> Payload:
-    """y x^(y-1); where the exponent y is 0 the derivative is 0, also where the formula would
-    give 0 * inf or 0 * NaN."""
+    """Return y x^(y-1). If the exponent y is 0 the derivative is 0, even if the formula gives 0 * inf or 0 * NaN."""
     if isinstance(exponent, _NUMBERS):
         if exponent == 2:
             return t * (x + x)
@@ -133,19 +134,19 @@ def _pow_x(t: Payload, x: Payload, exponent: Any, ops: Vocabulary) -> Payload:
 
 
 def _has_no_reciprocal(x: Any) -> Any:
-    """Where 1 / x is infinite: at 0, and so near to it that the quotient overflows."""
+    """True for elements with infinite 1 / x: at 0, and so close to it that the quotient overflows."""
     if isinstance(x, _NUMBERS):
         return x == 0
     return abs(x) < float(finfo(getattr(x.dtype, "numpy", x.dtype)).tiny) / 4
 
 
 def _pow_exponent(t: Payload, x: Payload, exponent: Any, out: Payload, ops: Vocabulary) -> Payload:
-    """x^y log x; at x = 0 with y >= 0 the limit is 0."""
+    """Return x^y log x. At x = 0 with y >= 0 the limit is 0."""
     if isinstance(x, _NUMBERS):
         if x == 0:
             size = ops.real(exponent) if is_complex(exponent) else exponent
             return t * ops.where(size >= 0, 0.0, size - math.inf)
-        return t * (out * _log_of(x, is_complex(exponent)))
+        return t * (out * _log(x, is_complex(exponent)))
     if not may_vanish(x, ops):
         return t * (out * ops.log(x))
     size = ops.real(exponent) if is_complex(exponent) else exponent
@@ -154,23 +155,25 @@ def _pow_exponent(t: Payload, x: Payload, exponent: Any, out: Payload, ops: Voca
 
 
 def is_complex(value: Any) -> bool:
-    """Whether a number, an array or a tensor is complex."""
+    """True if a number, an array or a tensor is complex."""
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         return isinstance(value, complex)
     return dtype.kind == "c" if hasattr(dtype, "kind") else bool(dtype.is_complex)
 
 
-def _log_of(x: complex, on_the_plane: bool) -> complex:
-    """The logarithm of a number other than 0; a negative one has none on the real line."""
-    if isinstance(x, complex) or (x < 0 and on_the_plane):
+def _log(x: complex, may_be_complex: bool) -> complex:
+    """Return the logarithm of a nonzero number: NaN for a negative number, unless the result may be complex."""
+    if isinstance(x, complex) or (x < 0 and may_be_complex):
         return cmath.log(x)
     return math.log(x) if x > 0 else math.nan
 
 
 def _pow(x: Any, exponent: Any) -> Any:
-    """x ** exponent. NumPy has short ways for -1, 0.5, 1 and 2; these few more are a hundred times
-    quicker as products too."""
+    """Return x ** exponent.
+
+    NumPy has fast paths for the exponents -1, 0.5, 1 and 2. Products make a few more a hundred times faster.
+    """
     if exponent.__class__ in (int, float):
         if exponent == 3:
             return x * x * x
@@ -205,7 +208,7 @@ cbrt = elementwise("cbrt", "cbrt", x=lambda t, out: t / (out * out * 3.0))
 
 
 def _ldexp(np: Library, x: Payload, y: Payload) -> Payload:
-    """x 2^y, in the dtype of x where y is an integer."""
+    """Return x 2^y, in the dtype of x if y is an integer."""
     if isinstance(y, float):
         return x * 2.0**y
     if isinstance(y, int) or y.dtype.kind in "iu":
@@ -224,35 +227,34 @@ ldexp = elementwise(
 # ----- three operands ------------------------------------------------------------------------------------------------
 
 
-def _scaled(x: Any, value: Any) -> Any:
+def _scale(x: Any, value: Any) -> Any:
     return x if value == 1 else x * value
 
 
 addcmul = elementwise(
-    "addcmul", lambda x, tensor1, tensor2, *, value: x + _scaled(tensor1, value) * tensor2,
+    "addcmul", lambda x, tensor1, tensor2, *, value: x + _scale(tensor1, value) * tensor2,
     args="x tensor1 tensor2", settings={"value": 1},
     x=lambda t: t,
-    tensor1=lambda t, tensor2, value: _scaled(t * tensor2, value),
-    tensor2=lambda t, tensor1, value: _scaled(t * tensor1, value),
+    tensor1=lambda t, tensor2, value: _scale(t * tensor2, value),
+    tensor2=lambda t, tensor1, value: _scale(t * tensor1, value),
 )  # fmt: skip
 
 addcdiv = elementwise(
-    "addcdiv", lambda x, tensor1, tensor2, *, value: x + _scaled(tensor1, value) / tensor2,
+    "addcdiv", lambda x, tensor1, tensor2, *, value: x + _scale(tensor1, value) / tensor2,
     args="x tensor1 tensor2", settings={"value": 1},
     x=lambda t: t,
-    tensor1=lambda t, tensor2, value: _scaled(t / tensor2, value),
-    tensor2=lambda t, tensor1, tensor2, value: -_scaled(t * (tensor1 / tensor2) / tensor2, value),
+    tensor1=lambda t, tensor2, value: _scale(t / tensor2, value),
+    tensor2=lambda t, tensor1, tensor2, value: -_scale(t * (tensor1 / tensor2) / tensor2, value),
 )  # fmt: skip
 
 
 @native_kernels.with_kernel("lerp")
 def _lerp(np: Library, x: Payload, end: Any, weight: Payload) -> Payload:
-    """From the nearer end, so that weight 1 gives `end` exactly and the result never leaves
-    the interval by rounding."""
-    way = end - x
+    """Interpolate from the nearer end, so that weight 1 gives `end` exactly and rounding never leaves the interval."""
+    distance = end - x
     if isinstance(weight, (int, float)):
-        return x + way * weight if abs(weight) < 0.5 else end - way * (1 - weight)
-    return np.where(np.abs(weight) < 0.5, x + way * weight, end - way * (1 - weight))
+        return x + distance * weight if abs(weight) < 0.5 else end - distance * (1 - weight)
+    return np.where(np.abs(weight) < 0.5, x + distance * weight, end - distance * (1 - weight))
 
 
 lerp = elementwise(

@@ -1,16 +1,16 @@
 """Attention: softmax(q k' scale + mask) v as one op that never holds all the weights at once.
 
-The weights (queries x keys, per head) are by far the largest array of a transformer. They are computed a block at a
-time, used while they are in the cache, and computed again in reverse mode: neither direction needs memory that grows
-with queries times keys, and what the second computation costs, the cache saves. `attention_weights` is the part before
-v, for those who want to see or change the weights (dropout), and what the derivatives of higher order are made of.
+The weights (queries x keys, per head) are by far the largest array of a transformer. They are computed in blocks, used
+while they are in the cache, and computed again in reverse mode. So neither direction needs memory that grows with
+queries times keys, and the better use of the cache pays for the second computation. `attention_weights` is the part
+before v. It serves callers that read or change the weights (dropout), and derivatives of higher order consist of it.
 
-q (..., L, E), k (..., S, E), v (..., S, F); leading dimensions broadcast. A boolean mask says who may be looked at, a
-float one is added to the scores; with `is_causal` query i sees keys 0 to i. A query that may look at nothing has
-weights, and a result, of zero.
+q (..., L, E), k (..., S, E), v (..., S, F); leading dimensions broadcast. A boolean mask selects the visible keys; a
+float mask is added to the scores. With `is_causal` query i sees keys 0 to i. A query without visible keys has zero
+weights and a zero result.
 
-Derivation. With P = softmax(Z) line by line, dP = P (dZ - <P, dZ>), a symmetric map for each line; where a line is zero
-so is its differential. Everything else is a matrix product.
+Derivation. With P = softmax(Z) row by row, dP = P (dZ - <P, dZ>), a symmetric map for each row; a zero row has a zero
+differential. Everything else is a matrix product.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import native_kernels, threads
-from ndgrad._src.arrays.precision import widened
+from ndgrad._src.arrays.precision import widen
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-#: Weights in a block: half a megabyte of single precision; a GPU gets a quarter of a gigabyte at once.
+#: Number of weights in a block: half a megabyte in single precision on a CPU, a quarter of a gigabyte on a GPU.
 _BLOCK, _BLOCK_ON_GPU = 2**17, 2**26
-#: Products of fewer multiplications are done by BLAS on the calling thread, which is one of ours already.
+#: BLAS computes smaller products (in multiplications) on the calling thread, which is a worker thread already.
 _SMALL_PRODUCT = 2**19
 
 
-def _swapped(x: Payload, ops: Vocabulary) -> Payload:
+def _swap_last(x: Payload, ops: Vocabulary) -> Payload:
     n = len(x.shape)
     return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
@@ -48,7 +48,7 @@ def _swapped(x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _product(np: Library, a: Payload, b: Payload) -> Payload:
-    """a @ b in tiles that BLAS does not spread over threads of its own; rows of b are contiguous."""
+    """Return a @ b in tiles so small that BLAS starts no threads of its own. Rows of b are contiguous."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     if m * k * n < _SMALL_PRODUCT or np is not numpy:
         return np.matmul(a, b)
@@ -59,7 +59,7 @@ def _product(np: Library, a: Payload, b: Payload) -> Payload:
     rows = min(m, max(8, (_SMALL_PRODUCT - 1) // (depth * columns) // 8 * 8))
     for i, j in ((i, j) for i in _ranges(m, rows) for j in _ranges(n, columns)):
         r, c = min(rows, i.stop - i.start), min(columns, j.stop - j.start)
-        # the tiles of this part as dimensions of their own, so that one call does them all
+        # Tiles of this part are dimensions of their own, so that one call multiplies all of them.
         part = out[..., i, j].reshape(*lead, -1, r, (j.stop - j.start) // c, c).swapaxes(-3, -2)
         left = a[..., i, :].reshape(*a.shape[:-2], -1, 1, r, k)
         right = b[..., j].reshape(*b.shape[:-1], -1, c).swapaxes(-3, -2)[..., None, :, :, :]
@@ -70,7 +70,7 @@ def _product(np: Library, a: Payload, b: Payload) -> Payload:
 
 
 def _ranges(size: int, tile: int) -> list[slice]:
-    """The whole tiles of a dimension together, and what is left."""
+    """Return the range of all whole tiles of a dimension, and the remainder."""
     whole = size // tile * tile
     return [r for r in (slice(0, whole), slice(whole, size)) if r.stop > r.start]
 
@@ -78,8 +78,10 @@ def _ranges(size: int, tile: int) -> list[slice]:
 def _exponentials(
     np: Library, q: Payload, k: Payload, mask: Payload, first: int | None, scale: float
 ) -> tuple[Any, Any]:
-    """The weights before they are divided by their sums, and the sums. `first` is the number of q's
-    first query if causal."""
+    """Return the weights before normalisation, and their sums.
+
+    `first` is the position of q's first query if the attention is causal, else None.
+    """
     z = _product(np, q * q.dtype.type(scale), np.ascontiguousarray(k.swapaxes(-1, -2)))
     low = z.dtype.type(-np.inf)
     masked = mask is not None
@@ -97,7 +99,7 @@ def _exponentials(
         return z, kernels.exponentials(z, masked)
     last = (z.ndim - 1,)
     top = largest(np, z, last, True)
-    if masked:  # a line of nothing but -inf becomes zeros
+    if masked:  # rows of -inf become zeros
         top = np.where(top == low, 0, top)
     z -= top
     np.exp(z, out=z)
@@ -107,8 +109,8 @@ def _exponentials(
     return z, total
 
 
-def _prepared(np: Library, *arrays: Any) -> tuple[Any, ...]:
-    """A boolean mask is added as 0 and -inf, which is far quicker than choosing."""
+def _prepare(np: Library, *arrays: Any) -> tuple[Any, ...]:
+    """Check the arrays, and convert a boolean mask to 0 and -inf, since adding is much faster than selecting."""
     out = []
     refuse_complex("scaled_dot_product_attention", *(a for a in arrays if a is not None))
     dtype = np.result_type(*(a for a in arrays[:2]))
@@ -120,7 +122,7 @@ def _prepared(np: Library, *arrays: Any) -> tuple[Any, ...]:
 
 
 class _Blocks:
-    """The cutting of a large attention into heads and ranges of queries that fit into the cache."""
+    """Splits a large attention into heads and ranges of queries that fit into the cache."""
 
     def __init__(self, np: Library, q: Payload, k: Payload, v: Payload, mask: Payload) -> None:
         shapes = [a.shape[:-2] for a in (q, k, v, mask) if a is not None]
@@ -136,7 +138,7 @@ class _Blocks:
         )
 
     def heads(self) -> list[tuple[int | slice, ...]]:
-        """Indices of the leading dimensions, as many heads at once as the cache has room for."""
+        """Return indices of the leading dimensions, with as many heads per block as fit into the cache."""
         each = self.queries * self.keys
         depth = 0
         while depth < len(self.lead) and prod(self.lead[depth:]) * each > self.size:
@@ -151,7 +153,7 @@ class _Blocks:
         ]
 
     def rows(self) -> list[slice]:
-        """Ranges of queries, where one head alone is too much."""
+        """Return ranges of queries, for heads that do not fit into one block."""
         step = max(16, self.size // max(self.keys, 1))
         return [slice(i, min(i + step, self.queries)) for i in range(0, self.queries, step)] or [slice(0, 0)]
 
@@ -166,7 +168,7 @@ def _indices(shape: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def _parts(head: Any, rows: slice, arrays: Any, is_causal: bool) -> tuple[Any, Any, Any, Any, Any, int | None]:
-    """Queries, keys, values and mask of a block, which keys they are, and (if causal) the number of the first query."""
+    """Return queries, keys, values and mask of a block, its slice of keys, and (if causal) its first query."""
     q, k, v, mask = arrays
     keys = slice(0, rows.stop) if is_causal else slice(None)  # later keys are hidden from all of these queries
     part = None if mask is None else mask[head][..., rows, keys]
@@ -188,7 +190,7 @@ def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *
     kernels = native_kernels.attention_kernels(q, k, v, mask)
     if kernels is not None:
         return kernels.attention(q, k, v, is_causal, scale)
-    q, k, v, mask = (widened(a) for a in _prepared(np, q, k, v, mask))
+    q, k, v, mask = (widen(a) for a in _prepare(np, q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     out = np.empty((*blocks.lead, blocks.queries, v.shape[-1]), blocks.dtype)
 
@@ -205,7 +207,7 @@ def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *
     return out.astype(dtype, copy=False)
 
 
-def pulled_back(
+def pull_back(
     np: Library,
     g: Payload,
     q: Payload,
@@ -216,12 +218,12 @@ def pulled_back(
     scale: float,
     needs: tuple[bool, ...],
 ) -> tuple[Any, ...]:
-    """The gradients on raw arrays, the weights of each block computed anew."""
+    """Return the gradients on raw arrays. The weights of each block are computed again."""
     kernels = native_kernels.attention_kernels(q, k, v, mask)
     if kernels is not None:
         g = g if g.dtype == q.dtype else native_kernels.dense(g, q.dtype)
         return kernels.attention_gradients(g, q, k, v, is_causal, scale, needs)
-    g, q, k, v, mask = (widened(a) for a in _prepared(np, np.ascontiguousarray(g), q, k, v, mask))
+    g, q, k, v, mask = (widen(a) for a in _prepare(np, np.ascontiguousarray(g), q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     lead, dtype = blocks.lead, blocks.dtype
     gq = np.empty((*lead, *q.shape[-2:]), dtype) if needs[0] else None
@@ -262,7 +264,7 @@ def pulled_back(
 
 def _weights(np: Library, q: Payload, k: Payload, mask: Payload, *, is_causal: bool, scale: float) -> Payload:
     dtype = np.result_type(q, k)
-    q, k, mask = _prepared(np, q, k, mask)
+    q, k, mask = _prepare(np, q, k, mask)
     p, total = _exponentials(np, q, k, mask, 0 if is_causal else None, scale)
     p /= total
     return p.astype(dtype, copy=False)
@@ -271,8 +273,8 @@ def _weights(np: Library, q: Payload, k: Payload, mask: Payload, *, is_causal: b
 # ----- rules ---------------------------------------------------------------------------------------------------------
 
 
-def _line(h: Payload, p: Any, ops: Vocabulary) -> Payload:
-    """p (h - <p, h>) along the last dimension: the derivative of softmax in either mode."""
+def _softmax_derivative(h: Payload, p: Any, ops: Vocabulary) -> Payload:
+    """Return p (h - <p, h>) along the last dimension: the derivative of softmax in both modes."""
     return p * (h - ops.sum(p * h, dim=(len(p.shape) - 1,), keepdim=True))
 
 
@@ -281,9 +283,9 @@ def _scores_t(
 ) -> Payload:
     terms = []
     if q_t is not None:
-        terms.append(ops.matmul(q_t * scale, _swapped(k, ops)))
+        terms.append(ops.matmul(q_t * scale, _swap_last(k, ops)))
     if k_t is not None:
-        terms.append(ops.matmul(q * scale, _swapped(k_t, ops)))
+        terms.append(ops.matmul(q * scale, _swap_last(k_t, ops)))
     if mask_t is not None:
         terms.append(mask_t)
     total = terms[0] if terms else None
@@ -292,8 +294,10 @@ def _scores_t(
     return total
 
 
-def _batch_aligned(args: tuple[Any, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
-    """Leading dimensions broadcast, so a batch in front is one more of them, once the ranks agree."""
+def _align_batch(args: tuple[Any, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
+    """Align the ranks, so that a batch dimension in front becomes one more of the leading dimensions, which
+    broadcast.
+    """
     rank = max(len(a.shape) - b for a, b in zip(args, batched, strict=True) if a is not None)
     out = []
     for a, b in zip(args, batched, strict=True):
@@ -313,10 +317,10 @@ def _weights_vjp(
     needs: tuple[bool, ...],
     ops: Vocabulary,
 ) -> tuple[Any, ...]:
-    h = _line(g, out, ops)
+    h = _softmax_derivative(g, out, ops)
     return (
         ops.matmul(h, k) * scale if needs[0] else None,
-        ops.matmul(_swapped(h, ops), q) * scale if needs[1] else None,
+        ops.matmul(_swap_last(h, ops), q) * scale if needs[1] else None,
         h if needs[2] else None,
     )
 
@@ -324,16 +328,16 @@ def _weights_vjp(
 def _weights_jvp(
     q: Payload, k: Payload, q_t: Payload, k_t: Payload, mask_t: Payload, out: Payload, scale: float, ops: Vocabulary
 ) -> Payload:
-    return _line(_scores_t(q, k, q_t, k_t, mask_t, scale, ops), out, ops)
+    return _softmax_derivative(_scores_t(q, k, q_t, k_t, mask_t, scale, ops), out, ops)
 
 
 def _weights_batch(
     q: Payload, k: Payload, mask: Payload, is_causal: bool, scale: float, batched: tuple[bool, ...], ops: Vocabulary
 ) -> Payload:
-    return ops.attention_weights(*_batch_aligned((q, k, mask), batched, ops), is_causal=is_causal, scale=scale)
+    return ops.attention_weights(*_align_batch((q, k, mask), batched, ops), is_causal=is_causal, scale=scale)
 
 
-# softmax(q k' scale + mask), as described above.
+# softmax(q k' scale + mask), as described in the module docstring.
 attention_weights = op(
     "attention_weights", "q k mask",
     _weights,
@@ -358,15 +362,15 @@ def _attention_vjp(
     ops: Vocabulary,
 ) -> tuple[Any, ...]:
     if ops.raw:
-        return pulled_back(ops.np, g, q, k, v, mask, is_causal, scale, needs)
+        return pull_back(ops.np, g, q, k, v, mask, is_causal, scale, needs)
     p = ops.attention_weights(q, k, mask, is_causal=is_causal, scale=scale)
-    gv = ops.matmul(_swapped(p, ops), g) if needs[2] else None
+    gv = ops.matmul(_swap_last(p, ops), g) if needs[2] else None
     if not (needs[0] or needs[1] or needs[3]):
         return None, None, gv, None
-    h = _line(ops.matmul(g, _swapped(v, ops)), p, ops)
+    h = _softmax_derivative(ops.matmul(g, _swap_last(v, ops)), p, ops)
     return (
         ops.matmul(h, k) * scale if needs[0] else None,
-        ops.matmul(_swapped(h, ops), q) * scale if needs[1] else None,
+        ops.matmul(_swap_last(h, ops), q) * scale if needs[1] else None,
         gv,
         h if needs[3] else None,
     )
@@ -389,7 +393,7 @@ def _attention_jvp(
     z_t = _scores_t(q, k, q_t, k_t, mask_t, scale, ops)
     if z_t is None:
         return ops.matmul(p, v_t)
-    out = ops.matmul(_line(z_t, p, ops), v)
+    out = ops.matmul(_softmax_derivative(z_t, p, ops), v)
     return out if v_t is None else out + ops.matmul(p, v_t)
 
 
@@ -403,7 +407,7 @@ def _attention_batch(
     batched: tuple[bool, ...],
     ops: Vocabulary,
 ) -> Payload:
-    return ops.attention(*_batch_aligned((q, k, v, mask), batched, ops), is_causal=is_causal, scale=scale)
+    return ops.attention(*_align_batch((q, k, v, mask), batched, ops), is_causal=is_causal, scale=scale)
 
 
 attention = op(
@@ -421,15 +425,17 @@ attention = op(
 )  # fmt: skip
 
 
-def _with_logs(np: Library, q: Payload, k: Payload, v: Payload, *, is_causal: bool, scale: float) -> tuple[Any, Any]:
+def _attention_with_logs(
+    np: Library, q: Payload, k: Payload, v: Payload, *, is_causal: bool, scale: float
+) -> tuple[Any, Any]:
     kernels = native_kernels.attention_kernels(q, k, v, None)
     if kernels is not None and kernels.keeps_logs(q, k, v, scale):
         found: tuple[Any, Any] = kernels.attention_kept(q, k, v, is_causal, scale)
         return found
     out = _attention(np, q, k, v, None, is_causal=is_causal, scale=scale)
     if getattr(q, "is_meta", False):
-        return out, type(q)(out.shape[:-1], widened(out).dtype)
-    q, k = widened(q), widened(k)
+        return out, type(q)(out.shape[:-1], widen(out).dtype)
+    q, k = widen(q), widen(k)
     z = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
     if is_causal:
         z = np.where(np.arange(z.shape[-1]) <= np.arange(z.shape[-2])[:, None], z, z.dtype.type(-np.inf))
@@ -440,7 +446,7 @@ def _with_logs(np: Library, q: Payload, k: Payload, v: Payload, *, is_causal: bo
     return out, np.broadcast_to(logs, out.shape[:-1]).copy()
 
 
-def _with_logs_vjp(
+def _attention_with_logs_vjp(
     g0: Payload,
     q: Payload,
     k: Payload,
@@ -459,7 +465,7 @@ def _with_logs_vjp(
     return _attention_vjp(g0, q, k, v, None, is_causal, scale, (*needs, False), ops)[:3]
 
 
-def _with_logs_jvp(
+def _attention_with_logs_jvp(
     q: Payload,
     k: Payload,
     v: Payload,
@@ -473,24 +479,24 @@ def _with_logs_jvp(
     return _attention_jvp(q, k, v, None, q_t, k_t, v_t, None, is_causal, scale, ops), None
 
 
-def _with_logs_batch(
+def _attention_with_logs_batch(
     q: Payload, k: Payload, v: Payload, is_causal: bool, scale: float, batched: tuple[bool, ...], ops: Vocabulary
 ) -> tuple[Payload, Payload]:
     found: tuple[Payload, Payload] = ops.attention_with_logs(
-        *_batch_aligned((q, k, v), batched, ops), is_causal=is_causal, scale=scale
+        *_align_batch((q, k, v), batched, ops), is_causal=is_causal, scale=scale
     )
     return found
 
 
-# Attention without a mask, and the logarithm to base two of the sum of exponentials of each query's scores, from which
-# a device has the weights again in reverse mode without computing attention a second time.
+# Attention without a mask, and the base-2 logarithm of the sum of exponentials of each query's scores. A device
+# recovers the weights from it in reverse mode without computing attention a second time.
 attention_with_logs = op(
     "attention_with_logs", "q k v",
-    _with_logs,
+    _attention_with_logs,
     settings={"is_causal": False, "scale": 1.0},
-    vjp=_with_logs_vjp,
-    jvp=_with_logs_jvp,
-    batch=_with_logs_batch,
+    vjp=_attention_with_logs_vjp,
+    jvp=_attention_with_logs_jvp,
+    batch=_attention_with_logs_batch,
     outputs=2,
     discrete_outputs=(1,),
     backward_name="ScaledDotProductFlashAttentionBackward0",

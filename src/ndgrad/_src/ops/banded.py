@@ -1,8 +1,8 @@
 """Systems with banded matrices, stored by diagonals: ab[..., upper + i - j, j] is the entry (i, j).
 
-The cost of every rule is that of the solve, the number of bands times the order: nothing is ever written out as a full
-matrix. A stack of systems is one longer system, whose blocks the corners of `ab` (which belong to no entry, and are
-taken as zeros) keep apart.
+Every rule costs as much as the solve, the number of bands times the order: no full matrix is ever formed. A stack of
+systems is solved as one longer system. The corners of `ab` belong to no entry and count as zeros, so they separate the
+blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.ops.table import op
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _entries(np: Library, ab: Payload, lower: int, upper: int) -> Payload:
-    """A mask of the places of `ab` that are entries."""
+    """Return a mask of the elements of `ab` that are matrix entries."""
     n = ab.shape[-1]
     rows, columns = np.arange(-upper, lower + 1)[:, None], np.arange(n)
     return (rows + columns >= 0) & (rows + columns < n)
@@ -48,7 +48,7 @@ def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: in
         b = np.broadcast_to(b, (*lead, n, columns))
     bands, right = ab.reshape((lower + upper + 1, count * n)), b.reshape((count * n, columns))
     try:
-        found = on_host(np, linalg.solve_banded)((lower, upper), bands, right, check_finite=False)
+        found = wrap_for_host(np, linalg.solve_banded)((lower, upper), bands, right, check_finite=False)
         return found.reshape((*lead, n, columns)).astype(dtype, copy=False)
     except numpy.linalg.LinAlgError as error:
         remedy = "Add a small multiple of the identity, or solve in the least squares sense."
@@ -57,8 +57,8 @@ def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: in
         ) from None
 
 
-def _shifted(x: Payload, by: int, dim: int, ops: Vocabulary) -> Payload:
-    """Element j + by at place j along `dim`, zeros beyond the ends."""
+def _shift(x: Payload, by: int, dim: int, ops: Vocabulary) -> Payload:
+    """Shift along `dim`: position j gets element j + by, with zeros beyond the ends."""
     n = x.shape[dim]
     if by == 0:
         return x
@@ -73,38 +73,38 @@ def _row(ab: Payload, r: int, ops: Vocabulary) -> Payload:
     return ops.getitem(ab, index=(Ellipsis, r, slice(None)))
 
 
-def _stacked(rows: list[Any], ops: Vocabulary) -> Payload:
+def _stack(rows: list[Any], ops: Vocabulary) -> Payload:
     return ops.stack(*rows, dim=len(rows[0].shape) - 1)
 
 
 def adjoint_bands(ab: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
-    """The bands of the conjugate transpose, of which `upper` lie below the diagonal and `lower` above."""
+    """Return the bands of the conjugate transpose, with `upper` bands below the diagonal and `lower` above."""
     last = len(ab.shape) - 2
-    # row lower - k of the adjoint is the diagonal k of it, the diagonal -k of the matrix: row
-    # upper + k, moved by k columns
+    # Row lower - k of the adjoint is its diagonal k, which is the diagonal -k of the matrix: row upper + k, moved by k
+    # columns.
     return ops.conj(
-        _stacked([_shifted(_row(ab, upper + k, ops), -k, last, ops) for k in range(lower, -upper - 1, -1)], ops)
+        _stack([_shift(_row(ab, upper + k, ops), -k, last, ops) for k in range(lower, -upper - 1, -1)], ops)
     )
 
 
-def times_bands(ab: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
-    """The product with a matrix of columns."""
+def multiply_bands(ab: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
+    """Return the product of the banded matrix with a matrix of columns."""
     dim = len(x.shape) - 2
     total: Any = None
     for r in range(lower + upper + 1):
         row = _row(ab, r, ops)
-        part = _shifted(ops.reshape(row, shape=(*row.shape, 1)) * x, upper - r, dim, ops)
+        part = _shift(ops.reshape(row, shape=(*row.shape, 1)) * x, upper - r, dim, ops)
         total = part if total is None else total + part
     return total
 
 
 def _outer_bands(w: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
-    """The bands of w x^H."""
+    """Return the bands of w x^H."""
     dim = len(w.shape) - 2
     xc = ops.conj(x)
-    return _stacked(
+    return _stack(
         [
-            ops.sum(_shifted(w, r - upper, dim, ops) * xc, dim=(dim + 1,), keepdim=False)
+            ops.sum(_shift(w, r - upper, dim, ops) * xc, dim=(dim + 1,), keepdim=False)
             for r in range(lower + upper + 1)
         ],
         ops,
@@ -118,14 +118,14 @@ def _vjp(
     return -_outer_bands(w, out, lower, upper, ops) if needs[0] else None, w
 
 
-# The x with A x = b for the A whose `lower` lower and `upper` upper diagonals are the rows of ab; b has columns.
+# The solution x of A x = b, where the rows of ab are the `lower` lower and `upper` upper diagonals of A. b has columns.
 solve_banded = op(
     "solve_banded", "ab b",
     _solve_banded,
     settings={"lower": 0, "upper": 0},
     vjp=_vjp,
     jvp={
-        "ab": lambda t, ab, out, lower, upper, ops: -ops.solve_banded(ab, times_bands(t, out, lower, upper, ops),
+        "ab": lambda t, ab, out, lower, upper, ops: -ops.solve_banded(ab, multiply_bands(t, out, lower, upper, ops),
             lower=lower, upper=upper),
         "b": lambda t, ab, lower, upper, ops: ops.solve_banded(ab, t, lower=lower, upper=upper),
     },

@@ -1,9 +1,9 @@
 r"""Bessel functions of orders 0 and 1.
 
-The constraint: derivatives must hold at 0 too, to any order. I1' = I0 - I1/x has a quotient there that no mask
-makes right for the derivatives after it; but h_k(x) = I_k(x) / x^k is a power series in x^2, and h_k' = x h_(k+1).
-So the quotients are an op, `bessel_ratio`, with the order as a setting. The functions of the second kind are
-singular at 0, and need none of this.
+The constraint: derivatives of any order must hold at 0 too. I1' = I0 - I1/x has a quotient at 0 that no mask makes
+right for higher derivatives. But h_k(x) = I_k(x) / x^k is a power series in x^2, and h_k' = x h_(k+1). So the quotients
+are an op, `bessel_ratio`, with the order as a setting. The functions of the second kind are singular at 0 and need no
+such op.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
 # ----- quotients by powers of x ---------------------------------------------------------------------------------------
 
-# Functions of order 0 and 1, the sign of the recurrence and of the series, and whether exp(-|x|) is a factor.
+# Functions of order 0 and 1, the sign of the recurrence and of the series, and True for a factor exp(-|x|).
 _KINDS = {"i": ("i0", "i1", 1.0, False), "ie": ("i0e", "i1e", 1.0, True), "j": ("j0", "j1", -1.0, False)}
 
 
 def _bessel_ratio(np: Library, x: Payload, *, kind: str, order: int) -> Payload:
-    r"""h_k = I_k / x^k (kind "i"), exp(-|x|) I_k / x^k ("ie") or J_k / x^k ("j"), for k = `order` of 1 or more.
+    r"""Return h_k = I_k / x^k (kind "i"), exp(-|x|) I_k / x^k ("ie") or J_k / x^k ("j") for k = `order` >= 1.
 
-    With s = 1 for I and -1 for J, the recurrence over orders is h_(k+1) = s (h_(k-1) - 2k h_k) /
-    x^2, which loses digits where
-    |x| is small beside k; there the series  h_k = 2^-k sum_j (s x^2 / 4)^j / (j! (j + k)!)  takes over.
+    With s = 1 for I and -1 for J, the recurrence over orders is h_(k+1) = s (h_(k-1) - 2k h_k) / x^2. It loses digits
+    if |x| is small compared with k. There the series  h_k = 2^-k sum_j (s x^2 / 4)^j / (j! (j + k)!)  is used.
     """
     zeroth, first, sign, scaled = _KINDS[kind]
     if order == 1:
-        # to working precision: of subnormal numbers the quotient would have no digits
+        # Zero to working precision: for subnormal numbers the quotient would have no digits.
         zero = np.abs(x) < math.sqrt(finfo(x.dtype).tiny)
         away = np.where(zero, 1.0, x)
         return np.where(zero, 0.5, _special(np, first)(away) / away)
@@ -54,7 +53,7 @@ def _bessel_ratio(np: Library, x: Payload, *, kind: str, order: int) -> Payload:
 
 
 def _bessel_ratio_x(t: Payload, x: Payload, out: Payload, kind: str, order: int, ops: Vocabulary) -> Payload:
-    """h_k' = s x h_(k+1), and less sgn(x) h_k with the factor exp(-|x|)."""
+    """Return s x h_(k+1), minus sgn(x) h_k if there is a factor exp(-|x|)."""
     following = x * ops.bessel_ratio(x, kind=kind, order=order + 1)
     if kind == "ie":
         return t * (following - ops.sgn(x) * out)
@@ -63,23 +62,25 @@ def _bessel_ratio_x(t: Payload, x: Payload, out: Payload, kind: str, order: int,
 
 bessel_ratio = elementwise("bessel_ratio", _bessel_ratio, settings={"kind": "i", "order": 1}, x=_bessel_ratio_x)
 
-# ----- modified, first kind: plain, and times exp(-|x|), whose kink at 0 counts as level ------------------------------
+# ----- modified, first kind: plain, and times exp(-|x|), with slope 0 at its kink -------------------------------------
 
 
 
 def _gap(x: Payload, ops: Vocabulary) -> Payload:
-    """exp(-|x|) (I0(x) - I1(|x|)): of large numbers by the expansion of the quotient I1 / I0, since the two
-    agree in ever more digits."""
+    """Return exp(-|x|) (I0(x) - I1(|x|)).
+
+    Large arguments use the expansion of the quotient I1 / I0, because the two functions agree in ever more digits.
+    """
     size = ops.abs(x)
     large = size > 1000.0
     r = 1.0 / ops.where(large, size, 1000.0)
-    # 1 - I1 / I0 = 1/(2x) + 1/(8x^2) + 1/(8x^3) + 25/(128x^4) + 13/(32x^5) + ...
+    # Expansion: 1 - I1 / I0 = 1/(2x) + 1/(8x^2) + 1/(8x^3) + 25/(128x^4) + 13/(32x^5) + ...
     series = r * (0.5 + r * (0.125 + r * (0.125 + r * (0.1953125 + r * 0.40625))))
     return ops.where(large, ops.i0e(x) * series, ops.i0e(x) - ops.i1e(size))
 
 
 def _i1_slope(x: Payload, ops: Vocabulary) -> Payload:
-    """I0 - I1 / x, which is infinite where both are."""
+    """Return I0 - I1 / x, and infinity if both terms are infinite."""
     zeroth = ops.i0(x)
     return ops.where(zeroth == math.inf, math.inf, zeroth - ops.bessel_ratio(x, kind="i", order=1))
 
@@ -140,7 +141,9 @@ modified_bessel_k1 = elementwise(
 
 
 def _scaled_gap(x: Payload, ops: Vocabulary) -> Payload:
-    """exp(x) (K1(x) - K0(x)), as `_gap`: K1 / K0 - 1 = 1/(2x) - 1/(8x^2) + 1/(8x^3) - 25/(128x^4) + 13/(32x^5) - ..."""
+    """Return exp(x) (K1(x) - K0(x)), as `_gap`: K1 / K0 - 1 = 1/(2x) - 1/(8x^2) + 1/(8x^3) - 25/(128x^4) + 13/(32x^5) -
+    ...
+    """
     large = x > 1000.0
     r = 1.0 / ops.where(large, x, 1000.0)
     series = r * (0.5 - r * (0.125 - r * (0.125 - r * (0.1953125 - r * 0.40625))))
@@ -155,7 +158,7 @@ scaled_modified_bessel_k0 = elementwise(
 
 
 def _scaled_k1_slope(x: Payload, ops: Vocabulary) -> Payload:
-    """exp(x) (K1 - K0 - K1 / x); near 0 the last term decides, and must not meet another infinity."""
+    """Return exp(x) (K1 - K0 - K1 / x). Near 0 the last term dominates, and must not meet another infinity."""
     quotient = ops.scaled_modified_bessel_k1(x) / x
     return ops.where(quotient == math.inf, -math.inf, _scaled_gap(x, ops) - quotient)
 

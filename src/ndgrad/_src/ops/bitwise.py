@@ -1,5 +1,4 @@
-"""Integers and booleans, by their bits and by their divisors. Arrays of other kinds are refused by the array
-library."""
+"""Bitwise operations and divisors of integers and booleans. The array library refuses other dtypes."""
 
 from __future__ import annotations
 

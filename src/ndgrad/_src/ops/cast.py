@@ -1,16 +1,16 @@
-"""Changing dtype, device and memory order; copying. All are the identity to a derivative."""
+"""Conversion of dtype, device and memory order, and copies. All have the identity as derivative."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.arrays.placement import moved
+from ndgrad._src.arrays.placement import move_to
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-# The engine brings a gradient back to the dtype of what it belongs to, so the reverse rule has nothing to do.
+# The engine converts a gradient back to the dtype of its input, so the reverse rule is the identity.
 cast = op(
     "cast", "x",
     lambda np, x, *, dtype: x.astype(dtype),
@@ -24,7 +24,7 @@ cast = op(
     known_as="to", aten_name="_to_copy",
 )  # fmt: skip
 
-# A copy of its own, in the memory order of the original, if it has one: an expanded dimension lies nowhere.
+# A copy in the memory order of the original. Expanded dimensions occupy no memory, so they have no order.
 clone = op(
     "clone", "x",
     lambda np, x: x.copy(order="C" if 0 in x.strides else "K") if hasattr(x, "flags") else x,
@@ -41,7 +41,7 @@ def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payloa
     return np.array(x.transpose(order), order="C").transpose(back)
 
 
-# A copy whose dimensions lie in memory in the given order, outermost first.
+# A copy whose dimensions are in the given order in memory, outermost first.
 clone_ordered = op(
     "clone_ordered", "x",
     _clone_ordered,
@@ -57,7 +57,7 @@ clone_ordered = op(
 
 to_device = op(
     "to_device", "x",
-    lambda np, x, *, device, source, non_blocking: moved(x, device, non_blocking),
+    lambda np, x, *, device, source, non_blocking: move_to(x, device, non_blocking),
     settings={"device": None, "source": None, "non_blocking": False},
     vjp={"x": lambda g, device, source, ops: ops.to_device(g, device=source, source=device)},
     jvp="linear",

@@ -1,4 +1,4 @@
-"""Questions whose answers are yes or no: comparisons, tests, logic. None has a derivative."""
+"""Ops with boolean results: comparisons, tests, logic. None has a derivative."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise, op
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-# Of real numbers it is a copy. Rules need none: `ops.conj` of a real value is that value (see _src.ops.vocabulary).
+# For real numbers conj is a copy. Rules need no copy: `ops.conj` of a real value is the value itself (see
+# _src.ops.vocabulary).
 conj = elementwise(
     "conj", "conjugate",
     vjp={"x": lambda g, ops: ops.conj(g)},
@@ -28,7 +29,7 @@ conj = elementwise(
     moves_values=True,
 )  # fmt: skip
 
-# The parts of a complex array are views of it: writing to them writes to it.
+# The parts of a complex array are views: writing to them writes to the array.
 real = op(
     "real", "x", lambda np, x: x.real,
     vjp={"x": lambda g, x_dtype, ops: ops.cast(g, dtype=x_dtype)},
@@ -52,32 +53,37 @@ imag = op(
 # ----- modulus and argument -------------------------------------------------------------------------------------------
 
 
-def _along(t: Payload, direction: Any, dtype: Any, ops: Vocabulary) -> Payload:
-    """The component of t along a complex direction: Re(conj(direction) t)."""
+def _project(t: Payload, direction: Any, dtype: Any, ops: Vocabulary) -> Payload:
+    """Return the component of t along a complex direction: Re(conj(direction) t)."""
     return ops.real(ops.conj(direction) * t) if dtype.kind == "c" else direction * t
 
 
 abs = elementwise(
     "abs", builtins.abs,
     vjp={"x": lambda g, x, ops: g * ops.sgn(x)},
-    jvp={"x": lambda t, x, x_dtype, ops: _along(t, ops.sgn(x), x_dtype, ops)},
+    jvp={"x": lambda t, x, x_dtype, ops: _project(t, ops.sgn(x), x_dtype, ops)},
     moves_values=True,
 )  # fmt: skip
 
 
-def _or_one(size: Payload, ops: Vocabulary) -> Payload:
-    """What to divide by where a quotient by 0 is not kept: the derivatives of that quotient would be NaN, and
-    so would 0 times them."""
+def _replace_zeros(size: Payload, ops: Vocabulary) -> Payload:
+    """Replace zero divisors by 1 where the quotient is masked afterwards.
+
+    The derivatives of a quotient by 0 would be NaN, and so would 0 times them.
+    """
     return ops.where(size == 0, 1.0, size)
 
 
 def _sgn_rule(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    """z / |z| turns with the part of t at right angles to z: (t - s Re(conj(s) t)) / |z|, a symmetric map, so both
-    modes are the same. On the real line there is no such part."""
+    """Return (t - s Re(conj(s) t)) / |z|, the derivative of s = z / |z|.
+
+    Only the part of t at right angles to z turns s. The map is symmetric, so both modes share it. For real numbers it
+    is zero.
+    """
     if x_dtype.kind != "c":
         return ops.zeros_like(t)
     s, size = ops.sgn(x), ops.abs(x)
-    return ops.keep((t - s * ops.real(ops.conj(s) * t)) / _or_one(size, ops), size)
+    return ops.keep((t - s * ops.real(ops.conj(s) * t)) / _replace_zeros(size, ops), size)
 
 
 sgn = elementwise(
@@ -97,10 +103,9 @@ def _angle(np: Library, x: Payload) -> Payload:
 
 
 def _turn(x: Payload, ops: Vocabulary) -> Payload:
-    """i z / |z|^2: moving z by it turns z by 1/|z|^2 times its length, one radian per unit of
-    angle. 0 at the origin."""
+    """Return i z / |z|^2, the gradient of the angle of z; 0 at the origin."""
     size = ops.abs(x)
-    return ops.keep(ops.sgn(x) * 1j / _or_one(size, ops), size)
+    return ops.keep(ops.sgn(x) * 1j / _replace_zeros(size, ops), size)
 
 
 def _angle_vjp(g: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
@@ -108,7 +113,7 @@ def _angle_vjp(g: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload
 
 
 def _angle_jvp(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    return _along(t, _turn(x, ops), x_dtype, ops) if x_dtype.kind == "c" else ops.zeros_like(t)
+    return _project(t, _turn(x, ops), x_dtype, ops) if x_dtype.kind == "c" else ops.zeros_like(t)
 
 
 angle = elementwise("angle", _angle, vjp={"x": _angle_vjp}, jvp={"x": _angle_jvp}, inplace=False)
@@ -117,7 +122,7 @@ angle = elementwise("angle", _angle, vjp={"x": _angle_vjp}, jvp={"x": _angle_jvp
 
 
 def _complex(np: Library, real: Any, imag: Any) -> Payload:
-    """real + i imag, without the arithmetic, in which an infinite part would make the other NaN."""
+    """Return real + i imag without complex arithmetic, in which an infinite part would make the other part NaN."""
     if getattr(real, "is_meta", False) or getattr(imag, "is_meta", False):
         return real + imag * 1j
     shape = np.broadcast_shapes(np.shape(real), np.shape(imag))
@@ -137,7 +142,7 @@ complex = elementwise(
 
 
 def _polar(np: Library, abs: Any, angle: Any) -> Payload:
-    abs, angle = beside_arrays(np, abs, angle)
+    abs, angle = as_operands(np, abs, angle)
     return _complex(np, abs * np.cos(angle), abs * np.sin(angle))
 
 

@@ -5,16 +5,15 @@ adjoint in the weight. All three come from the one trilinear form
 
     <g, C(x, w)> = <x, I(g, w)> = <w, W(g, x)>,
 
-so the derivative of each in either argument is another of the three with an argument exchanged, and the set
-is closed: derivatives of any order stay within it. A transposed convolution is I. Over complex numbers the inner
-product conjugates its left side, which puts a conjugate on whatever was not exchanged.
+so the derivative of each in either argument is another of the three with an argument exchanged. The set is closed:
+derivatives of any order stay within it. A transposed convolution is I. Over complex numbers the inner product
+conjugates its left side, which conjugates the arguments that were not exchanged.
 
 Shapes: x (N, C, *S), w (M, C / groups, *K), g (N, M, *O). Settings are tuples with one entry per spatial axis.
 
-Note [Folding a batch into a convolution]. A batch of samples is more samples. A batch of weights alone is more
-outputs (in C) or more inputs (in I); a batch that both arguments have is more groups. So any batch of
-convolutions is one convolution. Channels are ordered group first, so a batch that goes into the channels goes
-between the group and the rest.
+Note [Folding a batch into a convolution]. A batch of samples is more samples. A batch of weights alone is more outputs
+(in C) or more inputs (in I). A batch of both arguments is more groups. So any batch of convolutions is one convolution.
+Channels are ordered group first, so a batch dimension folded into the channels goes between the group and the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import convolution as blocked
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.arrays.precision import in_single, is_half
+from ndgrad._src.arrays.precision import is_half, run_in_single
 from ndgrad._src.ops.patches import positions, reads
 from ndgrad._src.ops.table import op
 
@@ -40,20 +39,20 @@ SETTINGS = {"stride": (), "padding": (), "dilation": (), "groups": 1}
 
 
 def _taps(x_shape: Shape, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Any:
-    """For each tap of the kernel: its index, and the inputs it reads, as slices of the padded input."""
+    """Yield, for each tap of the kernel, its index and the slices of the padded input that it reads."""
     return reads(w_shape[2:], dilation, stride, positions(x_shape[2:], w_shape[2:], dilation, padding, stride))
 
 
-def _padded(np: Library, x: Payload, padding: Shape) -> Payload:
+def _pad(np: Library, x: Payload, padding: Shape) -> Payload:
     return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)]) if any(padding) else x
 
 
-def _grouped(a: Any, axis: int, groups: int) -> Any:
+def _group(a: Any, axis: int, groups: int) -> Any:
     return a.reshape(*a.shape[:axis], groups, a.shape[axis] // groups, *a.shape[axis + 1 :])
 
 
-def _flat(a: Any) -> Any:
-    """All spatial axes as one."""
+def _flatten_space(a: Any) -> Any:
+    """Merge all spatial axes into one."""
     return a.reshape(*a.shape[:3], prod(a.shape[3:]))
 
 
@@ -71,11 +70,11 @@ def _convolution(
         out = kernels.conv(x, w, stride, padding, dilation, groups)
     elif is_half(x.dtype):
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return in_single(partial(_convolution, np), (x, w, b), how)
+        return run_in_single(partial(_convolution, np), (x, w, b), how)
     else:
-        xp, w_grouped = _padded(np, x, padding), _grouped(w, 0, groups)
+        xp, w_grouped = _pad(np, x, padding), _group(w, 0, groups)
         for tap, inputs in _taps(x.shape, w.shape, stride, padding, dilation):
-            out = out + np.einsum("ngc...,gmc->ngm...", _grouped(xp[(..., *inputs)], 1, groups), w_grouped[(..., *tap)])
+            out = out + np.einsum("ngc...,gmc->ngm...", _group(xp[(..., *inputs)], 1, groups), w_grouped[(..., *tap)])
         out = out.reshape(x.shape[0], w.shape[0], *out.shape[3:])
     if b is None or (kernels is not None and native_kernels.add_along(out, b, 1)):
         return out
@@ -98,10 +97,10 @@ def _convolution_input(
         return kernels.conv_input_grad(y, w, x_shape, stride, padding, dilation, groups)
     if is_half(y.dtype):
         how = {"x_shape": x_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return in_single(partial(_convolution_input, np), (y, w), how)
+        return run_in_single(partial(_convolution_input, np), (y, w), how)
     sizes = tuple(s + 2 * p for s, p in zip(x_shape[2:], padding, strict=True))
     grad = np.zeros((*x_shape[:2], *sizes), np.result_type(y, w))
-    y_grouped, w_grouped, grad_grouped = _grouped(y, 1, groups), _grouped(w, 0, groups), _grouped(grad, 1, groups)
+    y_grouped, w_grouped, grad_grouped = _group(y, 1, groups), _group(w, 0, groups), _group(grad, 1, groups)
     for tap, inputs in _taps(x_shape, w.shape, stride, padding, dilation):
         grad_grouped[(..., *inputs)] += np.einsum("ngm...,gmc->ngc...", y_grouped, w_grouped[(..., *tap)])
     return np.ascontiguousarray(grad[(..., *(slice(p, p + s) for p, s in zip(padding, x_shape[2:], strict=True)))])
@@ -119,28 +118,28 @@ def _convolution_weight(
         return kernels.conv_weight_grad(y, x, w_shape, stride, padding, dilation, groups)
     if is_half(y.dtype):
         how = {"w_shape": w_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return in_single(partial(_convolution_weight, np), (y, x), how)
+        return run_in_single(partial(_convolution_weight, np), (y, x), how)
     grad = np.empty(w_shape, np.result_type(y, x))
-    xp, y_grouped, grad_grouped = _padded(np, x, padding), _grouped(y, 1, groups), _grouped(grad, 0, groups)
+    xp, y_grouped, grad_grouped = _pad(np, x, padding), _group(y, 1, groups), _group(grad, 0, groups)
     for tap, inputs in _taps(x.shape, w_shape, stride, padding, dilation):
-        read = _grouped(xp[(..., *inputs)], 1, groups)
-        grad_grouped[(..., *tap)] = np.einsum("ngmo,ngco->gmc", _flat(y_grouped), _flat(read))
+        read = _group(xp[(..., *inputs)], 1, groups)
+        grad_grouped[(..., *tap)] = np.einsum("ngmo,ngco->gmc", _flatten_space(y_grouped), _flatten_space(read))
     return grad
 
 
 # ----- batching: see Note [Folding a batch into a convolution] -------------------------------------------------------
 
 
-def _into_samples(x: Payload, ops: Vocabulary) -> Payload:
+def _fold_samples(x: Payload, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _out_of_samples(x: Payload, size: int, ops: Vocabulary) -> Payload:
+def _unfold_samples(x: Payload, size: int, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(size, x.shape[0] // size, *x.shape[1:]))
 
 
-def _into_channels(x: Payload, axis: int, groups: int, ops: Vocabulary) -> Payload:
-    """(B, ..., groups * C, ...) -> (..., groups * B * C, ...), where `axis` counts without the batch."""
+def _fold_channels(x: Payload, axis: int, groups: int, ops: Vocabulary) -> Payload:
+    """Reshape (B, ..., groups * C, ...) to (..., groups * B * C, ...). `axis` does not count the batch."""
     shape = tuple(x.shape)
     each = shape[axis + 1] // groups
     split = ops.reshape(x, shape=(*shape[: axis + 1], groups, each, *shape[axis + 2 :]))
@@ -149,8 +148,8 @@ def _into_channels(x: Payload, axis: int, groups: int, ops: Vocabulary) -> Paylo
     return ops.reshape(split, shape=(*shape[1 : axis + 1], shape[0] * shape[axis + 1], *shape[axis + 2 :]))
 
 
-def _out_of_channels(x: Payload, axis: int, groups: int, size: int, ops: Vocabulary) -> Payload:
-    """The inverse of `_into_channels`."""
+def _unfold_channels(x: Payload, axis: int, groups: int, size: int, ops: Vocabulary) -> Payload:
+    """Invert `_fold_channels`."""
     shape = tuple(x.shape)
     each = shape[axis] // (groups * size)
     split = ops.reshape(x, shape=(*shape[:axis], groups, size, each, *shape[axis + 1 :]))
@@ -174,15 +173,15 @@ def _convolution_batch(
     bx, bw, bb = batched
     how = {"stride": stride, "padding": padding, "dilation": dilation}
     if bx and bw:
-        folded = ops.convolution(_into_channels(x, 1, 1, ops), _into_samples(w, ops), None, groups=size * groups, **how)
-        out = _out_of_channels(folded, 1, 1, size, ops)
+        folded = ops.convolution(_fold_channels(x, 1, 1, ops), _fold_samples(w, ops), None, groups=size * groups, **how)
+        out = _unfold_channels(folded, 1, 1, size, ops)
     elif bx:
         if not bb:
-            return _out_of_samples(ops.convolution(_into_samples(x, ops), w, b, groups=groups, **how), size, ops)
-        out = _out_of_samples(ops.convolution(_into_samples(x, ops), w, None, groups=groups, **how), size, ops)
+            return _unfold_samples(ops.convolution(_fold_samples(x, ops), w, b, groups=groups, **how), size, ops)
+        out = _unfold_samples(ops.convolution(_fold_samples(x, ops), w, None, groups=groups, **how), size, ops)
     elif bw:
-        out = _out_of_channels(
-            ops.convolution(x, _into_channels(w, 0, groups, ops), None, groups=groups, **how), 1, groups, size, ops
+        out = _unfold_channels(
+            ops.convolution(x, _fold_channels(w, 0, groups, ops), None, groups=groups, **how), 1, groups, size, ops
         )
     else:
         out = ops.convolution(x, w, None, groups=groups, **how)
@@ -209,16 +208,16 @@ def _input_batch(
     wide = (n, size * channels, *spatial)
     if batched == (True, True):
         out = ops.convolution_input(
-            _into_channels(y, 1, 1, ops), _into_samples(w, ops), x_shape=wide, groups=size * groups, **how
+            _fold_channels(y, 1, 1, ops), _fold_samples(w, ops), x_shape=wide, groups=size * groups, **how
         )
-        return _out_of_channels(out, 1, 1, size, ops)
+        return _unfold_channels(out, 1, 1, size, ops)
     if batched[0]:
         long = (size * n, channels, *spatial)
-        return _out_of_samples(
-            ops.convolution_input(_into_samples(y, ops), w, x_shape=long, groups=groups, **how), size, ops
+        return _unfold_samples(
+            ops.convolution_input(_fold_samples(y, ops), w, x_shape=long, groups=groups, **how), size, ops
         )
-    out = ops.convolution_input(y, _into_channels(w, 1, 1, ops), x_shape=wide, groups=groups, **how)
-    return _out_of_channels(out, 1, groups, size, ops)
+    out = ops.convolution_input(y, _fold_channels(w, 1, 1, ops), x_shape=wide, groups=groups, **how)
+    return _unfold_channels(out, 1, groups, size, ops)
 
 
 def _weight_batch(
@@ -238,16 +237,16 @@ def _weight_batch(
     if batched == (True, True):
         shape = (size * outputs, inputs, *kernel)
         out = ops.convolution_weight(
-            _into_channels(y, 1, 1, ops), _into_channels(x, 1, 1, ops), w_shape=shape, groups=size * groups, **how
+            _fold_channels(y, 1, 1, ops), _fold_channels(x, 1, 1, ops), w_shape=shape, groups=size * groups, **how
         )
-        return _out_of_samples(out, size, ops)
+        return _unfold_samples(out, size, ops)
     if batched[0]:
         shape = (size * outputs, inputs, *kernel)
-        out = ops.convolution_weight(_into_channels(y, 1, groups, ops), x, w_shape=shape, groups=groups, **how)
-        return _out_of_channels(out, 0, groups, size, ops)
+        out = ops.convolution_weight(_fold_channels(y, 1, groups, ops), x, w_shape=shape, groups=groups, **how)
+        return _unfold_channels(out, 0, groups, size, ops)
     shape = (outputs, size * inputs, *kernel)
-    out = ops.convolution_weight(y, _into_channels(x, 1, groups, ops), w_shape=shape, groups=groups, **how)
-    return _out_of_channels(out, 1, 1, size, ops)
+    out = ops.convolution_weight(y, _fold_channels(x, 1, groups, ops), w_shape=shape, groups=groups, **how)
+    return _unfold_channels(out, 1, 1, size, ops)
 
 
 # ----- the table -----------------------------------------------------------------------------------------------------
@@ -274,7 +273,7 @@ def _convolution_jvp(
     return out if w_t is None else out + ops.convolution(x, w_t, None, **how)
 
 
-# C(x, w) + b; b (M,) or None.
+# C(x, w) + b with b of shape (M,) or None.
 convolution = op(
     "convolution", "x w b",
     _convolution,

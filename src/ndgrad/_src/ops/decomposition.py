@@ -1,16 +1,16 @@
 """Decompositions: QR, singular values, eigenvalues.
 
-The factors of a decomposition are not unique (signs, phases, bases of equal eigenvalues), and their derivatives exist
-only for what does not depend on the choice. What can be told to depend on it raises; see Note [Equal eigenvalues] in
-_src.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al. (2017) for QR
-and eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
+The factors of a decomposition are not unique (signs, phases, bases of equal eigenvalues). Derivatives exist only for
+functions that do not depend on the choice. A dependence raises an error if it can be detected; see Note [Equal
+eigenvalues] in _src.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al.
+(2017) for QR and eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.ops.matrix import adjoint, column, diagonal_of, guarded, hermitian, on_diagonal, row
+from ndgrad._src.ops.matrix import adjoint, call_linalg, column, hermitian, make_diagonal, row, take_diagonal
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _NOT_FINITE = "Check the matrix for NaN and infinities."
 
 
 def _square_norm(x: Payload, ops: Vocabulary) -> Payload:
-    """The squared Frobenius norm of each matrix."""
+    """Return the squared Frobenius norm of each matrix."""
     n = len(x.shape)
     return ops.sum(ops.real(ops.conj(x) * x), dim=(n - 2, n - 1), keepdim=False)
 
@@ -29,7 +29,7 @@ def _square_norm(x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _qr(np: Library, x: Payload, *, mode: str) -> Any:
-    return tuple(guarded(np.linalg.qr, "qr: the factorisation failed", _NOT_FINITE, x, mode=mode))
+    return tuple(call_linalg(np.linalg.qr, "qr: the factorisation failed", _NOT_FINITE, x, mode=mode))
 
 
 def _require_unique(shape: tuple[int, ...], mode: str) -> None:
@@ -38,14 +38,14 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
         raise RuntimeError(
             "qr: the derivative of mode='complete' does not exist for a matrix with more rows than columns (shape "
             f"{tuple(shape)}): "
-            "the last columns of Q are any basis of what the others leave. Use mode='reduced'. [nd-no-derivative]"
+            "the last columns of Q are any basis of the orthogonal complement. Use mode='reduced'. [nd-no-derivative]"
         )
 
 
 # Note [QR]
 # A = Q R with Q^H Q = I, m rows and n columns. For m >= n, let M = Q^H dA R^-1 = Q^H dQ + dR R^-1: a skew-Hermitian
-# matrix plus an upper triangular one with real diagonal (LAPACK keeps that of R real). So Omega = Q^H dQ is what the
-# strict lower triangle of M determines,
+# matrix plus an upper triangular one with real diagonal (LAPACK keeps that of R real). So the strict lower triangle of
+# M determines Omega = Q^H dQ,
 #     Omega = tril(M, -1) - tril(M, -1)^H + i Im diag(M),     dR = Q^H dA - Omega R,     dQ = (dA - Q dR) R^-1.
 # For m < n, A = [A1 A2] and R = [R1 R2]: the same with A1 and R1 in M, and dQ = Q Omega.
 #
@@ -56,31 +56,31 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
 
 
 def _skew(m: Payload, ops: Vocabulary) -> Payload:
-    """Omega from M."""
+    """Return Omega from M."""
     strict = ops.tril(m, diagonal=-1)
     return strict - adjoint(strict, ops) + _imaginary_diagonal(m, ops)
 
 
 def _skew_transposed(x: Payload, ops: Vocabulary) -> Payload:
-    """The gradient of M from that of Omega: <X, Omega(M)> = <this, M>."""
+    """Return the gradient of M from that of Omega: <X, Omega(M)> = <this, M>."""
     strict = ops.tril(x, diagonal=-1)
     above = ops.triu(x, diagonal=1)
     return strict - adjoint(above, ops) + _imaginary_diagonal(x, ops)
 
 
 def _imaginary_diagonal(x: Payload, ops: Vocabulary) -> Payload:
-    d = diagonal_of(x, ops)
+    d = take_diagonal(x, ops)
     n = x.shape[-1]
-    return on_diagonal((d - ops.conj(d)) * 0.5, n, n, ops)
+    return make_diagonal((d - ops.conj(d)) * 0.5, n, n, ops)
 
 
-def _over_upper(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
-    """x R^-1."""
+def _divide_upper(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
+    """Return x R^-1."""
     return adjoint(ops.solve_triangular(adjoint(r, ops), adjoint(x, ops), upper=False, unitriangular=False), ops)
 
 
-def _over_upper_adjoint(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
-    """x R^-H."""
+def _divide_upper_adjoint(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
+    """Return x R^-H."""
     return adjoint(ops.solve_triangular(r, adjoint(x, ops), upper=True, unitriangular=False), ops)
 
 
@@ -99,13 +99,13 @@ def _qr_vjp(
     g_omega = inside - ops.matmul(gr, adjoint(r, ops))
     if x_shape[-2] < x_shape[-1]:
         core = ops.matmul(q, _skew_transposed(g_omega, ops))
-        square = _over_upper_adjoint(core, _left_square(r, ops), ops)
+        square = _divide_upper_adjoint(core, _left_square(r, ops), ops)
         return ops.matmul(q, gr) + ops.embed(
             square, shape=x_shape, index=(Ellipsis, slice(None), slice(0, x_shape[-2]))
         )
     outside = g0 - ops.matmul(q, inside)
     core = outside + ops.matmul(q, _skew_transposed(g_omega, ops))
-    return ops.matmul(q, gr) + _over_upper_adjoint(core, r, ops)
+    return ops.matmul(q, gr) + _divide_upper_adjoint(core, r, ops)
 
 
 def _qr_jvp(t: Payload, out0: Payload, out1: Payload, mode: str, x_shape: tuple[int, ...], ops: Vocabulary) -> Any:
@@ -113,11 +113,11 @@ def _qr_jvp(t: Payload, out0: Payload, out1: Payload, mode: str, x_shape: tuple[
     q, r = out0, out1
     inside = ops.matmul(adjoint(q, ops), t)
     if x_shape[-2] < x_shape[-1]:
-        omega = _skew(_over_upper(_left_square(inside, ops), _left_square(r, ops), ops), ops)
+        omega = _skew(_divide_upper(_left_square(inside, ops), _left_square(r, ops), ops), ops)
         return ops.matmul(q, omega), ops.triu(inside - ops.matmul(omega, r), diagonal=0)
-    omega = _skew(_over_upper(inside, r, ops), ops)
+    omega = _skew(_divide_upper(inside, r, ops), ops)
     dr = ops.triu(inside - ops.matmul(omega, r), diagonal=0)
-    return _over_upper(t - ops.matmul(q, dr), r, ops), dr
+    return _divide_upper(t - ops.matmul(q, dr), r, ops), dr
 
 
 qr = op(
@@ -147,37 +147,39 @@ _SVD_ZERO = (
     "the loss, or perturb the matrix. [nd-degenerate]"
 )
 _SVD_FULL = (
-    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of what the others leave, "
+    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of the complement, "
     "so there is no derivative. Use full_matrices=False, or leave those columns out of the loss. [nd-degenerate]"
 )
 _SVD_PHASE = (
     "svd: the loss depends on the phases of complex singular vectors, which are arbitrary, so there is no derivative. "
-    "Make it depend on what does not change when u and v are multiplied by the same e^(i phi), "
+    "Use functions that do not change when u and v are multiplied by the same e^(i phi), "
     "such as U f(S) Vh or |U|. [nd-degenerate]"
 )
 
 
 def _svd(np: Library, x: Payload, *, full_matrices: bool) -> Any:
     return tuple(
-        guarded(np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices)
+        call_linalg(
+            np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices
+        )
     )
 
 
 # Note [SVD]
 # A = U S V^H with k singular values. Write dP = U^H dA V, dU = U Omega + (I - U U^H) dA V S^-1, dV = V Psi + (I - V
-# V^H) dA^H U S^-1 with Omega and Psi skew-Hermitian. Then dP = Omega S + dS - S Psi, and with its adjoint, for i != j
-# and E_ij = s_j^2 - s_i^2,
+# V^H) dA^H U S^-1 with Omega and Psi skew-Hermitian. Then dP = Omega S + dS - S Psi. With its adjoint, for i != j and
+# E_ij = s_j^2 - s_i^2,
 #     Omega = (dP S + S dP^H) / E,     Psi = (S dP + dP^H S) / E,     dS = Re diag(dP).
-# The imaginary part of diag(dP) is s (Omega - Psi) on the diagonal, of which only the difference is determined (a
-# common phase is free): each gets half. Transposed, with X = U^H gU, Y = V^H gV and "off" for the part off the
+# The imaginary part of diag(dP) is s (Omega - Psi) on the diagonal. Only this difference is determined (a common phase
+# is free), so each of the two gets half. Transposed, with X = U^H gU, Y = V^H gV and "off" for the part off the
 # diagonal,
 #     gA = U [ off((X - X^H) / E) S + S off((Y - Y^H) / E) + diag(gS) + i Im diag(X - Y) / (2 S) ] V^H
 #          + (gU - U X) S^-1 V^H + U S^-1 (gV - V Y)^H.
-# A loss that is free of the common phase has Im diag(X + Y) = 0, which is checked.
+# A loss that does not depend on the common phase has Im diag(X + Y) = 0, which is checked.
 
 
 def _narrow(g: Payload, dim: int, k: int, ops: Vocabulary) -> Payload:
-    """The first k columns (dim -1) or rows (dim -2) of the gradient of a full factor; the rest must be zero."""
+    """Return the first k columns (dim -1) or rows (dim -2) of the gradient of a full factor. The rest must be zero."""
     if g.shape[dim] == k:
         return g
     tail = (slice(None),) if dim == -2 else ()
@@ -210,15 +212,15 @@ def _svd_vjp(
     x, y = ops.matmul(adjoint(u, ops), g0), ops.matmul(vh, adjoint(g2, ops))
     gaps = ops.spectral_gaps(s, squared=True)
 
-    def over_gaps(z: Any) -> Any:
-        """(z - z^H) / E: E is antisymmetric, so this is z / E plus its adjoint."""
+    def divide_by_gaps(z: Any) -> Any:
+        """Return (z - z^H) / E. E is antisymmetric, so this is z / E plus its adjoint."""
         part = ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem=_SVD_EQUAL)
         return part + adjoint(part, ops)
 
-    core = over_gaps(x) * s_row + s_column * over_gaps(y)
+    core = divide_by_gaps(x) * s_row + s_column * divide_by_gaps(y)
     diagonal = g1
     if x_dtype.kind == "c":
-        dx, dy = diagonal_of(x, ops), diagonal_of(y, ops)
+        dx, dy = take_diagonal(x, ops), take_diagonal(y, ops)
         ops.refuse_phase(dx + dy, _square_norm(x, ops) + _square_norm(y, ops), problem=_SVD_PHASE)
         turn = dx - dy
         diagonal = g1 + ops.resolved_quotient((turn - ops.conj(turn)) * 0.25, s, floor=True, problem=_SVD_ZERO)
@@ -255,14 +257,14 @@ def _svd_jvp(
     ph = adjoint(p, ops)
     gaps = ops.spectral_gaps(s, squared=True)
 
-    def over_gaps(z: Any) -> Any:
+    def divide_by_gaps(z: Any) -> Any:
         return ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem="")
 
-    omega, psi = over_gaps(p * s_row + s_column * ph), over_gaps(s_column * p + ph * s_row)
-    d = diagonal_of(p, ops)
+    omega, psi = divide_by_gaps(p * s_row + s_column * ph), divide_by_gaps(s_column * p + ph * s_row)
+    d = take_diagonal(p, ops)
     if x_dtype.kind == "c":
         turn = ops.resolved_quotient((d - ops.conj(d)) * 0.25, s, floor=True, problem="")
-        turn = on_diagonal(turn, k, k, ops)
+        turn = make_diagonal(turn, k, k, ops)
         omega, psi = omega + turn, psi - turn
     du, dv = ops.matmul(u, omega), ops.matmul(v, psi)
     if m > k:
@@ -270,9 +272,9 @@ def _svd_jvp(
     if n > k:
         dv = dv + ops.resolved_quotient(ops.matmul(th, u) - ops.matmul(v, ph), s_row, floor=True, problem="")
     if full_matrices and m > k:
-        du = _with_rest(u, du, _columns(out0, k, m, ops), ops)
+        du = _complete_tangents(u, du, _columns(out0, k, m, ops), ops)
     if full_matrices and n > k:
-        dv = _with_rest(v, dv, _columns(adjoint(out2, ops), k, n, ops), ops)
+        dv = _complete_tangents(v, dv, _columns(adjoint(out2, ops), k, n, ops), ops)
     return du, ops.real(d), adjoint(dv, ops)
 
 
@@ -280,10 +282,12 @@ def _columns(x: Payload, start: int, stop: int, ops: Vocabulary) -> Payload:
     return ops.getitem(x, index=(Ellipsis, slice(None), slice(start, stop)))
 
 
-def _with_rest(u: Payload, du: Payload, rest: Payload, ops: Vocabulary) -> Payload:
-    """Tangents of all columns of a unitary matrix. The added columns are any basis of what the others leave; of the
-    bases that move smoothly,
-    this is the one that does not turn within itself: W^H dW = 0 and U^H dW = -dU^H W, so dW = -U dU^H W."""
+def _complete_tangents(u: Payload, du: Payload, rest: Payload, ops: Vocabulary) -> Payload:
+    """Return tangents of all columns of a unitary matrix.
+
+    The added columns W are an arbitrary basis of the orthogonal complement. Among the smoothly moving bases, this one
+    does not rotate within itself: W^H dW = 0 and U^H dW = -dU^H W, so dW = -U dU^H W.
+    """
     added = -ops.matmul(u, ops.matmul(adjoint(du, ops), rest))
     return ops.cat(du, added, dim=len(du.shape) - 1)
 
@@ -303,7 +307,7 @@ svd = op(
 
 
 def _svdvals(np: Library, x: Payload) -> Payload:
-    return guarded(np.linalg.svd, "svdvals: the singular values did not converge", _NOT_FINITE, x, compute_uv=False)
+    return call_linalg(np.linalg.svd, "svdvals: the singular values did not converge", _NOT_FINITE, x, compute_uv=False)
 
 
 def _svdvals_vjp(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
@@ -312,13 +316,13 @@ def _svdvals_vjp(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _svdvals_jvp(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """Re diag(U^H dA V)."""
+    """Return Re diag(U^H dA V)."""
     u, _, vh = ops.svd(x, full_matrices=False)
     moved = ops.conj(u) * ops.matmul(t, adjoint(vh, ops))
     return ops.real(ops.sum(moved, dim=(len(x.shape) - 2,), keepdim=False))
 
 
-# The values alone, several times quicker than with the vectors, which are computed when a derivative asks for them.
+# Singular values alone, several times faster than with the vectors. Only derivatives compute the vectors.
 svdvals = op(
     "svdvals", "x",
     _svdvals,
@@ -340,13 +344,13 @@ _EIGH_EQUAL = (
 )
 _EIGH_PHASE = (
     "eigh: the loss depends on the phases of complex eigenvectors, which are arbitrary, so there is no derivative. "
-    "Make it depend on what does not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|. "
+    "Use functions that do not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|. "
     "[nd-degenerate]"
 )
 
 
 def _eigh(np: Library, x: Payload, *, UPLO: str) -> Any:
-    return tuple(guarded(np.linalg.eigh, "eigh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO))
+    return tuple(call_linalg(np.linalg.eigh, "eigh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO))
 
 
 # A V = V W with V^H V = I. With P = V^H dA V: dw = diag(P), and off the diagonal dV = V (P / E), E_ij = w_j - w_i.
@@ -361,7 +365,7 @@ def _eigh_vjp(g0: Payload, g1: Payload, out0: Payload, out1: Payload, x_dtype: A
         return ops.matmul(v * row(g0, ops), vh)
     m = ops.matmul(vh, g1)
     if x_dtype.kind == "c":
-        ops.refuse_phase(diagonal_of(m, ops), _square_norm(m, ops), problem=_EIGH_PHASE)
+        ops.refuse_phase(take_diagonal(m, ops), _square_norm(m, ops), problem=_EIGH_PHASE)
     off = ops.scale_diagonal(m, factor=0.0)
     part = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIGH_EQUAL)
     return ops.matmul(ops.matmul(v, hermitian(part, ops)) + v * row(g0, ops), vh)
@@ -372,7 +376,7 @@ def _eigh_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     p = hermitian(ops.matmul(adjoint(v, ops), ops.matmul(t, v)), ops)
     off = ops.scale_diagonal(p, factor=0.0)
     omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem="")
-    return ops.real(diagonal_of(p, ops)), ops.matmul(v, omega)
+    return ops.real(take_diagonal(p, ops)), ops.matmul(v, omega)
 
 
 eigh = op(
@@ -390,7 +394,7 @@ eigh = op(
 
 
 def _eigvalsh(np: Library, x: Payload, *, UPLO: str) -> Payload:
-    return guarded(np.linalg.eigvalsh, "eigvalsh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO)
+    return call_linalg(np.linalg.eigvalsh, "eigvalsh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO)
 
 
 def _eigvalsh_vjp(g: Payload, x: Payload, UPLO: str, ops: Vocabulary) -> Payload:
@@ -424,9 +428,9 @@ _EIG_EQUAL = (
     "matter; or perturb the matrix. [nd-degenerate]"
 )
 _EIG_PHASE = (
-    "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. Make it "
-    "depend on what does "
-    "not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^-1 or |V|. [nd-degenerate]"
+    "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. "
+    "Use functions that do not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^-1 or |V|. "
+    "[nd-degenerate]"
 )
 
 
@@ -435,23 +439,23 @@ def _complex_dtype(np: Library, dtype: Any) -> Payload:
 
 
 def _eig(np: Library, x: Payload) -> Any:
-    w, v = guarded(np.linalg.eig, "eig: the eigenvalues did not converge", _NOT_FINITE, x)
+    w, v = call_linalg(np.linalg.eig, "eig: the eigenvalues did not converge", _NOT_FINITE, x)
     dtype = _complex_dtype(np, v.dtype)
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
-# A V = V W, the columns of V of norm one. With P = V^-1 dA V: dw = diag(P), and dV = V Omega with Omega = P / E off the
-# diagonal. The norm stays one when each column moves at a right angle to itself: from dV is taken V diag(Re diag(V^H V
-# Omega)). The phase is free; LAPACK makes the largest entry real, and a loss must not depend on it (Im diag(V^H gV) =
-# 0, checked). Transposed, with M = V^H gV: M' = M - V^H V diag(Re diag(M)), and gA = V^-H (diag(gw) + M' / conj(E))
-# V^H.
+# A V = V W, with columns of V of norm one. With P = V^-1 dA V: dw = diag(P), and dV = V Omega with Omega = P / E off
+# the diagonal. The norm stays one if each column moves at a right angle to itself, so V diag(Re diag(V^H V Omega)) is
+# subtracted from dV. The phase is free; LAPACK makes the largest entry real, and a loss must not depend on it (Im
+# diag(V^H gV) = 0, checked). Transposed, with M = V^H gV: M' = M - V^H V diag(Re diag(M)), and gA = V^-H (diag(gw) + M'
+# / conj(E)) V^H.
 
 
 def _eig_vjp(g0: Payload, g1: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Payload:
     w, v = out0, out1
     vh = adjoint(v, ops)
     m = ops.matmul(vh, g1)
-    d = diagonal_of(m, ops)
+    d = take_diagonal(m, ops)
     ops.refuse_phase(d, _square_norm(m, ops), problem=_EIG_PHASE)
     m = m - ops.matmul(vh, v) * row((d + ops.conj(d)) * 0.5, ops)
     off = ops.scale_diagonal(m, factor=0.0)
@@ -466,7 +470,7 @@ def _eig_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem="")
     moved = ops.matmul(v, omega)
     along = ops.sum(ops.conj(v) * moved, dim=(len(v.shape) - 2,), keepdim=True)
-    return diagonal_of(p, ops), moved - v * ((along + ops.conj(along)) * 0.5)
+    return take_diagonal(p, ops), moved - v * ((along + ops.conj(along)) * 0.5)
 
 
 eig = op(

@@ -1,8 +1,8 @@
-"""Functions whose code is written when they are first called.
+"""Functions whose code is generated at the first call.
 
-Making the code of every op when the package is imported would take longer than the rest of the import. A
-deferred function is the real one from the start: the object that is in namespaces, tables and pickles stays, and
-its first call gives it its code. Code that depends on what there is in the process can be written anew.
+Generating the code of every op at import would take longer than the rest of the import. A deferred function is the
+final object from the start: namespaces, tables and pickles refer to it, and its first call gives it its code. Code that
+depends on the state of the process can be generated again.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 
 
 def _first_call(*args: Any, **kwargs: Any) -> Any:
-    fill()  # type: ignore[name-defined]  # noqa: F821  # in the globals of the function whose code this is
+    fill()  # type: ignore[name-defined]  # noqa: F821  # defined in the globals of the deferred function
     return itself(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
-#: What gave functions their code, and would give them other code when it is called again.
+#: Functions that generated code, and generate it again when called.
 _writers: list[Callable[[], None]] = []
 
 
 def renew() -> None:
-    """Write the code of all functions anew: what it depends on has changed (arrays on a device have appeared)."""
+    """Generate the code of all functions again, because its conditions have changed (the first device array exists)."""
     writers = list(_writers)
     _writers.clear()
     for write in writers:
         write()
 
 
-def renewable(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """The function that `make` gives, whose code can be written anew."""
+def make_renewable(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return the function made by `make`, whose code `renew` can generate again."""
     function: Any = make()
 
     def write() -> None:
@@ -44,8 +44,8 @@ def renewable(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     return function
 
 
-def deferred(name: str, make: Callable[[], Callable[..., Any]]) -> FunctionType:
-    """A function called `name` that takes over the code of `make()` at its first call."""
+def make_deferred(name: str, make: Callable[[], Callable[..., Any]]) -> FunctionType:
+    """Return a function called `name` that takes over the code of `make()` at its first call."""
     scope: dict[str, Any] = {"__builtins__": builtins}
     function = FunctionType(_first_call.__code__, scope, name)
 
@@ -55,7 +55,7 @@ def deferred(name: str, make: Callable[[], Callable[..., Any]]) -> FunctionType:
         scope.update(made.__globals__)
         function.__dict__.update(made.__dict__)
         function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-        function.__code__ = made.__code__  # last: another thread may be calling
+        function.__code__ = made.__code__  # last, because another thread may be calling
 
     scope["fill"], scope["itself"] = fill, function
     return function

@@ -1,15 +1,14 @@
-"""Determinants. A determinant is a polynomial, so it has derivatives at singular matrices too,
-where the inverse has none.
+"""Determinants. A determinant is a polynomial, so its derivatives exist at singular matrices too, unlike the inverse.
 
-The derivative of det is the matrix of cofactors; that is an op of its own, and so is the derivative of the cofactors,
-which takes det to second order at every matrix.
+The derivative of det is the matrix of cofactors, which is an op of its own. The derivative of the cofactors is another
+op. So det has derivatives up to second order at every matrix.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.ops.matrix import adjoint, guarded, transpose
+from ndgrad._src.ops.matrix import adjoint, call_linalg, transpose
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -19,12 +18,12 @@ _SINGULAR = "Its logarithm is -inf there and has no derivative. Use det, or add 
 
 
 def _scalar(x: Payload, ops: Vocabulary) -> Payload:
-    """(...) as (..., 1, 1)."""
+    """Reshape (...) to (..., 1, 1)."""
     return ops.reshape(x, shape=(*x.shape, 1, 1))
 
 
 def _dot(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
-    """The sum of products over a matrix, without conjugate, as (..., 1, 1)."""
+    """Return the sum of products over a matrix, without conjugate, as (..., 1, 1)."""
     n = len(x.shape)
     return ops.sum(x * y, dim=(n - 2, n - 1), keepdim=True)
 
@@ -33,10 +32,10 @@ def _dot(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
 
 
 def _det(np: Library, x: Payload) -> Payload:
-    return guarded(np.linalg.det, "det: the factorisation failed", "Check the matrix.", x)
+    return call_linalg(np.linalg.det, "det: the factorisation failed", "Check the matrix.", x)
 
 
-# d det(A) = sum of cof(A) * dA.
+# Derivative: d det(A) = sum of cof(A) * dA.
 det = op(
     "det", "x",
     _det,
@@ -49,7 +48,7 @@ det = op(
 
 
 def _products_of_others(np: Library, s: Payload) -> Payload:
-    """For each entry along the last dimension, the product of the others."""
+    """Return, for each entry along the last dimension, the product of the other entries."""
     n = s.shape[-1]
     grid = np.broadcast_to(s[..., None, :], (*s.shape, n)).copy()
     i = np.arange(n)
@@ -58,7 +57,7 @@ def _products_of_others(np: Library, s: Payload) -> Payload:
 
 
 def _products_of_pairs_of_others(np: Library, s: Payload) -> Payload:
-    """For each pair i != j, the product of all but these two; 0 on the diagonal."""
+    """Return, for each pair i != j, the product of all other entries; 0 on the diagonal."""
     n = s.shape[-1]
     grid = np.broadcast_to(s[..., None, None, :], (*s.shape, n, n)).copy()
     i = np.arange(n)
@@ -70,7 +69,7 @@ def _products_of_pairs_of_others(np: Library, s: Payload) -> Payload:
 
 
 def _singular_basis(np: Library, x: Payload) -> Any:
-    """U, s, V^H and the phase det(U) det(V^H), which turn det(A + E) into phase * det(S + U^H E V)."""
+    """Return U, s, V^H and the phase det(U) det(V^H), so that det(A + E) = phase * det(S + U^H E V)."""
     u, s, vh = np.linalg.svd(x)
     return u, s, vh, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
 
@@ -91,8 +90,8 @@ def _cofactor(np: Library, x: Payload) -> Payload:
 
 # Note [Derivatives of det]
 # With C = cof(A) = det(A) A^-T, dC = (<C, dA> C - C dA^T C) / det(A), where <C, dA> is the sum of products. At a
-# singular A the same polynomial is read off in the singular basis: the terms of det(S + E) of second order in E are,
-# over pairs i < j, (E_ii E_jj - E_ij E_ji) times the product of the other singular values. All derivatives of det are
+# singular A the same polynomial follows from the singular basis: the terms of det(S + E) of second order in E are, over
+# pairs i < j, (E_ii E_jj - E_ij E_ji) times the product of the other singular values. All derivatives of det are
 # symmetric forms, so each reverse rule is the forward rule applied to the gradient (with conjugates).
 
 
@@ -101,7 +100,7 @@ def _cofactor_push(np: Library, x: Payload, along: Any) -> Payload:
     d = np.linalg.det(x)[..., None, None]
     regular = np.where(d == 0, np.eye(x.shape[-1], dtype=x.dtype), x)
     inverse = np.linalg.inv(regular).swapaxes(-1, -2)
-    # the two terms of the quotient cancel to the condition number's worth of digits
+    # The two terms of the quotient cancel, which loses about log10(condition number) digits.
     doubtful = (d == 0) | (_norm(np, regular) * _norm(np, inverse) > 1e4)
     out = d * ((inverse * t).sum(axis=(-2, -1), keepdims=True) * inverse - inverse @ t.swapaxes(-1, -2) @ inverse)
     if not doubtful.any():
@@ -131,8 +130,9 @@ cofactor = op(
 
 
 def _third(x: Payload, t: Payload, s: Payload, ops: Vocabulary) -> Payload:
-    """The derivative of cofactor_push(x, t) along a change s of x: the quotient rule. At a
-    singular x it is NaN (0 / 0)."""
+    """Return the derivative of cofactor_push(x, t) along a change s of x, by the quotient rule; NaN (0 / 0) at a
+    singular x.
+    """
     c, d = ops.cofactor(x), _scalar(ops.det(x), ops)
     along_s, along_t = ops.cofactor_push(x, s), ops.cofactor_push(x, t)
     tt = transpose(t, ops)
@@ -161,7 +161,7 @@ cofactor_push = op(
 
 
 def _slogdet(np: Library, x: Payload) -> Any:
-    return tuple(guarded(np.linalg.slogdet, "slogdet: the factorisation failed", "Check the matrix.", x))
+    return tuple(call_linalg(np.linalg.slogdet, "slogdet: the factorisation failed", "Check the matrix.", x))
 
 
 # With tau = tr(A^-1 dA): d log|det| = Re tau and d sign = i Im(tau) sign, which is zero for real matrices. Transposed,

@@ -1,7 +1,7 @@
 """Euclidean distances between two sets of points.
 
-By one product, |x|^2 + |y|^2 - 2 x y^T, which is quick and wrong for points that are close together; those are found
-and computed again from their differences.
+The product formula |x|^2 + |y|^2 - 2 x y^T is fast, but inaccurate for points that are close together. These points are
+detected and computed again from their differences.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ndgrad._src.ops.table import op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-#: Up to this many differences are simply formed; above, the product is quicker.
+#: Up to this many differences are computed directly; above it, the product is faster.
 _FEW = 1 << 15
-#: Squared distances below this part of |x|^2 + |y|^2 have lost digits to cancellation.
+#: Squared distances below this fraction of |x|^2 + |y|^2 have lost digits to cancellation.
 _CLOSE = 0.05
 _SINGLE, _DOUBLE = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 
@@ -53,27 +53,27 @@ def _cdist(np: Library, x: Payload, y: Payload) -> Payload:
 
 
 def _weights(g: Payload, out: Payload, ops: Vocabulary) -> Payload:
-    """g / out, and 0 where the distance is 0: the subgradient of least norm."""
+    """Return g / out, and 0 for distance 0: the subgradient of least norm."""
     zero = out == 0
     return ops.where(zero, 0.0, g / ops.where(zero, 1.0, out))
 
 
 # d_ij = |x_i - y_j|, so the gradient of x_i is the sum over j of w_ij (x_i - y_j) with w = g / d: a row sum times x
-# less one product. The origin may be anywhere; in the middle of y the two terms cancel least. Of points that are close
-# together they cancel all the same, and w is large: single precision would have no digits left, so both are taken in
-# double.
+# minus one product. Any origin gives the same result; with the origin at the centre of y the two terms cancel least.
+# For points that are close together they still cancel, and w is large. Single precision would have no digits left, so
+# both terms are computed in double precision.
 
 
 def _center(y: Payload, ops: Vocabulary) -> Payload:
     return ops.detach(ops.sum(y, dim=(len(y.shape) - 2,), keepdim=True)) * (1 / max(y.shape[-2], 1))
 
 
-def _in_double(dtype: Any, values: tuple[Payload, ...], ops: Vocabulary) -> tuple[Payload, ...]:
+def _cast_to_double(dtype: Any, values: tuple[Payload, ...], ops: Vocabulary) -> tuple[Payload, ...]:
     return tuple([ops.cast(v, dtype=_DOUBLE) for v in values]) if dtype == _SINGLE else values
 
 
 def _side(w: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Payload:
-    w, x, y = _in_double(dtype, (w, x, y), ops)
+    w, x, y = _cast_to_double(dtype, (w, x, y), ops)
     center = _center(y, ops)
     total = ops.sum(w, dim=(len(w.shape) - 1,), keepdim=True)
     out = total * (x - center) - ops.matmul(w, y - center)
@@ -89,8 +89,8 @@ def _cdist_y(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops
 
 
 def _push(t: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Payload:
-    """The change of half the squared distance when x moves by t: t_i . (x_i - y_j)."""
-    t, x, y = _in_double(dtype, (t, x, y), ops)
+    """Return the change of half the squared distance when x moves by t: t_i . (x_i - y_j)."""
+    t, x, y = _cast_to_double(dtype, (t, x, y), ops)
     center = _center(y, ops)
     along = t * (x - center)
     own = ops.sum(along, dim=(len(along.shape) - 1,), keepdim=True)
@@ -132,8 +132,8 @@ def _from_pairs(np: Library, x: Payload, *, count: int) -> Payload:
     return out
 
 
-# The entries above the diagonal, row by row, and the matrix that has them and zeros elsewhere:
-# transposes of each other.
+# `pairs` are the entries above the diagonal, row by row. `from_pairs` is the matrix with these entries and zeros
+# elsewhere. The two ops are transposes of each other.
 pairs = op(
     "pairs", "x",
     _pairs,

@@ -1,8 +1,8 @@
-"""Distribution functions with shapes, and their inverses: beta, Student's t, and the quantiles of gamma.
+"""Distribution functions with shape parameters, and their inverses: beta, Student's t, and the quantiles of gamma.
 
-The constraint: derivatives with respect to shapes are integrals (arrays.special.shape_derivatives), so each function
-has a companion op, the derivative of a given order in its shapes, whose own derivatives are the next order and a
-density. An inverse is differentiated at the point it leads to. Values come from SciPy.
+The constraint: derivatives in shape parameters are integrals (arrays.special.shape_derivatives). So each function has a
+companion op, its derivative of a given order in the shapes. The companion's own derivatives are the next order and a
+density. An inverse is differentiated at its result. Values come from SciPy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.ops.gamma import beside, digamma_rise, on_host, real_function, shape_derivatives
+from ndgrad._src.ops.gamma import digamma_rise, make_like, real_function, run_on_host, shape_derivatives
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -37,22 +37,22 @@ igammac_inverse = elementwise(
 
 
 def _tensors(*values: Any, ops: Vocabulary) -> list[Any]:
-    """Arguments of which some may be Python numbers, all as arrays or tensors."""
+    """Convert arguments, some of which may be Python numbers, to arrays or tensors."""
     like = next(v for v in values if v.__class__ not in (int, float))
-    return [beside(v, like, ops) for v in values]
+    return [make_like(v, like, ops) for v in values]
 
 
 # ----- beta -----------------------------------------------------------------------------------------------------------
 
 
 def beta_density(a: Payload, b: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """x^(a-1) (1-x)^(b-1) / B(a, b)."""
+    """Return x^(a-1) (1-x)^(b-1) / B(a, b)."""
     a, b, x = _tensors(a, b, x, ops=ops)
     return ops.exp(ops.xlogy(a - 1.0, x) + ops.xlog1py(b - 1.0, -x) - ops.betaln(a, b))
 
 
 def _betainc_shape(np: Library, a: Payload, b: Payload, x: Payload, *, orders: tuple[int, int]) -> Payload:
-    return on_host(np, "betainc", shape_derivatives("betainc_shape"), a, b, x, orders=orders)
+    return run_on_host(np, "betainc", shape_derivatives("betainc_shape"), a, b, x, orders=orders)
 
 
 def _beta_change(a: Payload, b: Payload, x: Payload, orders: tuple[int, int], ops: Vocabulary) -> Any:
@@ -72,7 +72,7 @@ def _relative_beta_change(a: Payload, b: Payload, x: Payload, orders: tuple[int,
     return shape_derivatives("derivatives")(first, orders)
 
 
-# The derivative of I_x(a, b) of the given orders, at least one in all, with respect to a and b.
+# The derivative of I_x(a, b) of the given orders in a and b; the total order is at least 1.
 betainc_shape = elementwise(
     "betainc_shape", _betainc_shape, args="a b x", settings={"orders": (1, 0)},
     a=lambda t, a, b, x, orders, ops: t * ops.betainc_shape(a, b, x, orders=(orders[0] + 1, orders[1])),
@@ -84,7 +84,7 @@ betainc_shape = elementwise(
 
 
 def _beta_shape_ratio(np: Library, a: Payload, b: Payload, x: Payload, *, orders: tuple[int, int]) -> Payload:
-    return on_host(np, "betainc", shape_derivatives("betainc_shape_ratio"), a, b, x, orders=orders)
+    return run_on_host(np, "betainc", shape_derivatives("betainc_shape_ratio"), a, b, x, orders=orders)
 
 
 def _beta_ratio_change(
@@ -94,8 +94,8 @@ def _beta_ratio_change(
     return (_relative_beta_change(a, b, x, orders, ops) - out * (a - (a + b) * x)) / (x * (1.0 - x))
 
 
-# betainc_shape over x (1 - x) beta_density(a, b, x), the density of logit x. Of orders (1, 0) it is minus the speed of
-# logit x at a fixed I_x(a, b): how samples of the beta distribution move with their first shape.
+# betainc_shape / (x (1 - x) beta_density(a, b, x)), where the divisor is the density of logit x. For orders (1, 0) it
+# is minus the speed of logit x at a fixed I_x(a, b): the motion of beta samples with their first shape parameter.
 beta_shape_ratio = elementwise(
     "beta_shape_ratio", _beta_shape_ratio, args="a b x", settings={"orders": (1, 0)},
     a=lambda t, a, b, x, out, orders, ops: t * (
@@ -118,7 +118,7 @@ betainc = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# 1 - I_x(a, b), with its digits where that is small.
+# 1 - I_x(a, b), accurate for small results too.
 betaincc = elementwise(
     "betaincc", real_function("betaincc"), args="a b x",
     a=lambda t, a, b, x, ops: t * -ops.betainc_shape(a, b, x, orders=(1, 0)),
@@ -147,7 +147,7 @@ betaincc_inverse = elementwise(
 
 
 def student_density(df: Any, x: Payload, ops: Vocabulary) -> Payload:
-    """That of the normal distribution for infinitely many degrees of freedom."""
+    """Return the density of Student's t; for infinitely many degrees of freedom, the normal density."""
     df, x = _tensors(df, x, ops=ops)
     endless = df == math.inf
     df = ops.where(endless, 1.0, df)
@@ -157,7 +157,7 @@ def student_density(df: Any, x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _student_shape(np: Library, df: Any, x: Payload, *, order: int) -> Payload:
-    return on_host(np, "stdtr", shape_derivatives("student_shape"), df, x, order=order)
+    return run_on_host(np, "stdtr", shape_derivatives("student_shape"), df, x, order=order)
 
 
 def _student_change(df: Any, x: Payload, order: int, ops: Vocabulary) -> Any:
@@ -172,7 +172,7 @@ def _student_change(df: Any, x: Payload, order: int, ops: Vocabulary) -> Any:
     return student_density(df, x, ops) * shape_derivatives("derivatives")(first, (order,))
 
 
-# The derivative of the distribution function of an order of 1 or more with respect to the degrees of freedom.
+# The derivative of the distribution function in the degrees of freedom, of order 1 or more.
 student_shape = elementwise(
     "student_shape", _student_shape, args="df x", settings={"order": 1},
     df=lambda t, df, x, order, ops: t * ops.student_shape(df, x, order=order + 1),
@@ -198,11 +198,11 @@ stdtr_inverse = elementwise(
 
 
 def _distance_power(np: Library, x: Payload, beta: Any, *, order: int, logs: int) -> Payload:
-    r"""d^n/dx^n d^k/dbeta^k of |x|^beta: sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ...
-    (beta-n+1)) log(|x|)^(k-j).
+    r"""Return d^n/dx^n d^k/dbeta^k of |x|^beta with n = `order` and k = `logs`.
 
-    At 0 it is 0 for beta above n, and for odd n, where a corner or a cusp counts as level. For even n it is n! for
-    beta = n and infinite for beta below n, but 0 if the power is a polynomial, which has ended then.
+    This is sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ... (beta-n+1)) log(|x|)^(k-j). At 0 it is
+    0 for beta above n, and for odd n, since a corner or a cusp has slope 0 by convention. For even n it is n! for beta
+    = n and infinite for beta below n, but 0 if the power is a polynomial of lower degree.
     """
     x, beta = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, beta)))
     falling = numpy.polynomial.Polynomial.fromroots(range(order)) if order else numpy.polynomial.Polynomial([1.0])
@@ -224,7 +224,7 @@ def _distance_power(np: Library, x: Payload, beta: Any, *, order: int, logs: int
 
 # |x|^beta, with all its derivatives at 0.
 distance_power = elementwise(
-    "distance_power", lambda np, x, beta, *, order, logs: on_host(
+    "distance_power", lambda np, x, beta, *, order, logs: run_on_host(
         np, "distance_power", lambda x, beta: _distance_power(numpy, x, beta, order=order, logs=logs), x, beta),
     args="x beta", settings={"order": 0, "logs": 0},
     x=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order + 1, logs=logs),

@@ -1,4 +1,4 @@
-"""The error function and its kin, from SciPy where it is installed and else from NumPy (ndgrad._src.arrays.special)."""
+"""The error function and related functions, from SciPy if it is installed, else from ndgrad._src.arrays.special."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.arrays.special_source import in_promoted_type, special
+from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.arrays.special_source import cast_to_promoted, special
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 _SLOPE = 2 / math.sqrt(math.pi)
 
 
-#: Functions of which CuPy's is not SciPy's: it knows no negative orders.
+#: Functions whose CuPy version differs from SciPy's: it does not take negative orders.
 _DIFFERENT = frozenset(("yn",))
 
 
 def _special(np: Library, name: str) -> Any:
-    """The function that scipy.special calls `name`; what CuPy lacks is computed on the host."""
+    """Return scipy.special's function `name` for an array library. Functions missing in CuPy run on the host."""
     if np is numpy:
         return special(name)
     found = getattr(importlib.import_module("cupyx.scipy.special"), name, None)
     if found is None or name in _DIFFERENT:
-        return on_host(np, special(name))
-    return lambda *arguments: in_promoted_type(found(*arguments), arguments)
+        return wrap_for_host(np, special(name))
+    return lambda *arguments: cast_to_promoted(found(*arguments), arguments)
 
 
 erf = elementwise(
@@ -45,7 +45,7 @@ erfc = elementwise(
     kind="saturating",
 )  # fmt: skip
 
-# The derivative of an inverse is one over the derivative, at the point it leads to.
+# The derivative of an inverse function is one over the derivative at its result.
 erfinv = elementwise(
     "erfinv", native_kernels.with_kernel("erfinv")(lambda np, x: _special(np, "erfinv")(x)),
     x=lambda t, x, ops: t * (ops.exp(ops.square(ops.erfinv(x))) * (1 / _SLOPE)),

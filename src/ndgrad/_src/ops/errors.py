@@ -1,7 +1,7 @@
 """The errors that ops raise.
 
-NumPy's classes (ValueError, TypeError) are not torch's (RuntimeError, NotImplementedError). The errors here belong to
-both worlds' classes, so that `except` clauses written for either catch them.
+NumPy raises ValueError and TypeError for mistakes for which torch raises RuntimeError and NotImplementedError. The
+errors here derive from both, so that `except` clauses written for either library catch them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class DomainError(RuntimeError, ValueError):
 
 
 def refuse_complex(name: str, *arrays: Any) -> None:
-    """For functions whose rules hold on the real line only, while their formulas would give some number elsewhere."""
+    """Raise an error for complex arrays, in functions whose rules hold for real numbers only."""
     for x in arrays:
         if np.iscomplexobj(x) if not hasattr(x, "dtype") else x.dtype.kind == "c":
             what = x.dtype if hasattr(x, "dtype") else type(x).__name__
             raise NotImplementedError(
-                f"{name}() is a function of real numbers, and got {what}. Take .real, .imag or .abs() first. "
+                f"{name}() is a function of real numbers, but got {what}. Take .real, .imag or .abs() first. "
                 "[nd-complex]"
             )

@@ -42,13 +42,15 @@ log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0), backward_nam
 
 # The derivative with respect to x is exp(x) / (exp(x) + exp(y)), the sigmoid of x - y.
 
-# exp(x) overflows for x above these; the sigmoid is 1 there
+# exp(x) overflows for x above these bounds, and the sigmoid is 1 there.
 _HIGHEST = {numpy.dtype(c): numpy.array(n, c) for c, n in {"d": 709.0, "f": 88.0}.items()}
 
 
 def _odds(x: Payload, y: Payload, ops: Vocabulary) -> Any:
-    """On raw arrays e = exp(x - y) and 1 + e, of which both derivatives are made; otherwise they are
-    sigmoids, smooth to any order."""
+    """Return e = exp(x - y) and 1 + e on raw arrays, from which both derivatives follow.
+
+    On tensors the derivatives are sigmoids, which are smooth to any order.
+    """
     if not ops.raw or ops.np is not numpy:
         return None
     difference = x - y
@@ -80,18 +82,18 @@ logaddexp2 = elementwise(
     y=lambda t, x, y, ops: t * ops.sigmoid((y - x) * LN2),
 )  # fmt: skip
 
-# ----- x log(y), which is 0 at x = 0 whatever y -----------------------------------------------------------------------
+# ----- x log(y), which is 0 at x = 0 for every y ----------------------------------------------------------------------
 
 
-def _times_log(np: Library, log: Any, x: Payload, y: Payload, one: float) -> Payload:
-    """x log(y) with the places where x is 0 and y is a number taken from where the logarithm vanishes: y = `one`."""
+def _multiply_log(np: Library, log: Any, x: Payload, y: Payload, one: float) -> Payload:
+    """Return x log(y). If x is 0 and y is a number, y is replaced by `one`, where the logarithm is 0."""
     if isinstance(y, (int, float)):
         y = np.asarray(y, np.result_type(x, y))
     return x * log(np.where((x == 0) & (y == y), one, y))
 
 
 def _times_log_x(t: Payload, x: Payload, y: Payload, log: Any, one: float, ops: Vocabulary) -> Payload:
-    """log(y), except where x is 0 and the logarithm has no finite value: there the function is constant."""
+    """Return log(y), or 0 if x is 0 and the logarithm is not finite: the function is constant there."""
     least = one - 1
     if isinstance(y, (int, float)):
         if y > least:
@@ -102,13 +104,13 @@ def _times_log_x(t: Payload, x: Payload, y: Payload, log: Any, one: float, ops: 
 
 
 xlogy = elementwise(
-    "xlogy", lambda np, x, y: _times_log(np, np.log, x, y, 1.0), args="x y",
+    "xlogy", lambda np, x, y: _multiply_log(np, np.log, x, y, 1.0), args="x y",
     x=lambda t, x, y, ops: _times_log_x(t, x, y, ops.log, 1.0, ops),
     y=lambda t, x, y: t * (x / y),
 )  # fmt: skip
 
 xlog1py = elementwise(
-    "xlog1py", lambda np, x, y: _times_log(np, np.log1p, x, y, 0.0), args="x y",
+    "xlog1py", lambda np, x, y: _multiply_log(np, np.log1p, x, y, 0.0), args="x y",
     x=lambda t, x, y, ops: _times_log_x(t, x, y, ops.log1p, 0.0, ops),
     y=lambda t, x, y: t * (x / (y + 1.0)),
     backward_name="SpecialXlog1PyBackward0",

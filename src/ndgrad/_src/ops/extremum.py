@@ -1,8 +1,7 @@
 """Largest and smallest elements.
 
-Where several elements tie, torch has two conventions, and so has this file: the forms that return a value alone
-(`amax`, `max()` over everything) share the gradient equally among the ties, and the forms that also return an index
-give all of it to the indexed element.
+For ties, this file follows torch's two conventions. Ops that return only a value (`amax`, `max()` over everything)
+share the gradient equally among the ties. Ops that also return an index give all of it to the indexed element.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.integers import as_int64
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import INEXACT
 from ndgrad._src.arrays.scatter import add_at
 from ndgrad._src.arrays.short_rows import is_lines, line_extremum
-from ndgrad._src.ops.reduce import behind_batch, keep
+from ndgrad._src.ops.reduce import keep, unbatched_dims
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-#: From this many elements on, the detours below pay.
+#: Number of elements from which the alternative algorithms below pay off.
 _LARGE = 4096
 
-# ----- one element of each line: pick_along and its transpose ---------------------------------------------------------
+# ----- one element of each row: pick_along and its transpose ----------------------------------------------------------
 
 
 def _place_along(np: Library, x: Payload, index: Payload, *, dim: int, size: int) -> Payload:
@@ -36,7 +35,7 @@ def _place_along(np: Library, x: Payload, index: Payload, *, dim: int, size: int
         flat = flat.reshape((before, taken, after)) * after + np.arange(after)
     if before > 1:
         flat = flat.reshape((before, taken * after)) + (np.arange(before) * (size * after))[:, None]
-    out = zeros_beside(np, x, (before * size * after,), x.dtype)
+    out = zeros_on_same_device(np, x, (before * size * after,), x.dtype)
     if taken == 1:
         out[flat.reshape(-1)] = x.reshape(-1)
     else:
@@ -51,7 +50,7 @@ def _volume(shape: tuple[int, ...]) -> int:
     return n
 
 
-# x's elements at `index` along `dim`; the shapes agree in the other dimensions.
+# The elements of x at `index` along `dim`. The shapes agree in the other dimensions.
 pick_along = op(
     "pick_along", "x index",
     lambda np, x, index, *, dim: np.take_along_axis(x, index, dim),
@@ -65,7 +64,7 @@ pick_along = op(
     moves_values=True,
 )  # fmt: skip
 
-# Zeros, `size` along `dim`, to which x is added at `index`: the transpose of pick_along.
+# Zeros with `size` elements along `dim`, to which x is added at `index`: the transpose of pick_along.
 place_along = op(
     "place_along", "x index",
     _place_along,
@@ -80,7 +79,7 @@ place_along = op(
 )  # fmt: skip
 
 
-# ----- amax and amin, max and min over everything: ties share ---------------------------------------------------------
+# ----- amax and amin, max and min over everything: ties share the gradient --------------------------------------------
 
 
 def largest(np: Library, x: Payload, dim: tuple[int, ...] | None, keepdim: bool = False) -> Payload:
@@ -100,7 +99,7 @@ def smallest(np: Library, x: Payload, dim: tuple[int, ...] | None, keepdim: bool
 
 
 def equal_or_nan(x: Payload, out: Payload, ops: Vocabulary) -> Payload:
-    """Which elements equal the extremum, NaN counting as equal to NaN."""
+    """Return a mask of the elements equal to the extremum. NaN counts as equal to NaN."""
     if ops.raw and (out == out).all():
         return x == out
     return ops.where(x == x, x == out, out != out)
@@ -109,7 +108,7 @@ def equal_or_nan(x: Payload, out: Payload, ops: Vocabulary) -> Payload:
 def _share(
     g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Vocabulary
 ) -> Payload:
-    """The gradient in equal shares to the ties. A NaN equals nothing here, and 0/0 passes it on, as in torch."""
+    """Share the gradient equally among the ties. NaN equals nothing here, and 0/0 propagates it, as in torch."""
     shape = tuple(x.shape)
     ties = x == keep(out, shape, dim, keepdim, ops)
     return ties * (keep(g, shape, dim, keepdim, ops) / ops.sum(ties, dim=dim, keepdim=True, dtype=x_dtype))
@@ -123,7 +122,7 @@ def _share_t(
 
 
 def share_all(g: Payload, x: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    """As `_share`, over all dimensions, where the gradient of a NaN goes to the NaNs."""
+    """Share the gradient as `_share` does, over all dimensions. The gradient of a NaN goes to the NaNs."""
     ties = equal_or_nan(x, out, ops)
     return ties * (g / ops.sum_all(ties, dtype=x_dtype))
 
@@ -162,7 +161,7 @@ max_all = op(
     lambda np, x: largest(np, x, None),
     vjp={"x": share_all},
     jvp={"x": share_all_t},
-    batch=lambda x, ops: ops.amax(x, dim=behind_batch(x)),
+    batch=lambda x, ops: ops.amax(x, dim=unbatched_dims(x)),
     backward_name="MaxBackward1",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
@@ -174,7 +173,7 @@ min_all = op(
     lambda np, x: smallest(np, x, None),
     vjp={"x": share_all},
     jvp={"x": share_all_t},
-    batch=lambda x, ops: ops.amin(x, dim=behind_batch(x)),
+    batch=lambda x, ops: ops.amin(x, dim=unbatched_dims(x)),
     backward_name="MinBackward1",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
@@ -182,13 +181,13 @@ min_all = op(
 )  # fmt: skip
 
 
-# ----- places ---------------------------------------------------------------------------------------------------------
+# ----- indices --------------------------------------------------------------------------------------------------------
 
 
-def first_place(np: Library, x: Payload, dim: int, keepdim: bool, name: str) -> Payload:
-    """The first place along `dim` of the extremum."""
+def first_index(np: Library, x: Payload, dim: int, keepdim: bool, name: str) -> Payload:
+    """Return the first index of the extremum along `dim`."""
     if np is numpy and dim != len(x.shape) - 1 and x.size > _LARGE:
-        # NumPy's argmax transposes a copy; looking for the value is three times quicker. A NaN is not found this way.
+        # NumPy's argmax transposes a copy; searching for the value is three times faster. This does not find NaN.
         n = x.shape[dim]
         extremum = (largest if name == "argmax" else smallest)(np, x, (dim,), True)
         places = np.arange(n, dtype=np.int32).reshape((n, *(1,) * (len(x.shape) - dim - 1)))
@@ -198,14 +197,14 @@ def first_place(np: Library, x: Payload, dim: int, keepdim: bool, name: str) -> 
     found = as_int64(getattr(x, name)(axis=dim, keepdims=keepdim))
     if np is numpy or x.dtype.kind not in INEXACT:
         return found
-    nan = x != x  # of several, CuPy finds any
+    nan = x != x  # CuPy finds any of several NaNs, not the first
     return np.where(nan.any(axis=dim, keepdims=keepdim), nan.argmax(axis=dim, keepdims=keepdim), found)
 
 
-# Along one dimension; the public functions flatten first where none is named.
+# These work along one dimension; the public functions flatten the tensor first if no dimension is given.
 argmax = op(
     "argmax", "x",
-    lambda np, x, *, dim, keepdim=False: first_place(np, x, dim, keepdim, "argmax"),
+    lambda np, x, *, dim, keepdim=False: first_index(np, x, dim, keepdim, "argmax"),
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -214,7 +213,7 @@ argmax = op(
 
 argmin = op(
     "argmin", "x",
-    lambda np, x, *, dim, keepdim=False: first_place(np, x, dim, keepdim, "argmin"),
+    lambda np, x, *, dim, keepdim=False: first_index(np, x, dim, keepdim, "argmin"),
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -224,18 +223,18 @@ argmin = op(
 
 # ----- max and min along a dimension ----------------------------------------------------------------------------------
 
-# `index` is where the extremum stands, as argmax and argmin say: the gradient goes there. One output, so it takes the
-# short way to its node; `max` and `min` below find the place themselves and return both.
+# `index` is the position of the extremum from argmax or argmin, and gets the gradient. With a single output the op can
+# use the fast path for recording. `max` and `min` below find the position themselves and return both.
 
 
-def _to_index(
+def _scatter_to_index(
     g: Payload, index: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
 ) -> Payload:
     g, index = keep(g, x_shape, (dim,), keepdim, ops), keep(index, x_shape, (dim,), keepdim, ops)
     return ops.place_along(g, index, dim=dim, size=x_shape[dim])
 
 
-def _from_index(
+def _gather_from_index(
     t: Payload, index: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
 ) -> Payload:
     picked = ops.pick_along(t, keep(index, x_shape, (dim,), keepdim, ops), dim=dim)
@@ -246,8 +245,8 @@ max_at = op(
     "max_at", "x index",
     lambda np, x, index, *, dim, keepdim=False: largest(np, x, (dim,), keepdim),
     settings={"dim": 0, "keepdim": False},
-    vjp={"x": _to_index},
-    jvp={"x": _from_index},
+    vjp={"x": _scatter_to_index},
+    jvp={"x": _gather_from_index},
     batch="dims",
     may_be_discrete=True,
     backward_name="MaxBackward0",
@@ -259,8 +258,8 @@ min_at = op(
     "min_at", "x index",
     lambda np, x, index, *, dim, keepdim=False: smallest(np, x, (dim,), keepdim),
     settings={"dim": 0, "keepdim": False},
-    vjp={"x": _to_index},
-    jvp={"x": _from_index},
+    vjp={"x": _scatter_to_index},
+    jvp={"x": _gather_from_index},
     batch="dims",
     may_be_discrete=True,
     backward_name="MinBackward0",
@@ -269,25 +268,25 @@ min_at = op(
 )  # fmt: skip
 
 
-# ----- values chosen along a dimension by ops that also say where -----------------------------------------------------
+# ----- values selected along a dimension, for ops that also return the indices ----------------------------------------
 
 
 def place_back(
     g0: Payload, out1: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
 ) -> tuple[Any]:
-    """The gradient of values chosen along `dim` at the indices out1, put back to where they came from."""
-    return (_to_index(g0, out1, x_shape, dim, keepdim, ops),)
+    """Return the gradient of values selected along `dim` at the indices out1, put back to their positions."""
+    return (_scatter_to_index(g0, out1, x_shape, dim, keepdim, ops),)
 
 
 def pick_tangent(
     x_t: Payload, out1: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
 ) -> tuple[Any, None]:
-    return (_from_index(x_t, out1, x_shape, dim, keepdim, ops), None)
+    return (_gather_from_index(x_t, out1, x_shape, dim, keepdim, ops), None)
 
 
 max = op(
     "max", "x",
-    lambda np, x, *, dim, keepdim=False: (largest(np, x, (dim,), keepdim), first_place(np, x, dim, keepdim, "argmax")),
+    lambda np, x, *, dim, keepdim=False: (largest(np, x, (dim,), keepdim), first_index(np, x, dim, keepdim, "argmax")),
     settings={"dim": 0, "keepdim": False},
     vjp=place_back,
     jvp=pick_tangent,
@@ -301,7 +300,7 @@ max = op(
 
 min = op(
     "min", "x",
-    lambda np, x, *, dim, keepdim=False: (smallest(np, x, (dim,), keepdim), first_place(np, x, dim, keepdim, "argmin")),
+    lambda np, x, *, dim, keepdim=False: (smallest(np, x, (dim,), keepdim), first_index(np, x, dim, keepdim, "argmin")),
     settings={"dim": 0, "keepdim": False},
     vjp=place_back,
     jvp=pick_tangent,

@@ -1,10 +1,10 @@
-"""What in-place writes leave behind: the value of the source, or of a number, in the shape of the target."""
+"""The values of in-place writes: the value of a source or of a number, in the shape of the target."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.arrays.meta import zeros_beside, zeros_like_array
+from ndgrad._src.arrays.meta import zeros_like_array, zeros_on_same_device
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
@@ -16,26 +16,27 @@ def _copy(np: Library, x: Payload, y: Payload) -> Payload:
 
 
 def assign(np: Library, target: Payload, source: Payload) -> None:
-    """`target[...] = source`, if the source broadcasts to the target."""
+    """Assign `target[...] = source`, if the source broadcasts to the target."""
     have, want = source.shape, target.shape
     if have != want and (
         len(have) > len(want) or any(h not in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))
     ):
         raise RuntimeError(
-            f"the value of shape {list(have)} cannot be broadcast to the shape {list(want)} of what it is assigned to. "
+            f"the value of shape {list(have)} cannot be broadcast to the shape {list(want)} of the target. "
             "Give a value of that shape, or one that broadcasts to it. [nd-broadcast]"
         )
     target[...] = source
 
 
 def _copy_batch(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
-    """The source lines up with the target behind the batch; the target is expanded, so it takes a
-    batch that only y has."""
+    """Align the source with the target after the batch dimension. The target is expanded, so it may take a batch of y
+    alone.
+    """
     missing = len(x.shape) - len(y.shape) if hasattr(y, "shape") else 0
     return ops.copy(x, ops.reshape(y, shape=(y.shape[0], *(1,) * missing, *y.shape[1:])) if missing else y)
 
 
-# x becomes y: nothing of the old x is left, so its gradient is zero.
+# x becomes y. Nothing of the old x is left, so its gradient is zero.
 copy = op(
     "copy", "x y",
     _copy,
@@ -50,7 +51,7 @@ copy = op(
     moves_values=True,
 )  # fmt: skip
 
-# The derivative of what does not depend on its input.
+# The derivative of a value that does not depend on its input.
 zeros_like = op(
     "zeros_like", "x",
     lambda np, x: zeros_like_array(np, x, x.dtype),
@@ -61,7 +62,7 @@ zeros_like = op(
 
 
 def _full(np: Library, x: Payload, *, value: Any) -> Payload:
-    out = zeros_beside(np, x, x.shape, x.dtype)
+    out = zeros_on_same_device(np, x, x.shape, x.dtype)
     out[...] = value
     return out
 
@@ -71,7 +72,7 @@ def _fill_kernel(np: Library, target: Payload, *, value: Any) -> Payload:
     return target
 
 
-# x becomes one number everywhere.
+# All elements of x become one number.
 fill = op(
     "fill", "x",
     _full,
@@ -87,7 +88,7 @@ fill = op(
 
 zero = op(
     "zero", "x",
-    lambda np, x: zeros_beside(np, x, x.shape, x.dtype),
+    lambda np, x: zeros_on_same_device(np, x, x.shape, x.dtype),
     vjp={"x": lambda g, ops: ops.zeros_like(g)},
     jvp="linear",
     batch="leading",
@@ -97,7 +98,7 @@ zero = op(
     moves_values=True,
 )  # fmt: skip
 
-# x becomes the value of a 0-d tensor everywhere.
+# All elements of x become the value of a 0-d tensor.
 fill_with = op(
     "fill_with", "x value",
     lambda np, x, value: _full(np, x, value=value),

@@ -1,8 +1,8 @@
-"""The recursive part of a digital filter: y[n] = x[n] - a[0] y[n-1] - a[1] y[n-2] - ..., along the
-last dimension, from rest.
+"""The recursive part of a digital filter, along the last dimension, with zero initial state.
 
-It is linear in x, and its transpose is itself run backwards; in a it is the quotient that such filters are, so a
-derivative in a is another run of the filter. What feeds it (the moving average, initial states) is made of other ops.
+It computes y[n] = x[n] - a[0] y[n-1] - a[1] y[n-2] - ... The filter is linear in x, and its transpose is the same
+filter run backwards. In a it acts as a quotient, so a derivative in a is another run of the filter. Its input (the
+moving average, initial states) is computed by other ops.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _recursive_filter(np: Library, x: Payload, a: Payload) -> Payload:
             )
     lead = numpy.broadcast_shapes(x.shape[:-1], a.shape[:-1])
     out = np.array(np.broadcast_to(x, (*lead, length)), dtype)
-    # a[..., ::-1] meets the last values, the oldest first
+    # a[..., ::-1] multiplies the last values, oldest first.
     backwards = a[..., ::-1]
     for n in range(1, length):
         k = min(n, order)
@@ -43,8 +43,8 @@ def _recursive_filter(np: Library, x: Payload, a: Payload) -> Payload:
     return out
 
 
-def _delayed(y: Payload, order: int, ops: Vocabulary) -> Payload:
-    """y[n - 1], ..., y[n - order] in a new dimension before the last."""
+def _delay(y: Payload, order: int, ops: Vocabulary) -> Payload:
+    """Return y[n - 1], ..., y[n - order] in a new dimension before the last."""
     last = len(y.shape) - 1
     columns = []
     for _ in range(order):
@@ -53,12 +53,12 @@ def _delayed(y: Payload, order: int, ops: Vocabulary) -> Payload:
     return ops.stack(*columns, dim=last)
 
 
-def _backwards(x: Payload, ops: Vocabulary) -> Payload:
+def _reverse(x: Payload, ops: Vocabulary) -> Payload:
     return ops.flip(x, dims=(len(x.shape) - 1,))
 
 
 def _vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, bool], ops: Vocabulary) -> tuple[Any, Any]:
-    w = _backwards(ops.recursive_filter(_backwards(g, ops), ops.conj(a)), ops)
+    w = _reverse(ops.recursive_filter(_reverse(g, ops), ops.conj(a)), ops)
     if not needs[1]:
         return w, None
     order = a.shape[-1]
@@ -66,14 +66,14 @@ def _vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, bool], ops: Vo
         return w, ops.zeros_like(a)
     n = len(w.shape)
     wide = ops.reshape(w, shape=(*w.shape[:-1], 1, w.shape[-1]))
-    return w, -ops.sum(wide * ops.conj(_delayed(out, order, ops)), dim=(n,), keepdim=False)
+    return w, -ops.sum(wide * ops.conj(_delay(out, order, ops)), dim=(n,), keepdim=False)
 
 
 def _push_a(t: Payload, a: Payload, out: Payload, ops: Vocabulary) -> Payload:
     order, n = a.shape[-1], len(out.shape)
     if not order:
         return ops.zeros_like(out)
-    fed = ops.sum(ops.reshape(t, shape=(*t.shape, 1)) * _delayed(out, order, ops), dim=(n - 1,), keepdim=False)
+    fed = ops.sum(ops.reshape(t, shape=(*t.shape, 1)) * _delay(out, order, ops), dim=(n - 1,), keepdim=False)
     return -ops.recursive_filter(fed, a)
 
 

@@ -1,5 +1,4 @@
-"""How many floating-point operations an op does, estimated as torch does: a multiplication and an
-addition count as two."""
+"""Estimated numbers of floating-point operations, counted as in torch: a multiplication and an addition are two."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ flops: RulesOfOps[Callable[[Shapes, tuple[int, ...]], int]] = RulesOfOps("floati
 
 
 def flops_of(name: str, shapes: Shapes, out: tuple[int, ...]) -> int:
-    """The estimate for an op, 0 where there is none."""
+    """Return the estimate for an op, or 0 if there is none."""
     rule = flops.get(name)
     return 0 if rule is None else int(rule(shapes, out))
 
@@ -26,7 +25,7 @@ def _elements(shapes: Shapes, out: tuple[int, ...]) -> int:
 
 @flops("matmul")
 def _product(shapes: Shapes, out: tuple[int, ...]) -> int:
-    """Every element of the result is a sum over the last dimension of the first factor."""
+    """Count a product: every element of the result is a sum over the last dimension of the first factor."""
     return 2 * math.prod(out) * shapes[0][-1] if shapes[0] else 0
 
 
@@ -37,5 +36,5 @@ def _added_product(shapes: Shapes, out: tuple[int, ...]) -> int:
 
 @flops("convolution")
 def _convolution(shapes: Shapes, out: tuple[int, ...]) -> int:
-    """Every element of the result is a sum over the weights of its channel."""
+    """Count a convolution: every element of the result is a sum over the weights of its channel."""
     return 2 * math.prod(out) * math.prod(shapes[1][1:])

@@ -1,11 +1,11 @@
 r"""Discrete Fourier transforms: complex to complex, real to complex, complex to real.
 
 The constraint that shaped this file: every named transform (ifft, hfft, rfft2, ...) is one of these three, with a
-direction and a scale, on an input that was padded or trimmed beforehand. So three ops have rules, and each
-other's forward is their rule.
+direction and a scale, on an input that was padded or trimmed beforehand. So only three ops have rules, and each rule is
+the forward of another.
 
-`dims` are the transformed dimensions, of which the last is the one that is halved; `scale` divides the sums by nothing
-("none"), by the square root of the number of points ("root") or by that number ("full"), whatever the direction.
+`dims` are the transformed dimensions; the last one is halved. `scale` divides the sums by nothing ("none"), by the
+square root of the number of points ("root") or by that number ("full"), in both directions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ndgrad._src.ops.table import op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# The library's names for the scales say in which direction the division happens.
+# The library's norm names tell the direction in which it divides.
 _FORWARD_NORMS = {"none": "backward", "root": "ortho", "full": "forward"}
 _INVERSE_NORMS = {"none": "forward", "root": "ortho", "full": "backward"}
 
@@ -44,10 +44,10 @@ fft_c2c = op(
     backward_name="FftC2CBackward0",
 )  # fmt: skip
 
-# ----- the bins that stand for two ------------------------------------------------------------------------------------
+# ----- bins that represent two bins -----------------------------------------------------------------------------------
 
-# The spectrum y of n real points has y[n - k] = conj(y[k]), so only bins 0 to n // 2 are kept. All but bin 0, and bin n
-# / 2 where n is even, stand for two.
+# The spectrum y of n real points has y[n - k] = conj(y[k]), so only bins 0 to n // 2 are kept. Each kept bin represents
+# two, except bin 0 and, if n is even, bin n / 2.
 
 
 def _scale_bins(np: Library, x: Payload, *, dim: int, size: int, factor: float) -> Payload:
@@ -56,7 +56,7 @@ def _scale_bins(np: Library, x: Payload, *, dim: int, size: int, factor: float) 
     return out
 
 
-# x with the bins that stand for two of a transform of `size` points multiplied by `factor`.
+# x with the bins that represent two bins, in a transform of `size` points, multiplied by `factor`.
 scale_bins = op(
     "scale_bins", "x",
     _scale_bins,
@@ -73,7 +73,7 @@ def _r2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, onesided
     norm = _FORWARD_NORMS[scale]
     if onesided:
         return np.fft.rfft(x, axis=dims[0], norm=norm) if len(dims) == 1 else np.fft.rfftn(x, axes=dims, norm=norm)
-    # half of the bins by the transform, the rest by symmetry: twice as quick as treating x as complex
+    # Half of the bins come from the transform and the rest from symmetry: twice as fast as a complex transform.
     last = dims[-1]
     half = np.fft.rfft(x, axis=last, norm=norm)
     mirrored = (*(slice(None),) * last, slice((x.shape[last] - 1) // 2, 0, -1))
@@ -84,8 +84,11 @@ def _r2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, onesided
 def _r2c_vjp(
     g: Payload, x_shape: tuple[int, ...], dims: tuple[int, ...], scale: str, onesided: bool, ops: Vocabulary
 ) -> Payload:
-    """The real part of the adjoint. With all bins it is that of the inverse transform; with half of them, c2r takes the
-    real part, but it counts the bins that stand for two twice, and here each is only itself."""
+    """Return the real part of the adjoint.
+
+    With all bins it is that of the inverse transform. With half of them c2r takes the real part. But c2r counts the
+    bins that represent two bins twice, while here each counts once.
+    """
     if not onesided:
         return ops.fft_c2c(g, dims=dims, scale=scale, inverse=True)
     size = x_shape[dims[-1]]
@@ -112,9 +115,8 @@ def _c2r(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, size: in
     return np.fft.irfftn(x, (*(x.shape[d] for d in dims[:-1]), size), axes=dims, norm=norm)
 
 
-# Each bin k contributes Re(w_k x_k e^(2 pi i jk / n)), with w_k = 2 for the bins that stand for two; the gradient
-# of x_k is w_k times the forward transform of g. In the bins that stand for themselves it is real: their
-# imaginary part is not read.
+# Each bin k contributes Re(w_k x_k e^(2 pi i jk / n)), with w_k = 2 for the bins that represent two. So the gradient of
+# x_k is w_k times the forward transform of g. It is real in the other bins, because their imaginary part is not read.
 fft_c2r = op(
     "fft_c2r", "x",
     _c2r,

@@ -1,8 +1,7 @@
-"""The gamma function's family: its logarithm and derivatives, zeta, beta, and the incomplete gamma functions.
+"""The gamma function and its relatives: logarithm and derivatives, zeta, beta, and the incomplete gamma functions.
 
-The constraint: raw functions come from SciPy where it is installed and else from NumPy alone
-(_src.arrays.special), so rules use only functions that both have. Orders of derivatives are settings: a rule asks
-for the next one, to any order.
+The constraint: raw functions come from SciPy if it is installed, else from NumPy alone (_src.arrays.special), so rules
+use only functions that both have. Orders of derivatives are settings: a rule uses the next order, to any order.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy
 
 from ndgrad._src.arrays.host_fallback import to_host
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.error_function import _special
 from ndgrad._src.ops.table import elementwise
 
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def real_function(name: str, public: str = "") -> Callable[..., Any]:
-    """A forward function from scipy.special's `name`, for real arguments (`public` is what users call it)."""
+    """Return a forward function for scipy.special's `name`, for real arguments. `public` is the name for users."""
 
     def forward(np: Library, *arguments: Any) -> Payload:
         for a in arguments:
             dtype = getattr(a, "dtype", None)
             if isinstance(a, complex) if dtype is None else dtype.kind == "c":
                 raise NotImplementedError(
-                    f"{public or name}() is not implemented for complex numbers, and got {dtype or a}. "
+                    f"{public or name}() is not implemented for complex numbers, but got {dtype or a}. "
                     "Apply it to a real tensor (.real, .abs()). [nd-complex]"
                 )
         return _special(np, name)(*arguments)
@@ -41,26 +40,27 @@ def real_function(name: str, public: str = "") -> Callable[..., Any]:
 
 
 def shape_derivatives(name: str) -> Callable[..., Any]:
-    """A function of the module of that name, which is loaded when a derivative in a shape is asked for."""
+    """Return a function of the module shape_derivatives, which is loaded when a derivative in a shape is needed."""
     module = importlib.import_module("ndgrad._src.arrays.special.shape_derivatives")
-    return getattr(module, name)  # a function found by name
+    return getattr(module, name)  # functions are looked up by name
 
 
-def on_host(np: Library, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Payload:
-    """A function that exists for NumPy's float64 alone, in the dtype of its arguments and the
-    library they came from."""
+def run_on_host(np: Library, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Payload:
+    """Run a float64 function of NumPy arrays on the host, and convert the result to the arguments' dtype and
+    library.
+    """
     given = [to_host(a) for a in arguments]
     dtype = numpy.result_type(*given)
     if dtype.kind == "c":
         raise NotImplementedError(
-            f"{name}() is not implemented for complex numbers, and got {dtype}. Apply it to real tensors. [nd-complex]"
+            f"{name}() is not implemented for complex numbers, but got {dtype}. Apply it to real tensors. [nd-complex]"
         )
     made = function(*given, **settings)
     return np.asarray(made if dtype.kind in "biu" else made.astype(dtype, copy=False))
 
 
-def beside(value: Payload, like: Payload, ops: Vocabulary) -> Payload:
-    """A Python number as what stands beside it, for functions that take tensors alone."""
+def make_like(value: Payload, like: Payload, ops: Vocabulary) -> Payload:
+    """Convert a Python number to the kind of `like`, for functions that take only tensors."""
     return ops.zeros_like(like) + value if value.__class__ in (int, float) else value
 
 
@@ -71,8 +71,8 @@ def no_derivative(op: str, argument: str) -> NoReturn:
     )
 
 
-# From this many elements on, polynomials over blocks are quicker than a compiled sum for each
-# element (20 times, for 1e5).
+# From this many elements on, polynomials over blocks are faster than a compiled sum for each element (20 times, for
+# 1e5).
 _MANY = 2048
 
 # ----- logarithm and its derivatives ----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ _gammaln, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("p
 
 
 def _lgamma(np: Library, x: Payload) -> Payload:
-    """log |gamma(x)|, which near 0 is -log |x|: SciPy's is infinite for subnormal numbers."""
+    """Return log |gamma(x)|, and -log |x| near 0, because SciPy's is infinite for subnormal numbers."""
     out = _gammaln(np, x)
     near = np.abs(x) < numpy.finfo(numpy.float64).tiny
     return np.where(near, -np.log(np.abs(x)), out) if near.any() else out
@@ -94,11 +94,11 @@ digamma = elementwise("digamma", _digamma, x=lambda t, x, ops: t * ops.polygamma
 
 
 def _polygamma(np: Library, x: Payload, *, order: int) -> Payload:
-    """(-1)^(n+1) n! zeta(n + 1, x) for order n, in double precision: n! alone may overflow a float32."""
+    """Return (-1)^(n+1) n! zeta(n + 1, x) for order n, in double precision, because n! may overflow a float32."""
     if order == 0:
         return _digamma(np, x)
     if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and is_floating(x.dtype):
-        from ndgrad._src.arrays.special import trigamma  # importing ndgrad need not load it
+        from ndgrad._src.arrays.special import trigamma  # loaded on first use, to keep `import ndgrad` fast
 
         return trigamma(x)
     factorial = float(math.factorial(order)) if order <= 170 else math.inf
@@ -134,7 +134,7 @@ mvlgamma = elementwise("mvlgamma", _mvlgamma, settings={"p": 1}, x=_mvlgamma_x)
 
 # ----- zeta and beta --------------------------------------------------------------------------------------------------
 
-# Hurwitz's: the sum over k >= 0 of (k + q)^-x.
+# Hurwitz's zeta function: the sum over k >= 0 of (k + q)^-x.
 zeta = elementwise(
     "zeta", _zeta, args="x q",
     x=lambda t: no_derivative("zeta", "input"),
@@ -146,15 +146,18 @@ zeta = elementwise(
 
 
 def digamma_rise(a: Payload, b: Payload, ops: Vocabulary) -> Payload:
-    """digamma(a + b) - digamma(a). Of large a that is a small difference, and Stirling's series gives it term by term:
-    log(1 + b/a) - (1/(a+b) - 1/a) / 2 - sum over k of B_2k/2k (1/(a+b)^2k - 1/a^2k)."""
-    a, b = beside(a, b, ops), beside(b, a, ops)
+    """Return digamma(a + b) - digamma(a).
+
+    For large a this is a small difference. Stirling's series gives it term by term: log(1 + b/a) - (1/(a+b) - 1/a) / 2
+    - sum over k of B_2k/2k (1/(a+b)^2k - 1/a^2k).
+    """
+    a, b = make_like(a, b, ops), make_like(b, a, ops)
     large = (a > 20.0) & (a + b > 20.0)
     far, step = ops.where(large, a, 30.0), ops.where(large, b, 0.0)
     rest = 1.0 / (far + step)
     inverse = 1.0 / far
     fall = step * rest * inverse  # 1/far - 1/(far + step)
-    # x^-2k - y^-2k is (x^-2 - y^-2) times a sum of products
+    # x^-2k - y^-2k is (x^-2 - y^-2) times a sum of products.
     squares = (inverse * inverse, rest * rest)
     total, powers, ones = -1 / 12, 1.0, squares[0]
     for term in (1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760):
@@ -176,9 +179,11 @@ betaln = elementwise(
 
 
 def _gamma_density(np: Library, a: Payload, x: Payload) -> Payload:
-    """x^(a-1) e^-x / gamma(a), by its logarithm; at x = 0 the power decides (1 for a = 1), at
-    infinity the exponential."""
-    a, x = beside_arrays(np, a, x)
+    """Return x^(a-1) e^-x / gamma(a) through its logarithm.
+
+    At x = 0 the power dominates (1 for a = 1), at infinity the exponential.
+    """
+    a, x = as_operands(np, a, x)
     with numpy.errstate(all="ignore"):
         power = a - 1.0
         exponent = np.where(power == 0, 0.0, power * np.log(x)) - x - _lgamma(np, a)
@@ -194,13 +199,15 @@ gamma_density = elementwise(
 
 
 def _igamma_shape(np: Library, x: Payload, y: Payload, *, order: int) -> Payload:
-    return on_host(np, "igamma", shape_derivatives("gammainc_shape"), x, y, order=order)
+    return run_on_host(np, "igamma", shape_derivatives("gammainc_shape"), x, y, order=order)
 
 
 def _density_change(a: Payload, x: Payload, order: int, ops: Vocabulary) -> Any:
-    """The derivative of the density of that order with respect to a: the density times a polynomial in the
-    derivatives of its logarithm."""
-    a, x = beside(a, x, ops), beside(x, a, ops)
+    """Return the derivative of the density in a of the given order.
+
+    It is the density times a polynomial in the derivatives of its logarithm.
+    """
+    a, x = make_like(a, x, ops), make_like(x, a, ops)
     return ops.gamma_density(a, x) * _relative_change(a, x, order, ops)
 
 
@@ -211,7 +218,7 @@ def _relative_change(a: Payload, x: Payload, order: int, ops: Vocabulary) -> Any
     return shape_derivatives("derivatives")(first, (order,))
 
 
-# The derivative of P with respect to the shape x, of an order of 1 or more (see arrays.special.shape_derivatives).
+# The derivative of P in the shape x, of order 1 or more (see arrays.special.shape_derivatives).
 igamma_shape = elementwise(
     "igamma_shape", _igamma_shape, args="x y", settings={"order": 1},
     x=lambda t, x, y, order, ops: t * ops.igamma_shape(x, y, order=order + 1),
@@ -222,17 +229,17 @@ igamma_shape = elementwise(
 
 
 def _gamma_shape_ratio(np: Library, x: Payload, y: Payload, *, order: int) -> Payload:
-    return on_host(np, "igamma", shape_derivatives("gammainc_shape_ratio"), x, y, order=order)
+    return run_on_host(np, "igamma", shape_derivatives("gammainc_shape_ratio"), x, y, order=order)
 
 
 def _ratio_change(a: Payload, x: Payload, out: Payload, order: int, ops: Vocabulary) -> Any:
-    """(p^(n) - R d(x p)/dx) / (x p) for R = P^(n) / (x p), the derivatives p^(n) being with respect to a."""
-    a, x = beside(a, x, ops), beside(x, a, ops)
+    """Return (p^(n) - R d(x p)/dx) / (x p) for R = P^(n) / (x p), where p^(n) is a derivative in a."""
+    a, x = make_like(a, x, ops), make_like(x, a, ops)
     return (_relative_change(a, x, order, ops) - out * (a - x)) / x
 
 
-# igamma_shape over y gamma_density(x, y), the density of log y. At order 1 it is minus the speed of log y at a fixed
-# P(x, y): how samples of the gamma distribution move with their shape.
+# igamma_shape / (y gamma_density(x, y)), where the divisor is the density of log y. At order 1 it is minus the speed of
+# log y at a fixed P(x, y): the motion of gamma samples with their shape.
 gamma_shape_ratio = elementwise(
     "gamma_shape_ratio", _gamma_shape_ratio, args="x y", settings={"order": 1},
     x=lambda t, x, y, out, order, ops: t * (
@@ -242,7 +249,7 @@ gamma_shape_ratio = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# P and Q of the shape x, up to and from the point y.
+# P and Q for the shape x: the integrals up to and from the point y.
 igamma = elementwise(
     "igamma", real_function("gammainc", "igamma"), args="x y",
     x=lambda t, x, y, ops: t * ops.igamma_shape(x, y, order=1),

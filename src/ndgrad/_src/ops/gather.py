@@ -1,9 +1,9 @@
-"""Reading and writing single elements through an index: gather and its kin, take and put, selection by a mask.
+"""Reading and writing single elements through an index: gather, scatter, take, put, and selection by a mask.
 
-Two conventions of torch meet here. An index of `gather` and `scatter` has the rank of the tensor and replaces
-the position along one dimension; an index of `take` and `put` counts through the whole tensor. Either comes
-with a pair of ops that are each other's transposes, from which the other rules follow. All index arrays are
-constants to differentiation.
+Two conventions of torch meet here. An index of `gather` and `scatter` has the rank of the tensor and replaces the
+position along one dimension. An index of `take` and `put` counts through the whole tensor. Each convention has a pair
+of ops that are transposes of each other, from which the other rules follow. All index arrays are constants for
+differentiation.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.integers import as_int64
-from ndgrad._src.arrays.meta import MetaArray, zeros_beside
+from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
 from ndgrad._src.arrays.scatter import (
     add_arrays,
     check_range,
     combine_along,
+    find_overwritten,
+    keep_last_values,
     keys_along,
     one_index_per_slice,
-    overwritten,
     put_along,
-    settled,
-    wrapped,
+    wrap_negative,
 )
-from ndgrad._src.ops.index import counting, staying
+from ndgrad._src.ops.index import make_range, mask_overwritten
 from ndgrad._src.ops.reduce import divides_back
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -65,11 +65,11 @@ gather = op(
 def _gather_backward(
     np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...], distinct: bool
 ) -> Payload:
-    out = zeros_beside(np, x, shape, x.dtype)
+    out = zeros_on_same_device(np, x, shape, x.dtype)
     return put_along(np, out, index, x, dim) if distinct else combine_along(np, "add", out, index, x, dim)
 
 
-# Zeros to which x is added at the indexed places. With `distinct`, no place occurs twice and putting will do.
+# Zeros to which x is added at the indexed positions. With `distinct`, no position occurs twice, so assignment suffices.
 gather_backward = op(
     "gather_backward", "x index",
     _gather_backward,
@@ -84,10 +84,10 @@ gather_backward = op(
 )  # fmt: skip
 
 
-# An index along a dimension of size `length` without negative numbers: they count from the end.
+# An index along a dimension of size `length`, with negative numbers, which count from the end, made non-negative.
 wrap_index = op(
     "wrap_index", "x",
-    lambda np, x, *, length: as_int64(wrapped(np, np.asarray(x), length)),
+    lambda np, x, *, length: as_int64(wrap_negative(np, np.asarray(x), length)),
     settings={"length": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
@@ -104,10 +104,10 @@ def _scatter_kernel(np: Library, target: Payload, index: Payload, y: Payload, *,
     return put_along(np, target, index, y, dim)
 
 
-# Which elements of an index along `dim` name a place that is named again later.
+# A mask of the elements of an index along `dim` whose position occurs again later.
 overwritten_along = op(
     "overwritten_along", "x",
-    lambda np, x, *, dim, shape: overwritten(np, keys_along(np, x, shape, dim), math.prod(shape)),
+    lambda np, x, *, dim, shape: find_overwritten(np, keys_along(np, x, shape, dim), math.prod(shape)),
     settings={"dim": 0, "shape": ()},
     vjp=NOT_DIFFERENTIABLE,
     batch=lambda x, dim, shape, ops: ops.overwritten_along(x, dim=dim + 1, shape=(x.shape[0], *shape)),
@@ -115,15 +115,15 @@ overwritten_along = op(
     moves_values=True,
 )  # fmt: skip
 
-# x with y (of the index's shape, or a number) put at the indexed places. Of several y for one place the last stays, and
-# it alone gets a gradient.
+# x with y (of the index's shape, or a number) written at the indexed positions. If several y have one position, the
+# last one is kept, and only it gets a gradient.
 scatter = op(
     "scatter", "x index y",
     lambda np, x, index, y, *, dim: _scatter_kernel(np, np.array(x, order="C"), index, y, dim=dim),
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.scatter_(g, index, 0.0, dim=dim),
-        "y": lambda g, x_shape, index, dim, ops: staying(
+        "y": lambda g, x_shape, index, dim, ops: mask_overwritten(
             ops.gather(g, index, dim=dim), ops.overwritten_along(index, dim=dim, shape=x_shape), ops
         ),
     },
@@ -168,19 +168,18 @@ scatter_add = op(
 
 def _scatter_prod(np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...]) -> Payload:
     check_range(np, "scatter_reduce", index, shape[dim], dim, RuntimeError)
-    ones = zeros_beside(np, x, shape, x.dtype)
+    ones = zeros_on_same_device(np, x, shape, x.dtype)
     ones[...] = 1
     return combine_along(np, "multiply", ones, index, x, dim)
 
 
-def _others(x: Payload, index: Payload, dim: int, ops: Vocabulary) -> Payload:
-    """Per element of x the product of all other elements with the same index.
+def _product_of_others(x: Payload, index: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """Return, for each element of x, the product of all other elements with the same index.
 
-    Dividing the whole product by the element fails at zeros, and so do the quotient's derivatives. Instead
-    equal indices are brought together by sorting, and products of all elements to the left and to the right
-    within a run are built by doubling: after step s, entry i holds the product of the s nearest neighbours on
-    its side that belong to its run. Only products and selections by constant masks occur, so derivatives of
-    every order are exact, zeros or not.
+    Dividing the whole product by the element fails at zeros, and so do the quotient's derivatives. Instead, sorting
+    brings equal indices together. Products of all elements to the left and to the right within a run are built by
+    doubling: after step s, entry i holds the product of the s nearest neighbours on its side that belong to its run.
+    Only products and selections by constant masks occur, so derivatives of every order are exact, also at zeros.
     """
     order = ops.argsort(index, dim=dim)
     values, keys = ops.gather(x, order, dim=dim), ops.gather(index, order, dim=dim)
@@ -199,7 +198,7 @@ def _run_product(values: Payload, keys: Any, dim: int, direction: int, ops: Voca
 
 
 def _neighbour(values: Payload, keys: Any, dim: int, distance: int, ops: Vocabulary) -> Payload:
-    """The value `distance` places before, where that belongs to the same run, else 1."""
+    """Return the value `distance` positions before if it belongs to the same run, else 1."""
     shape = tuple(values.shape)
     ahead, behind = (
         slice(max(distance, 0), shape[dim] + min(distance, 0)),
@@ -215,18 +214,18 @@ def _scatter_prod_vjp(g: Payload, x: Payload, index: Payload, out: Payload, dim:
     scaled = g * ops.conj(out) if ops.raw else None
     if divides_back(out, scaled, ops):
         return ops.gather(scaled, index, dim=dim) / ops.conj(x)
-    return ops.gather(g, index, dim=dim) * ops.conj(_others(x, index, dim, ops))
+    return ops.gather(g, index, dim=dim) * ops.conj(_product_of_others(x, index, dim, ops))
 
 
-# Ones, multiplied by x at the indexed places.
+# Ones, multiplied by x at the indexed positions.
 scatter_prod = op(
     "scatter_prod", "x index",
     _scatter_prod,
     settings={"dim": 0, "shape": ()},
     vjp={"x": _scatter_prod_vjp},
     jvp={
-        "x": lambda t, x, index, dim, shape, ops: ops.gather_backward(t * _others(x, index, dim, ops), index, dim=dim,
-            shape=shape)
+        "x": lambda t, x, index, dim, shape, ops: ops.gather_backward(
+            t * _product_of_others(x, index, dim, ops), index, dim=dim, shape=shape)
     },
     batch=lambda x, index, dim, shape, ops: ops.scatter_prod(x, index, dim=dim + 1, shape=(x.shape[0], *shape)),
     backward_name="ScatterReduceBackward0",
@@ -242,7 +241,7 @@ def _scatter_extreme_kernel(
 ) -> Payload:
     check_range(np, "scatter_reduce", index, target.shape[dim], dim, RuntimeError)
     if not include_self:
-        # the last y of each place stands there first; taking it once more changes nothing
+        # The last y of each position is written first; including it once more changes nothing.
         put_along(np, target, index, y, dim)
     return combine_along(np, "maximum" if largest else "minimum", target, index, y, dim)
 
@@ -250,7 +249,10 @@ def _scatter_extreme_kernel(
 def _winners(
     x: Payload, index: Payload, y: Payload, out: Payload, dim: int, include_self: bool, dtype: Any, ops: Vocabulary
 ) -> tuple[Any, Any, Any]:
-    """Who has the extreme value: ones and zeros for x and y, and how many there are at each place. They share alike."""
+    """Return ones and zeros that mark the extreme values in x and y, and their number at each position.
+
+    All extreme values share the gradient equally.
+    """
     of_x = ops.cast(x == out, dtype=dtype)
     if not include_self:
         of_x = ops.scatter(of_x, index, 0.0, dim=dim)
@@ -324,12 +326,12 @@ def _take_batch(x: Payload, index: Payload, batched: tuple[bool, ...], ops: Voca
         inner = tuple(index.shape)
         out = ops.permute(ops.index(ops.permute(rows, dims=(1, 0)), index), dims=(len(inner), *range(len(inner))))
         return out
-    return ops.index(rows, counting(x, size, len(index.shape)), index)
+    return ops.index(rows, make_range(x, size, len(index.shape)), index)
 
 
 take = op(
     "take", "x index",
-    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrapped(np, index, x.size, later=True)),
+    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrap_negative(np, index, x.size, later=True)),
     vjp={
         "x": lambda g, x_shape, index, ops: ops.reshape(
             ops.index_add_zeros(g, index, shape=(math.prod(x_shape),)), shape=x_shape
@@ -345,27 +347,27 @@ take = op(
 
 def _put_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, accumulate: bool) -> Payload:
     whole = target if target.ndim else target.reshape(1)
-    places = np.unravel_index(wrapped(np, index, target.size).reshape(-1), whole.shape)
+    places = np.unravel_index(wrap_negative(np, index, target.size).reshape(-1), whole.shape)
     y = np.asarray(y).reshape(-1)
     if accumulate:
         add_arrays(np, whole, places, y)
     else:
-        whole[places] = y if np is numpy else settled(np, places, whole.shape, y)
+        whole[places] = y if np is numpy else keep_last_values(np, places, whole.shape, y)
     return target
 
 
 def _put_batch(x: Payload, index: Payload, y: Payload, accumulate: bool, ops: Vocabulary, size: int) -> Payload:
     rows = ops.reshape(x, shape=(size, math.prod(x.shape[1:])))
-    out = ops.index_put(rows, y, counting(x, size, len(index.shape)), index, accumulate=accumulate)
+    out = ops.index_put(rows, y, make_range(x, size, len(index.shape)), index, accumulate=accumulate)
     return ops.reshape(out, shape=tuple(x.shape))
 
 
 def _put_y(g: Payload, x_shape: tuple[int, ...], index: Payload, accumulate: bool, ops: Vocabulary) -> Payload:
     out = ops.take(g, index)
-    return out if accumulate else staying(out, ops.overwritten(index, shape=(math.prod(x_shape),)), ops)
+    return out if accumulate else mask_overwritten(out, ops.overwritten(index, shape=(math.prod(x_shape),)), ops)
 
 
-# x with y (of the index's shape, or a number) put or added at positions that count through the whole tensor.
+# x with y (of the index's shape, or a number) written or added at positions that count through the whole tensor.
 put = op(
     "put", "x index y",
     lambda np, x, index, y, *, accumulate: _put_kernel(np, np.array(x), index, y, accumulate=accumulate),
@@ -391,7 +393,7 @@ put = op(
 # ----- masks ----------------------------------------------------------------------------------------------------------
 
 
-def _same_for_all(name: str, mask_is_batched: bool) -> None:
+def _require_unbatched_mask(name: str, mask_is_batched: bool) -> None:
     if mask_is_batched:
         raise RuntimeError(
             f"vmap: {name} with a mask that differs from sample to sample would give each a result of its own length. "
@@ -399,20 +401,20 @@ def _same_for_all(name: str, mask_is_batched: bool) -> None:
         )
 
 
-def _by_mask(x: Any, mask: Any) -> Any:
-    """The index for a mask of the last dimensions; NumPy is twice as quick without the Ellipsis."""
+def _mask_index(x: Any, mask: Any) -> Any:
+    """Return the index for a mask of the last dimensions. NumPy is twice as fast without the Ellipsis."""
     return mask if x.ndim == mask.ndim else (Ellipsis, mask)
 
 
 def _masked_select_batch(x: Payload, mask: Payload, batched: tuple[bool, ...], ops: Vocabulary) -> Payload:
-    _same_for_all("masked_select", batched[1])
+    _require_unbatched_mask("masked_select", batched[1])
     return ops.masked_select(x, mask)
 
 
-# The elements of x where the mask, which has the shape of x's last dimensions, is true.
+# The elements of x at which the mask, which has the shape of x's last dimensions, is true.
 masked_select = op(
     "masked_select", "x mask",
-    lambda np, x, mask: np.asarray(x)[_by_mask(x, mask)],
+    lambda np, x, mask: np.asarray(x)[_mask_index(x, mask)],
     vjp={"x": lambda g, mask, ops: ops.masked_select_backward(g, mask)},
     jvp={"x": lambda t, mask, ops: ops.masked_select(t, mask)},
     batch=_masked_select_batch,
@@ -423,16 +425,16 @@ masked_select = op(
 
 def _masked_select_backward(np: Library, x: Payload, mask: Payload) -> Payload:
     out = np.zeros((*x.shape[:-1], *mask.shape), x.dtype)
-    out[_by_mask(out, mask)] = x
+    out[_mask_index(out, mask)] = x
     return out
 
 
 def _masked_select_backward_batch(x: Payload, mask: Payload, batched: tuple[bool, ...], ops: Vocabulary) -> Payload:
-    _same_for_all("masked_select_backward", batched[1])
+    _require_unbatched_mask("masked_select_backward", batched[1])
     return ops.masked_select_backward(x, mask)
 
 
-# Zeros with x at the places where the mask is true: the transpose of masked_select.
+# Zeros with x at the positions where the mask is true: the transpose of masked_select.
 masked_select_backward = op(
     "masked_select_backward", "x mask",
     _masked_select_backward,
@@ -449,7 +451,8 @@ def _mask_positions(np: Library, x: Payload, *, leading: int) -> Payload:
     return np.maximum(np.cumsum(flat, axis=-1, dtype=np.int64) - 1, 0).reshape(x.shape)
 
 
-# For every true element of a mask its number among the true ones, counted anew for each index of `leading` dimensions.
+# The number of every true element of a mask among the true elements, counted separately for each index of the `leading`
+# dimensions.
 mask_positions = op(
     "mask_positions", "x",
     _mask_positions,

@@ -1,9 +1,8 @@
-"""Hypergeometric functions, elliptic integrals and Jacobi's elliptic functions, Lambert's W, Wright's
-omega, orthogonal polynomials.
+"""Hypergeometric functions, elliptic integrals and functions, Lambert's W, Wright's omega, orthogonal polynomials.
 
-A derivative of a hypergeometric function shifts its parameters by one, so it is smooth wherever the function is,
-while the usual formulas for elliptic integrals are 0/0 at m = 0. There are no rules for derivatives in
-parameters. Values come from SciPy.
+A derivative of a hypergeometric function shifts its parameters by one, so it is smooth wherever the function is smooth.
+The usual formulas for elliptic integrals are 0/0 at m = 0. There are no rules for derivatives in parameters. Values
+come from SciPy.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.ops.bessel_order import any_function, part_of
+from ndgrad._src.ops.bessel_order import any_function, nth_result
 from ndgrad._src.ops.gamma import no_derivative, real_function
 from ndgrad._src.ops.table import elementwise
 
@@ -72,7 +71,7 @@ ellipeinc = elementwise(
 
 def _jacobi(name: str, place: int, slope: Any) -> Any:
     return elementwise(
-        name, part_of("ellipj", place), args="x m",
+        name, nth_result("ellipj", place), args="x m",
         x=slope,
         m=lambda t: no_derivative("ellipj", "m"),
         inplace=False,
@@ -86,7 +85,7 @@ jacobi_am = _jacobi("jacobi_am", 3, lambda t, x, m, ops: t * ops.jacobi_dn(x, m)
 
 # ----- Lambert and Wright ---------------------------------------------------------------------------------------------
 
-# w e^w = z, so dw = e^-w / (1 + w) dz, at z = 0 too
+# Derivative: w e^w = z, so dw = e^-w / (1 + w) dz, at z = 0 too.
 lambertw = elementwise(
     "lambertw", lambda np, z, *, k, tol: _lambertw(np, z, k, tol), args="z", settings={"k": 0, "tol": 1e-8},
     z=lambda t, out, ops: t * (ops.exp(-out) / (out + 1.0)),
@@ -98,26 +97,25 @@ def _lambertw(np: Library, z: Payload, k: int, tol: float) -> Payload:
     return any_function("lambertw")(np, z, k, tol)
 
 
-# w + log(w) = z
+# Definition: w + log(w) = z.
 wrightomega = elementwise(
     "wrightomega", any_function("wrightomega"), args="z", z=lambda t, out: t * (out / (out + 1.0)), inplace=False
 )
 
 # ----- orthogonal polynomials of degree k -----------------------------------------------------------------------------
 
-# The degree need not be whole: then these are hypergeometric functions, whose derivatives go on below degree 0.
-# A polynomial's end there.
+# The degree need not be an integer. The functions are then hypergeometric, and their derivatives continue below degree
+# 0. The derivatives of a polynomial end there.
 
 
-def _goes_on(k: Any) -> Any:
-    """Whether the derivative is that of a degree below. Of whole degree 0 (and below, where SciPy's
-    values are 0) it is zero."""
+def _has_lower_degree(k: Any) -> Any:
+    """True if the derivative is that of the degree below. It is zero for integer degrees up to 0."""
     return (k > 0) | (k % 1 != 0)
 
 
 def _lower(k: Any) -> Any:
-    """The degree below, or 0 where there is none: its factor is then 0."""
-    return (k - 1) * _goes_on(k)
+    """Return the degree below, or 0 if there is none; its factor is then 0."""
+    return (k - 1) * _has_lower_degree(k)
 
 
 jacobi_polynomial = elementwise(
@@ -125,18 +123,18 @@ jacobi_polynomial = elementwise(
     k=lambda t: no_derivative("eval_jacobi", "n"), a=lambda t: no_derivative("eval_jacobi", "alpha"),
     b=lambda t: no_derivative("eval_jacobi", "beta"),
     x=lambda t, k, a, b, x, ops: t * (ops.jacobi_polynomial(_lower(k), a + 1, b + 1,
-            x) * ((k + a + b + 1) * 0.5 * _goes_on(k))),
+            x) * ((k + a + b + 1) * 0.5 * _has_lower_degree(k))),
     inplace=False,
 )  # fmt: skip
 
 gegenbauer_polynomial = elementwise(
     "gegenbauer_polynomial", real_function("eval_gegenbauer"), args="k a x",
     k=lambda t: no_derivative("eval_gegenbauer", "n"), a=lambda t: no_derivative("eval_gegenbauer", "alpha"),
-    x=lambda t, k, a, x, ops: t * (ops.gegenbauer_polynomial(_lower(k), a + 1, x) * (a * 2.0 * _goes_on(k))),
+    x=lambda t, k, a, x, ops: t * (ops.gegenbauer_polynomial(_lower(k), a + 1, x) * (a * 2.0 * _has_lower_degree(k))),
     inplace=False,
 )  # fmt: skip
 
-# Of the first kind, cos(k arccos(x)), for k of 0 or more.
+# Chebyshev polynomials of the first kind, cos(k arccos(x)), for k >= 0.
 chebyshev_polynomial = elementwise(
     "chebyshev_polynomial", real_function("eval_chebyt"), args="k x",
     k=lambda t: no_derivative("eval_chebyt", "n"),
@@ -147,11 +145,11 @@ chebyshev_polynomial = elementwise(
 laguerre_polynomial = elementwise(
     "laguerre_polynomial", real_function("eval_genlaguerre"), args="k a x",
     k=lambda t: no_derivative("eval_genlaguerre", "n"), a=lambda t: no_derivative("eval_genlaguerre", "alpha"),
-    x=lambda t, k, a, x, ops: t * (ops.laguerre_polynomial(_lower(k), a + 1, x) * (-1.0 * _goes_on(k))),
+    x=lambda t, k, a, x, ops: t * (ops.laguerre_polynomial(_lower(k), a + 1, x) * (-1.0 * _has_lower_degree(k))),
     inplace=False,
 )  # fmt: skip
 
-# SciPy's are of whole degree, and NaN below 0.
+# SciPy's Hermite polynomials have integer degree, and are NaN below 0.
 hermite_polynomial = elementwise(
     "hermite_polynomial", real_function("eval_hermite"), args="k x",
     k=lambda t: no_derivative("eval_hermite", "n"),

@@ -1,8 +1,8 @@
-"""A value that somebody else has computed, with the derivative that a rule object gives it.
+"""The result of an external solver, with derivatives given by a rule object.
 
-Solvers iterate outside of the graph; what they find enters it through this one op. All that differentiable programs can
-meet (reverse and forward mode, graphs of graphs, vmap) is then handled where it is handled for every op, and a rule
-object says only how to pull a cotangent back and how to push tangents forward (see ndgrad.implicit.rules).
+Solvers iterate outside of the graph, and their results enter it through this one op. Reverse and forward mode, higher
+derivatives and vmap are then handled as for every other op. A rule object only defines how to pull a cotangent back and
+how to push tangents forward (see ndgrad.implicit.rules).
 """
 
 from __future__ import annotations

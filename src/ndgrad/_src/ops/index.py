@@ -1,6 +1,8 @@
-"""Indexing. Every kind of index comes down to two ops: `getitem` (ints, slices, None, Ellipsis: a view) and `index`
-(arrays that index the leading dimensions), and their transposes; NumPy's single elements are `element`. The public
-side is ndgrad._src.tensor.functions.index.
+"""Indexing.
+
+Every kind of index is expressed by two ops and their transposes: `getitem` (ints, slices, None, Ellipsis: a view) and
+`index` (arrays that index the leading dimensions). `element` is a single element in NumPy's style. The public functions
+are in ndgrad._src.tensor.functions.index.
 """
 
 from __future__ import annotations
@@ -12,8 +14,15 @@ import numpy
 
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.arrays.meta import zeros_beside
-from ndgrad._src.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
+from ndgrad._src.arrays.meta import zeros_on_same_device
+from ndgrad._src.arrays.scatter import (
+    add_arrays,
+    find_overwritten,
+    keep_last_values,
+    keys_of_arrays,
+    wrap_negative,
+    zeros_and_add,
+)
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
@@ -23,14 +32,14 @@ if TYPE_CHECKING:
 # ----- basic indexing: a view -----------------------------------------------------------------------------------------
 
 
-def _whole(index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """With an Ellipsis NumPy gives a view even where all dimensions are taken by ints."""
+def _add_ellipsis(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Add an Ellipsis, with which NumPy returns a view even if every dimension has an int."""
     return index if Ellipsis in index else (*index, Ellipsis)
 
 
 getitem = op(
     "getitem", "x",
-    lambda np, x, *, index: x[_whole(index)],
+    lambda np, x, *, index: x[_add_ellipsis(index)],
     settings={"index": ()},
     vjp={"x": lambda g, x_shape, index, ops: ops.embed(g, shape=x_shape, index=index)},
     jvp="linear",
@@ -41,8 +50,8 @@ getitem = op(
     known_as="indexing", aten_name="slice",
 )  # fmt: skip
 
-# One element, as NumPy hands it out: a number of its own that later writes to the array do not reach. `index`
-# has an int per dimension.
+# One element in NumPy's style: a separate number, unaffected by later writes to the array. `index` has an int per
+# dimension.
 element = op(
     "element", "x",
     lambda np, x, *, index: x[index] if np is numpy else x[index].copy(),
@@ -57,12 +66,12 @@ element = op(
 
 
 def _embed(np: Library, x: Payload, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
-    out = zeros_beside(np, x, shape, x.dtype)
-    out[_whole(index)] = x
+    out = zeros_on_same_device(np, x, shape, x.dtype)
+    out[_add_ellipsis(index)] = x
     return out
 
 
-# Zeros with x at the place that a basic index names: the transpose of getitem.
+# Zeros with x at the position of a basic index: the transpose of getitem.
 embed = op(
     "embed", "x",
     _embed,
@@ -84,29 +93,29 @@ def _index_batch(
     if not batched[0]:
         return ops.index(x, *_align_indices(indices, batched[1:], ops))
     if not any(batched[1:]):
-        # the batch steps behind the indexed dimensions and comes back to the front
+        # The batch moves behind the indexed dimensions, and afterwards back to the front.
         k = len(indices)
         n = len(x.shape)
         out = ops.index(ops.permute(x, dims=(*range(1, k + 1), 0, *range(k + 1, n))), *indices)
         lead = max(len(i.shape) for i in indices)
         out = ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
-        # in memory too: a sample of the result lies as NumPy's does, and its reshape is a view where NumPy's is
+        # A sample of the result also has NumPy's memory layout, so that its reshape is a view whenever NumPy's is.
         array = registry.recorder.innermost_array(out) if hasattr(out, "_array") else out
-        strides = array.strides[array.ndim - len(out.shape) :]  # those of an outer vmap stand in front
+        strides = array.strides[array.ndim - len(out.shape) :]  # dimensions of an outer vmap come first
         return ops.clone_ordered(out, order=(0, *sorted(range(1, len(out.shape)), key=lambda d: -abs(strides[d]))))
     aligned = _align_indices(indices, batched[1:], ops)
     rank = max(len(i.shape) for i in aligned)
-    return ops.index(x, counting(x, size, rank), *aligned)
+    return ops.index(x, make_range(x, size, rank), *aligned)
 
 
-def counting(like: Any, size: int, ndim: int) -> Any:
-    """The numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant beside the tensor `like`."""
+def make_range(like: Any, size: int, ndim: int) -> Any:
+    """Return the numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant on the device of `like`."""
     numbers = library_of(registry.recorder.innermost_array(like)).arange(size)
     return registry.recorder.lift(numbers.reshape((size, *(1,) * (ndim - 1))))
 
 
 def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
-    """Index arrays with the batch in front line up as they did for one sample."""
+    """Align index arrays behind the batch dimension as they were aligned for one sample."""
     rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
     out = []
     for i, b in zip(indices, batched, strict=True):
@@ -117,16 +126,16 @@ def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops:
     return out
 
 
-def _in_bounds(np: Library, x: Payload, indices: tuple[Any, ...], later: bool) -> tuple[Any, ...]:
-    """The index arrays if they are in bounds, which other libraries than NumPy do not ask."""
+def _check_bounds(np: Library, x: Payload, indices: tuple[Any, ...], later: bool) -> tuple[Any, ...]:
+    """Return the index arrays after a bounds check, which libraries other than NumPy omit."""
     if np is numpy:
         return indices
-    return tuple(wrapped(np, np.asarray(i), x.shape[d], d, later) for d, i in enumerate(indices))
+    return tuple(wrap_negative(np, np.asarray(i), x.shape[d], d, later) for d, i in enumerate(indices))
 
 
 index = op(
     "index", "x indices",
-    lambda np, x, *indices: np.asarray(x)[_in_bounds(np, x, indices, True)],
+    lambda np, x, *indices: np.asarray(x)[_check_bounds(np, x, indices, True)],
     vjp={"x": lambda g, x_shape, indices, ops: ops.index_add_zeros(g, *indices, shape=x_shape)},
     jvp={"x": lambda t, indices, ops: ops.index(t, *indices)},
     batch=_index_batch,
@@ -138,10 +147,11 @@ index = op(
 )  # fmt: skip
 
 
-# One index array into the first dimension, the commonest case of `index`, and quicker for not being variadic.
+# One index array into the first dimension. This is the most common case of `index`, and faster because it is not
+# variadic.
 rows = op(
     "rows", "x index",
-    lambda np, x, index: x.take(index if np is numpy else wrapped(np, index, x.shape[0], later=True), axis=0),
+    lambda np, x, index: x.take(index if np is numpy else wrap_negative(np, index, x.shape[0], later=True), axis=0),
     vjp={"x": lambda g, x_shape, index, ops: ops.index_add_zeros(g, index, shape=x_shape)},
     jvp={"x": lambda t, index, ops: ops.rows(t, index)},
     batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
@@ -169,7 +179,7 @@ def _index_add_zeros_batch(
     if not batched[0]:
         g = ops.expand(g, shape=(size, *g.shape))
     if not any(batched[1:]):
-        # zeros of shape (indexed..., batch, rest) are filled, and the batch comes to the front
+        # Zeros of shape (indexed..., batch, rest) are filled, and the batch moves to the front.
         lead = max(len(i.shape) for i in indices)
         k = len(indices)
         inner = ops.permute(g, dims=(*range(1, lead + 1), 0, *range(lead + 1, len(g.shape))))
@@ -177,10 +187,10 @@ def _index_add_zeros_batch(
         return ops.permute(out, dims=(k, *range(k), *range(k + 1, len(shape) + 1)))
     aligned = _align_indices(indices, batched[1:], ops)
     rank = max(len(i.shape) for i in aligned)
-    return ops.index_add_zeros(g, counting(g, size, rank), *aligned, shape=(size, *shape))
+    return ops.index_add_zeros(g, make_range(g, size, rank), *aligned, shape=(size, *shape))
 
 
-# Zeros to which x is added at the indexed places, once per occurrence: the transpose of `index`.
+# Zeros to which x is added at the indexed positions, once per occurrence: the transpose of `index`.
 index_add_zeros = op(
     "index_add_zeros", "x indices",
     _index_add_zeros,
@@ -198,7 +208,7 @@ index_add_zeros = op(
 
 
 def _copies_overlaps() -> bool:
-    """True if NumPy copies values before it writes them into the array that they lie in. NumPy 2.0 does not."""
+    """True if NumPy copies values before it writes them into the array that contains them. NumPy 2.0 does not."""
     line = numpy.arange(3)
     line[[2, 0, 1]] = line
     return line.tolist() == [1, 2, 0]
@@ -213,18 +223,18 @@ def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: b
 
 
 def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
-    indices = _in_bounds(np, target, indices, False)
+    indices = _check_bounds(np, target, indices, False)
     if accumulate:
         return add_arrays(np, target, indices, y)
     if max(np.ndim(i) for i in indices) > 1:
-        # in one line, so that the order of writing is that of the index and not of its memory
+        # Flattened, so that values are written in the order of the index and not of its memory.
         lead = np.broadcast_shapes(*(i.shape for i in indices))
         if np.ndim(y) > target.ndim - len(indices):
             rest = target.shape[len(indices) :]
             y = np.broadcast_to(y, (*lead, *rest)).reshape(math.prod(lead), *rest)
         indices = tuple(np.broadcast_to(i, lead).reshape(-1) for i in indices)
     if np is not numpy:
-        y = settled(np, indices, target.shape, y)
+        y = keep_last_values(np, indices, target.shape, y)
     elif not _NUMPY_COPIES_OVERLAPS and numpy.may_share_memory(target, y):
         y = numpy.array(y)
     target[indices] = y
@@ -247,12 +257,12 @@ def _index_put_batch(
     if batched[1]:
         missing = rank + len(x.shape) - len(indices) - len(y.shape)
         y = ops.reshape(y, shape=(size, *(1,) * missing, *y.shape[1:])) if missing > 0 else y
-    return ops.index_put(x, y, counting(x, size, rank + 1), *aligned, accumulate=accumulate)
+    return ops.index_put(x, y, make_range(x, size, rank + 1), *aligned, accumulate=accumulate)
 
 
 def _overwritten(np: Library, *indices: Any, shape: tuple[int, ...]) -> Payload:
     lead = np.broadcast_shapes(*(np.shape(i) for i in indices))
-    return overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
+    return find_overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
 
 
 def _overwritten_batch(
@@ -260,10 +270,10 @@ def _overwritten_batch(
 ) -> Payload:
     aligned = _align_indices(indices, batched, ops)
     rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
-    return ops.overwritten(counting(aligned[0], size, rank + 1), *aligned, shape=(size, *shape))
+    return ops.overwritten(make_range(aligned[0], size, rank + 1), *aligned, shape=(size, *shape))
 
 
-# Which elements of index arrays into dimensions of sizes `shape` name a place that is named again later.
+# A mask of the elements of index arrays, into dimensions of sizes `shape`, whose position occurs again later.
 overwritten_op = op(
     "overwritten", "indices",
     _overwritten,
@@ -276,8 +286,8 @@ overwritten_op = op(
 )  # fmt: skip
 
 
-def staying(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
-    """The gradients of values that were put somewhere, zero for those that were overwritten in the same op."""
+def mask_overwritten(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
+    """Return the gradients of written values, with zeros for values that the same op overwrote."""
     if ops.raw and not lost.any():
         return g
     return ops.where(ops.reshape(lost, shape=(*lost.shape, *(1,) * (len(g.shape) - len(lost.shape)))), 0.0, g)
@@ -287,11 +297,11 @@ def _index_put_y(
     g: Payload, x_shape: tuple[int, ...], indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary
 ) -> Payload:
     out = ops.index(g, *indices)
-    return out if accumulate else staying(out, ops.overwritten(*indices, shape=x_shape[: len(indices)]), ops)
+    return out if accumulate else mask_overwritten(out, ops.overwritten(*indices, shape=x_shape[: len(indices)]), ops)
 
 
-# x with y put (or added) at the indexed places. Of several y for one place the last stays, and
-# it alone gets a gradient.
+# x with y written (or added) at the indexed positions. If several y have one position, the last one is kept, and only
+# it gets a gradient.
 index_put = op(
     "index_put", "x y indices",
     _index_put,
@@ -339,7 +349,7 @@ masked_fill = op(
     moves_values=True,
 )  # fmt: skip
 
-# The places of the true elements, one row each.
+# The positions of the nonzero elements, one row each.
 nonzero = op(
     "nonzero", "x",
     lambda np, x: as_int64(np.argwhere(x)),

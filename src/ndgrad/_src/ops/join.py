@@ -1,7 +1,7 @@
-"""Several arrays in one: end to end, side by side along a new dimension, or down the diagonal.
+"""Joining arrays: end to end, along a new dimension, or along the diagonal.
 
-The number of arrays varies, so these ops take them all as one argument, and one rule gives all gradients, skipping the
-arrays that need none. The parts of the gradient are views of it.
+The number of arrays varies, so these ops take all of them as one argument. One rule computes all gradients and skips
+the arrays that need none. The parts of the gradient are views of it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ stack = op(
 
 
 def _corners(shapes: Any) -> list[tuple[int, int]]:
-    """Where each block of a block-diagonal matrix begins."""
+    """Return the first row and column of each block of a block-diagonal matrix."""
     corners, row, column = [], 0, 0
     for shape in shapes:
         corners.append((row, column))
@@ -70,7 +70,7 @@ def _corners(shapes: Any) -> list[tuple[int, int]]:
 
 
 def _block_diag(np: Library, *xs: Any) -> Payload:
-    """Blocks have two dimensions, behind any number of batch dimensions that all have alike."""
+    """Join blocks along the diagonal. They have two dimensions after equal batch dimensions."""
     rows, columns = sum(x.shape[-2] for x in xs), sum(x.shape[-1] for x in xs)
     out = np.zeros((*xs[0].shape[:-2], rows, columns), np.result_type(*xs))
     for x, (row, column) in zip(xs, _corners(x.shape for x in xs), strict=True):

@@ -1,10 +1,9 @@
-"""Indefinite symmetric (Hermitian) matrices as L D L^T (L D L^H), packed and pivoted as LAPACK does it, by Bunch and
-Kaufman's pivots.
+"""Indefinite symmetric (Hermitian) matrices as L D L^T (L D L^H), packed as in LAPACK, with Bunch-Kaufman pivoting.
 
-D has blocks of one and of two rows. The packed form holds D on the diagonal, the element below it in blocks of two,
-and L, whose blocks on the diagonal are identities, below that. Row exchanges are counted from 1, and negative for both
-rows of a block of two, where they concern its second row. LAPACK does not apply an exchange to the columns of L before
-it, so L is unpacked with a permutation of its own for each column (`ldl_rows`).
+D has blocks of one and of two rows. The packed form holds D on the diagonal, the element below it in blocks of two, and
+L below that; the diagonal blocks of L are identities. Row exchanges count from 1. They are negative for both rows of a
+block of two, and then concern its second row. LAPACK does not apply an exchange to the earlier columns of L, so L is
+unpacked with a separate permutation for each column (`ldl_rows`).
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.integers import as_int64
-from ndgrad._src.ops.matrix import adjoint, diagonal_of, on_diagonal, transpose
+from ndgrad._src.ops.matrix import adjoint, make_diagonal, take_diagonal, transpose
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import Payload, Vocabulary
 
-#: Of a diagonal element beside the largest one below it, from when on it is a pivot: this bounds the growth of
-#: elements best.
+#: A diagonal element is a pivot if its ratio to the largest element below it is at least this. The value minimises the
+#: growth of elements.
 _ALPHA = (1 + 17**0.5) / 8
 
 
@@ -37,7 +36,7 @@ def _exchange(a: NDArray[Any], k: int, here: NDArray[Any], other: NDArray[Any]) 
 
 
 def _eliminate(a: NDArray[Any], k: int, step: int, hermitian: bool) -> NDArray[Any]:
-    """The columns of L for a block of `step` rows at k; what they explain is taken from the rest of the matrices."""
+    """Return the columns of L for a block of `step` rows at k, after eliminating them from the rest of the matrices."""
     block, rest = a[:, k : k + step, k : k + step], a[:, k + step :, k : k + step]
     turned = rest.swapaxes(1, 2)
     factors = rest / block if step == 1 else numpy.linalg.solve(block.swapaxes(1, 2), turned).swapaxes(1, 2)
@@ -46,9 +45,10 @@ def _eliminate(a: NDArray[Any], k: int, step: int, hermitian: bool) -> NDArray[A
 
 
 def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
-    """Packed factors, exchanges, and the first zero pivot (counted from 1) or 0. Of all matrices at once, row by row;
-    those that have taken
-    two rows sit the next one out."""
+    """Return packed factors, exchanges, and the first zero pivot (counted from 1) or 0.
+
+    All matrices are processed together, row by row. A matrix that has just used a block of two rows skips the next row.
+    """
     n, stack = x.shape[-1], x.shape[:-2]
     count = math.prod(stack)
     below = numpy.tril(x, -1).reshape((count, n, n))
@@ -67,10 +67,10 @@ def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
         column = size(work[:, k + 1 :, k])
         largest = k + 1 + column.argmax(1) if k + 1 < n else numpy.full(len(which), k)
         most, own = column.max(1, initial=0.0), size(work[:, k, k])
-        beside = size(work[every, largest, k:])
-        opposite = beside[every, largest - k].copy()
-        beside[every, largest - k] = 0.0
-        row = beside.max(1, initial=0.0)
+        row_sizes = size(work[every, largest, k:])
+        opposite = row_sizes[every, largest - k].copy()
+        row_sizes[every, largest - k] = 0.0
+        row = row_sizes.max(1, initial=0.0)
         zero = ~(numpy.maximum(own, most) > 0)  # nothing to eliminate, or NaN
         pivoting = ~zero & (own < _ALPHA * most) & (own * row < _ALPHA * most * most)
         two = pivoting & (opposite < _ALPHA * row)
@@ -93,11 +93,11 @@ def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
     return packed.reshape(x.shape), pivots.reshape((*stack, n)), info.reshape(stack)
 
 
-# ----- what exchanges say ---------------------------------------------------------------------------------------------
+# ----- meaning of the exchanges ---------------------------------------------------------------------------------------
 
 
 def _blocks(pivots: Payload) -> Any:
-    """For each row: 0 in a block of one, 1 in the first and 2 in the second row of a block of two."""
+    """Return, for each row, 0 in a block of one, and 1 or 2 in the first or second row of a block of two."""
     kinds = numpy.zeros(pivots.shape, numpy.int64)
     before = numpy.zeros(pivots.shape[:-1], numpy.int64)
     for k in range(pivots.shape[-1]):
@@ -106,17 +106,18 @@ def _blocks(pivots: Payload) -> Any:
 
 
 def _rows(pivots: Payload, *, back: bool) -> Any:
-    """For each column of L the rows that its packed rows belong to (or, with `back`, the other way round); in one
-    column
-    more, those of the matrix itself."""
+    """Return, for each column of L, the rows to which its packed rows belong, or the inverse with `back`.
+
+    One more column has the rows of the matrix itself.
+    """
     n, stack = pivots.shape[-1], pivots.shape[:-1]
     flat = pivots.reshape((math.prod(stack), n))
     kinds = _blocks(flat)
     every, columns = numpy.arange(len(flat)), numpy.arange(n + 1)
     order = numpy.tile(numpy.arange(n)[:, None], (len(flat), 1, n + 1))
     for k in range(n):
-        # the exchange of a block of two is that of its second row; columns before the block, and the matrix itself,
-        # follow
+        # A block of two has the exchange of its second row. It applies to the columns before the block and to the
+        # matrix itself.
         kind = kinds[:, k]
         other = numpy.where(kind == 1, k, abs(flat[:, k].astype(numpy.int64)) - 1)
         moved = (columns < (k - (kind == 2))[:, None]) | (columns == n)
@@ -129,14 +130,14 @@ def _rows(pivots: Payload, *, back: bool) -> Any:
 
 ldl_blocks = op(
     "ldl_blocks", "pivots",
-    lambda np, pivots: on_host(np, _blocks)(pivots),
+    lambda np, pivots: wrap_for_host(np, _blocks)(pivots),
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
 )  # fmt: skip
 
 ldl_rows = op(
     "ldl_rows", "pivots",
-    lambda np, pivots, *, back: on_host(np, _rows)(pivots, back=back),
+    lambda np, pivots, *, back: wrap_for_host(np, _rows)(pivots, back=back),
     settings={"back": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
@@ -144,17 +145,17 @@ ldl_rows = op(
 )  # fmt: skip
 
 
-def _transposed(x: Payload, hermitian: bool, ops: Vocabulary) -> Payload:
+def _transpose(x: Payload, hermitian: bool, ops: Vocabulary) -> Payload:
     return adjoint(x, ops) if hermitian else transpose(x, ops)
 
 
 def _diagonal(x: Payload, ops: Vocabulary) -> Payload:
-    """Numbers on the diagonal of a square matrix."""
-    return on_diagonal(x, x.shape[-1], x.shape[-1], ops)
+    """Return a square matrix with these numbers on the diagonal."""
+    return make_diagonal(x, x.shape[-1], x.shape[-1], ops)
 
 
 def masks(pivots: Payload, ops: Vocabulary) -> tuple[Any, Any]:
-    """Which elements below the diagonal belong to blocks of two, and which to L."""
+    """Return masks of the elements below the diagonal: in blocks of two, and in L."""
     kinds = ops.ldl_blocks(pivots)
     n = kinds.shape[-1]
     second = ops.unsqueeze(kinds == 2, dim=len(kinds.shape))
@@ -164,30 +165,30 @@ def masks(pivots: Payload, ops: Vocabulary) -> tuple[Any, Any]:
     return inside, ops.logical_xor(strict, inside)
 
 
-def unpacked(packed: Payload, pivots: Payload, hermitian: bool, ops: Vocabulary) -> tuple[Any, Any]:
-    """L without its ones, its rows exchanged to the end, and D."""
+def unpack(packed: Payload, pivots: Payload, hermitian: bool, ops: Vocabulary) -> tuple[Any, Any]:
+    """Return L without its ones, with all row exchanges applied, and D."""
     n = packed.shape[-1]
     inside, strict = masks(pivots, ops)
     rows = ops.getitem(ops.ldl_rows(pivots, back=False), index=(Ellipsis, slice(0, n)))
     lower = ops.gather(ops.where(strict, packed, 0.0), rows, dim=len(packed.shape) - 2)
-    beside = ops.where(inside, packed, 0.0)
-    middle = _diagonal(diagonal_of(packed, ops), ops)
-    return lower, middle + beside + _transposed(beside, hermitian, ops)
+    off_diagonal = ops.where(inside, packed, 0.0)
+    middle = _diagonal(take_diagonal(packed, ops), ops)
+    return lower, middle + off_diagonal + _transpose(off_diagonal, hermitian, ops)
 
 
 # Note [LDL]
-# Let P A P^T = L D L^T, with the exchanges P of all steps, L unit lower in blocks and D block diagonal. With S = L^-1
-# P dA P^T L^-T,
+# Let P A P^T = L D L^T, with the exchanges P of all steps, L unit lower in blocks and D block diagonal. With S = L^-1 P
+# dA P^T L^-T,
 #     S = Phi D + dD + D Phi^T,     Phi = L^-1 dL strictly lower in blocks,
-# so dD is S in the blocks, Phi = strict(S) D^-1, and dL = L Phi; the packed form holds dL, its rows exchanged back,
-# and dD. Only the lower triangle of A is read, so dA is the symmetric matrix of that triangle. Transposed, with g the
-# gradient of the packed form:
+# so dD is S in the blocks, Phi = strict(S) D^-1, and dL = L Phi. The packed form holds dL, with its row exchanges
+# undone, and dD. Only the lower triangle of A is read, so dA is the symmetric matrix of that triangle. Transposed, with
+# g the gradient of the packed form:
 #     gPhi = strict(L^H gL),     gS = strict(gPhi D^-H) + (gD in the lower triangle),     gA' = P^T L^-H gS conj(L)^-1
 # P, and gA = tril(gA') + tril(gA'^T, -1). For Hermitian matrices T is H, conj(L) is L, and the diagonal of gA is real.
 
 
-def _under(lower: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """L^-1 x for an L without its ones."""
+def _solve_lower(lower: Payload, x: Payload, ops: Vocabulary) -> Payload:
+    """Return L^-1 x for an L without its ones."""
     return ops.solve_triangular(lower, x, upper=False, unitriangular=True)
 
 
@@ -196,65 +197,65 @@ def _order(pivots: Payload, back: bool, ops: Vocabulary) -> Payload:
     return ops.getitem(ops.ldl_rows(pivots, back=back), index=(Ellipsis, slice(n, n + 1)))
 
 
-def exchanged(x: Payload, pivots: Payload, back: bool, ops: Vocabulary) -> Payload:
-    """P x, or P^T x with `back`."""
+def exchange_rows(x: Payload, pivots: Payload, back: bool, ops: Vocabulary) -> Payload:
+    """Return P x, or P^T x with `back`."""
     order = _order(pivots, back, ops)
     return ops.gather(x, ops.expand(order, shape=(*order.shape[:-1], x.shape[-1])), dim=len(x.shape) - 2)
 
 
-def _both_sides(x: Payload, pivots: Payload, back: bool, ops: Vocabulary) -> Payload:
-    """P x P^T, or P^T x P with `back`."""
-    once = exchanged(x, pivots, back, ops)
-    return transpose(exchanged(transpose(once, ops), pivots, back, ops), ops)
+def _exchange_both(x: Payload, pivots: Payload, back: bool, ops: Vocabulary) -> Payload:
+    """Return P x P^T, or P^T x P with `back`."""
+    once = exchange_rows(x, pivots, back, ops)
+    return transpose(exchange_rows(transpose(once, ops), pivots, back, ops), ops)
 
 
-def _repacked(strict_part: Payload, pivots: Payload, ops: Vocabulary) -> Payload:
-    """L's elements where the packed form has them."""
+def _repack(strict_part: Payload, pivots: Payload, ops: Vocabulary) -> Payload:
+    """Return the elements of L at their positions in the packed form."""
     n = strict_part.shape[-1]
     rows = ops.getitem(ops.ldl_rows(pivots, back=True), index=(Ellipsis, slice(0, n)))
     return ops.gather(strict_part, rows, dim=len(strict_part.shape) - 2)
 
 
 def _ldl_jvp(t: Payload, out0: Payload, out1: Payload, hermitian: bool, ops: Vocabulary) -> Any:
-    lower, middle = unpacked(out0, out1, hermitian, ops)
+    lower, middle = unpack(out0, out1, hermitian, ops)
     inside, strict = masks(out1, ops)
     below = ops.tril(t, diagonal=-1)
-    diagonal = diagonal_of(t, ops)
-    moved = below + _transposed(below, hermitian, ops) + _diagonal(ops.real(diagonal) if hermitian else diagonal, ops)
-    s = _under(lower, _both_sides(moved, out1, False, ops), ops)
-    s = _transposed(_under(lower, _transposed(s, hermitian, ops), ops), hermitian, ops)
-    # strict(S) D^-1 = (D^-T strict(S)^T)^T
-    turned = _transposed(ops.where(strict, s, 0.0), hermitian, ops)
-    phi = _transposed(ops.solve(_transposed(middle, hermitian, ops), turned), hermitian, ops)
+    diagonal = take_diagonal(t, ops)
+    moved = below + _transpose(below, hermitian, ops) + _diagonal(ops.real(diagonal) if hermitian else diagonal, ops)
+    s = _solve_lower(lower, _exchange_both(moved, out1, False, ops), ops)
+    s = _transpose(_solve_lower(lower, _transpose(s, hermitian, ops), ops), hermitian, ops)
+    # strict(S) D^-1 = (D^-T strict(S)^T)^T.
+    turned = _transpose(ops.where(strict, s, 0.0), hermitian, ops)
+    phi = _transpose(ops.solve(_transpose(middle, hermitian, ops), turned), hermitian, ops)
     moved_lower = ops.where(strict, phi + ops.matmul(lower, phi), 0.0)
-    blocks = _diagonal(diagonal_of(s, ops), ops) + ops.where(inside, s, 0.0)
-    return _repacked(moved_lower, out1, ops) + blocks, None, None
+    blocks = _diagonal(take_diagonal(s, ops), ops) + ops.where(inside, s, 0.0)
+    return _repack(moved_lower, out1, ops) + blocks, None, None
 
 
 def _ldl_vjp(g0: Payload, out0: Payload, out1: Payload, hermitian: bool, ops: Vocabulary) -> Payload:
-    lower, middle = unpacked(out0, out1, hermitian, ops)
+    lower, middle = unpack(out0, out1, hermitian, ops)
     inside, strict = masks(out1, ops)
     n = g0.shape[-1]
     rows = ops.getitem(ops.ldl_rows(out1, back=False), index=(Ellipsis, slice(0, n)))
     g_lower = ops.gather(ops.where(strict, g0, 0.0), rows, dim=len(g0.shape) - 2)
     g_phi = ops.where(strict, g_lower + ops.matmul(adjoint(lower, ops), g_lower), 0.0)
-    # gPhi D^-H = (D^-1 gPhi^H)^H
+    # gPhi D^-H = (D^-1 gPhi^H)^H.
     g_s = ops.where(strict, adjoint(ops.solve(middle, adjoint(g_phi, ops)), ops), 0.0)
-    diagonal = diagonal_of(g0, ops)
+    diagonal = take_diagonal(g0, ops)
     g_s = g_s + ops.where(inside, g0, 0.0) + _diagonal(ops.real(diagonal) if hermitian else diagonal, ops)
     above = adjoint(lower, ops)
     left = ops.solve_triangular(above, g_s, upper=True, unitriangular=True)  # L^-H gS
     # X conj(L)^-1 = (L^-H X^T)^T, and for Hermitian matrices X L^-1 = (L^-H X^H)^H
-    right = ops.solve_triangular(above, _transposed(left, hermitian, ops), upper=True, unitriangular=True)
-    whole = _both_sides(_transposed(right, hermitian, ops), out1, True, ops)
-    below = ops.tril(whole, diagonal=-1) + ops.tril(_transposed(whole, hermitian, ops), diagonal=-1)
-    diagonal = diagonal_of(whole, ops)
+    right = ops.solve_triangular(above, _transpose(left, hermitian, ops), upper=True, unitriangular=True)
+    whole = _exchange_both(_transpose(right, hermitian, ops), out1, True, ops)
+    below = ops.tril(whole, diagonal=-1) + ops.tril(_transpose(whole, hermitian, ops), diagonal=-1)
+    diagonal = take_diagonal(whole, ops)
     return below + _diagonal(ops.real(diagonal) if hermitian else diagonal, ops)
 
 
 ldl_factor = op(
     "ldl_factor", "x",
-    lambda np, x, *, hermitian: on_host(np, _ldl_factor)(x, hermitian=hermitian),
+    lambda np, x, *, hermitian: wrap_for_host(np, _ldl_factor)(x, hermitian=hermitian),
     settings={"hermitian": False},
     vjp={"x": _ldl_vjp},
     jvp={"x": _ldl_jvp},

@@ -1,4 +1,4 @@
-"""The family of linear algebra: importing this fills the table with all of it."""
+"""All families of linear algebra. Importing this module adds them to the table."""
 
 from __future__ import annotations
 

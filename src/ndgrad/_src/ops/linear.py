@@ -1,7 +1,7 @@
-"""The affine map x W^T + b as one op: what every layer of a network spends its time in.
+"""The affine map x W^T + b as one op, the most expensive op of most networks.
 
-One op instead of a transpose, a product and a sum, so that the bias is added in place and each of the three gradients
-is a single BLAS call or a single reduction over all rows, whatever the number of leading dimensions.
+One op replaces a transpose, a product and a sum. So the bias is added in place, and each of the three gradients is a
+single BLAS call or a single reduction over all rows, for any number of leading dimensions.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def _rows(x: Payload, ops: Vocabulary) -> Payload:
-    """All leading dimensions as one, so that a product with a matrix is one call of BLAS."""
+    """Merge all leading dimensions, so that a product with a matrix is one BLAS call."""
     shape = tuple(x.shape)
     return x if len(shape) == 2 else ops.reshape(x, shape=(prod(shape[:-1]), shape[-1]))
 
 
-def _transposed(w: Payload, ops: Vocabulary) -> Payload:
+def _transpose(w: Payload, ops: Vocabulary) -> Payload:
     return ops.permute(w, dims=(1, 0))
 
 
@@ -40,7 +40,7 @@ def _forward(np: Library, x: Payload, w: Payload, b: Payload) -> Payload:
 
 
 def _grad_x(g: Payload, w: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
-    if ops.raw and is_on_device(g):  # whose products take rows in any number of dimensions
+    if ops.raw and is_on_device(g):  # device products take rows in any number of dimensions
         return ops.matmul(g, ops.conj(w))
     gx = ops.matmul(_rows(g, ops), ops.conj(w))
     return gx if x_ndim == 2 else ops.reshape(gx, shape=(*g.shape[:-1], w.shape[1]))
@@ -51,11 +51,11 @@ def _grad_w(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
         found = native_kernels.summed_product(g, ops.conj(x))
         if found is not None:
             return found
-    return ops.matmul(_transposed(_rows(g, ops), ops), ops.conj(_rows(x, ops)))
+    return ops.matmul(_transpose(_rows(g, ops), ops), ops.conj(_rows(x, ops)))
 
 
 def _grad_b(g: Payload, ops: Vocabulary) -> Payload:
-    """The sum over all rows; as a product with ones it takes a third of the time that NumPy's sum takes."""
+    """Return the sum over all rows, as a product with ones, which takes a third of the time of NumPy's sum."""
     kernels = native_kernels.row_kernels(g) if ops.raw and is_on_device(g) and g.ndim > 1 else None
     if kernels is not None:
         return kernels.column_sum(g)
@@ -72,7 +72,7 @@ def _jvp(x: Payload, w: Payload, x_t: Payload, w_t: Payload, b_t: Payload, ops: 
     if w_t is not None:
         terms.append(ops.linear(x, w_t, None))
     if b_t is not None:
-        # one of the others gives the shape; alone, the caller broadcasts it
+        # Another term determines the shape. If there is none, the caller broadcasts this one.
         terms.append(b_t)
     total = terms[0]
     for term in terms[1:]:
@@ -81,7 +81,9 @@ def _jvp(x: Payload, w: Payload, x_t: Payload, w_t: Payload, b_t: Payload, ops: 
 
 
 def _batch(x: Payload, w: Payload, b: Payload, batched: tuple[bool, bool, bool], ops: Vocabulary, size: int) -> Payload:
-    """Whatever is batched, one product: a batch of inputs is more rows, a batch of weights more outputs."""
+    """Compute one product for any combination of batches: batched inputs are more rows, batched weights more
+    outputs.
+    """
     bx, bw, bb = batched
     if not bw and not bb:
         return ops.linear(x, w, b)

@@ -1,9 +1,9 @@
-"""What the rules of linear algebra have in common: adjoints, parts of matrices, and division by what may vanish.
+"""Common parts of the rules of linear algebra: adjoints, parts of matrices, and division by numbers that may be zero.
 
 The constraint that shaped this file: derivatives of eigenvectors and singular vectors divide by differences of
-eigenvalues, and those may be zero. A rule must then give the right answer or say that there is none, on arrays,
-under vmap and at every order. So the division is an op of its own, and its forward, which always sees plain
-arrays, does the refusing.
+eigenvalues, which may be zero. A rule must then give the right answer or report that there is none, on arrays, under
+vmap and at every order. So the division is an op of its own, and its forward, which always receives plain arrays,
+raises the error.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class LinAlgError(numpy.linalg.LinAlgError, RuntimeError):
     """
 
 
-def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: Any, **settings: Any) -> Any:
-    """Run a function of the array library's linear algebra; its failures become errors that say what to do."""
+def call_linalg(function: Callable[..., Any], problem: str, remedy: str, *arrays: Any, **settings: Any) -> Any:
+    """Run a function of the array library's linear algebra, and turn its failures into errors with a cure."""
     try:
         if library_of(arrays[0]) is numpy:
             return function(*arrays, **settings)
-        with importlib.import_module("cupyx").errstate(linalg="raise"):  # which else leaves out to look
+        with importlib.import_module("cupyx").errstate(linalg="raise"):  # CuPy does not check results by default
             return function(*arrays, **settings)
     except numpy.linalg.LinAlgError as error:
         shapes = " and ".join(str(tuple(a.shape)) for a in arrays)
@@ -56,7 +56,7 @@ def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: An
 
 
 def transpose(x: Payload, ops: Vocabulary) -> Payload:
-    """The last two dimensions exchanged."""
+    """Exchange the last two dimensions."""
     if ops.raw:
         return x.swapaxes(-1, -2)
     n = len(x.shape)
@@ -64,7 +64,7 @@ def transpose(x: Payload, ops: Vocabulary) -> Payload:
 
 
 def adjoint(x: Payload, ops: Vocabulary) -> Payload:
-    """The conjugate transpose of the last two dimensions."""
+    """Return the conjugate transpose of the last two dimensions."""
     if ops.raw:
         x = x.swapaxes(-1, -2)
         return x.conj() if x.dtype.kind == "c" else x
@@ -72,22 +72,22 @@ def adjoint(x: Payload, ops: Vocabulary) -> Payload:
 
 
 def column(x: Payload, ops: Vocabulary) -> Payload:
-    """(..., n) as (..., n, 1)."""
+    """Reshape (..., n) to (..., n, 1)."""
     return ops.reshape(x, shape=(*x.shape, 1))
 
 
 def row(x: Payload, ops: Vocabulary) -> Payload:
-    """(..., n) as (..., 1, n)."""
+    """Reshape (..., n) to (..., 1, n)."""
     return ops.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
 
 
 def hermitian(x: Payload, ops: Vocabulary) -> Payload:
-    """The Hermitian part of a matrix."""
+    """Return the Hermitian part of a matrix."""
     return (x + adjoint(x, ops)) * 0.5
 
 
 def align(x: Payload, batched: bool, rank: int, ops: Vocabulary) -> Payload:
-    """Put dimensions of size one behind the batch, so that `rank` dimensions broadcast as they did for one sample."""
+    """Insert dimensions of size one after the batch, so that `rank` dimensions broadcast as they did for one sample."""
     missing = rank + 1 - len(x.shape)
     if not batched or missing <= 0:
         return x
@@ -97,14 +97,14 @@ def align(x: Payload, batched: bool, rank: int, ops: Vocabulary) -> Payload:
 # ----- diagonals ------------------------------------------------------------------------------------------------------
 
 
-def diagonal_of(x: Payload, ops: Vocabulary) -> Payload:
-    """The diagonals of the matrices in the last two dimensions."""
+def take_diagonal(x: Payload, ops: Vocabulary) -> Payload:
+    """Return the diagonals of the matrices in the last two dimensions."""
     n = len(x.shape)
     return ops.diagonal(x, offset=0, dim0=n - 2, dim1=n - 1)
 
 
-def on_diagonal(x: Payload, rows: int, columns: int, ops: Vocabulary) -> Payload:
-    """Matrices that are zero but for the diagonals x."""
+def make_diagonal(x: Payload, rows: int, columns: int, ops: Vocabulary) -> Payload:
+    """Return matrices with the diagonals x and zeros elsewhere."""
     n = len(x.shape)
     return ops.diagonal_backward(x, shape=(*x.shape[:-1], rows, columns), offset=0, dim0=n - 1, dim1=n)
 
@@ -116,7 +116,8 @@ def _scale_diagonal(np: Library, x: Payload, *, factor: float) -> Payload:
     return out
 
 
-# The matrix with its diagonal multiplied by a number; 0 removes it, whatever it is. It is its own transpose.
+# The matrix with its diagonal multiplied by a number; 0 sets the diagonal to zero even if it is not finite. The op is
+# its own transpose.
 scale_diagonal = op(
     "scale_diagonal", "x",
     _scale_diagonal,
@@ -138,14 +139,14 @@ trace = op(
 def _spread_trace(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
     rows, columns = x_shape[-2:]
     spread = ops.expand(ops.reshape(g, shape=(*g.shape, 1)), shape=(*g.shape, min(rows, columns)))
-    return on_diagonal(spread, rows, columns, ops)
+    return make_diagonal(spread, rows, columns, ops)
 
 
 # ----- division by gaps -----------------------------------------------------------------------------------------------
 
 
 def largest(np: Library, x: Payload) -> Payload:
-    """The largest along the last dimension, which stays with size one; 0 of none."""
+    """Return the largest element along the last dimension, which keeps size one; 0 if the dimension is empty."""
     return x.max(axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
 
 
@@ -160,16 +161,15 @@ def _gaps(np: Library, x: Payload, *, squared: bool) -> Payload:
 
 
 # Note [Equal eigenvalues]
-# gaps[i, j] = x[j] - x[i] (of the squares with `squared`), exactly zero where the two are equal to working precision:
-# there LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the
-# answer. On the diagonal stand ones: rules divide what is off the diagonal, and the zeros that remain on it stay zeros.
+# gaps[i, j] = x[j] - x[i] (of the squares with `squared`). It is exactly zero if the two are equal to working
+# precision: LAPACK cannot separate their eigenvectors, and dividing by the difference would give noise of the size of
+# the answer. The diagonal is one: rules divide matrices with a zero diagonal, which then stays zero.
 #
-# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general.
-# Where it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know: the numerator is a difference that
-# vanishes. So reverse rules divide the two terms of that difference one by one, and `resolved_quotient` raises unless
-# both are zero, as they are for a function of the eigenvalues alone. Forward mode, which computes tangents of
-# eigenvectors whether they are wanted or not, gets NaN there. At second order the same holds wherever the eigenvectors
-# come in.
+# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general. If
+# it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot determine: the numerator is a difference that
+# vanishes. So reverse rules divide the two terms of that difference separately, and `resolved_quotient` raises unless
+# both are zero, as they are for a function of the eigenvalues alone. Forward mode always computes tangents of
+# eigenvectors, and gets NaN there. At second order the same holds wherever the eigenvectors enter.
 gaps = op(
     "spectral_gaps", "x",
     _gaps,
@@ -211,8 +211,8 @@ def _quotient(np: Library, x: Payload, y: Payload, *, floor: bool, problem: str)
     return x / y
 
 
-# x / y, and 0 where x is 0 whatever y is. Any other division by zero raises `problem`, or gives NaN if none is named.
-# With `floor`, a y that is negligible beside the largest along the last dimension counts as zero.
+# x / y, and 0 if x is 0 for any y. Any other division by zero raises `problem`, or gives NaN if `problem` is empty.
+# With `floor`, a y that is negligible compared with the largest along the last dimension counts as zero.
 quotient = elementwise(
     "resolved_quotient", _quotient,
     args="x y",
@@ -231,8 +231,8 @@ def _refuse_phase(np: Library, x: Payload, y: Payload, *, problem: str) -> Paylo
     return turn
 
 
-# A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose
-# imaginary part is the derivative along the phases, and y the squared norm of V^H gV that it is measured by.
+# Check that a loss does not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose
+# imaginary part is the derivative along the phases. y is the squared norm of V^H gV, the scale of the comparison.
 refuse_phase = op(
     "refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading",
     may_raise=True,

@@ -1,8 +1,8 @@
 """Matrix equations: Sylvester's, Stein's (the discrete Lyapunov equation) and Riccati's.
 
-The derivative of a linear matrix equation is the same equation with another right side, and that of a Riccati equation
-is a linear one along its closed loop; so the two linear ones are what all rules here are made of, to any order. All
-arguments have the same leading dimensions: the public functions see to that.
+The derivative of a linear matrix equation is the same equation with another right side. That of a Riccati equation is a
+linear equation along its closed loop. So all rules here, to any order, consist of the two linear equations. The public
+functions give all arguments the same leading dimensions.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import matrix_equations
-from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.ops.matrix import adjoint, guarded
+from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.ops.matrix import adjoint, call_linalg
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SHARED = "Shift or perturb one of the matrices."
 
 def _sylvester(np: Library, a: Payload, b: Payload, q: Payload) -> Payload:
     problem = "sylvester: a and -b have an eigenvalue in common, so there is no unique solution"
-    return guarded(lambda *given: matrix_equations.sylvester(np, *given), problem, _SHARED, a, b, q)
+    return call_linalg(lambda *given: matrix_equations.sylvester(np, *given), problem, _SHARED, a, b, q)
 
 
 def _sylvester_vjp(
@@ -60,7 +60,7 @@ sylvester = op(
 
 def _stein(np: Library, a: Payload, q: Payload) -> Payload:
     problem = "stein: two eigenvalues of a have the product 1, so there is no unique solution"
-    return guarded(lambda *given: matrix_equations.stein(np, *given), problem, _SHARED, a, q)
+    return call_linalg(lambda *given: matrix_equations.stein(np, *given), problem, _SHARED, a, q)
 
 
 def _stein_vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, ...], ops: Vocabulary) -> tuple[Any, ...]:
@@ -105,15 +105,15 @@ def _gain_discrete(a: Payload, b: Payload, r: Payload, x: Payload, ops: Vocabula
     return ops.solve(r + ops.matmul(bx, b), ops.matmul(bx, a))
 
 
-def _pulled(w: Payload, left: Payload, k: Any, ops: Vocabulary) -> tuple[Any, ...]:
-    """Gradients of a, b, q and r from <w, left^H (da - db k) + its adjoint + k^H dr k + dq>."""
+def _pull(w: Payload, left: Payload, k: Any, ops: Vocabulary) -> tuple[Any, ...]:
+    """Return the gradients of a, b, q and r from <w, left^H (da - db k) + its adjoint + k^H dr k + dq>."""
     ga = ops.matmul(left, w + adjoint(w, ops))
     kh = adjoint(k, ops)
     return ga, -ops.matmul(ga, kh), w, ops.matmul(ops.matmul(k, w), kh)
 
 
-def _pushed(left: Payload, k: Any, tangents: tuple[Any, ...], ops: Vocabulary) -> Payload:
-    """left^H (da - db k) + its adjoint + k^H dr k + dq."""
+def _push(left: Payload, k: Any, tangents: tuple[Any, ...], ops: Vocabulary) -> Payload:
+    """Return left^H (da - db k) + its adjoint + k^H dr k + dq."""
     ta, tb, tq, tr = tangents
     total: Any = None if tq is None else tq
     drift = None if ta is None else ta
@@ -133,7 +133,7 @@ def _pushed(left: Payload, k: Any, tangents: tuple[Any, ...], ops: Vocabulary) -
 def _care_vjp(g: Payload, a: Payload, b: Payload, cost: Any, out: Payload, ops: Vocabulary) -> tuple[Any, ...]:
     k = _gain_continuous(b, cost, out, ops)
     c = a - ops.matmul(b, k)
-    return _pulled(-ops.sylvester(c, adjoint(c, ops), g), out, k, ops)
+    return _pull(-ops.sylvester(c, adjoint(c, ops), g), out, k, ops)
 
 
 def _care_jvp(
@@ -149,12 +149,12 @@ def _care_jvp(
 ) -> Payload:
     k = _gain_continuous(b, cost, out, ops)
     c = a - ops.matmul(b, k)
-    return -ops.sylvester(adjoint(c, ops), c, _pushed(out, k, (a_t, b_t, q_t, cost_t), ops))
+    return -ops.sylvester(adjoint(c, ops), c, _push(out, k, (a_t, b_t, q_t, cost_t), ops))
 
 
 continuous_riccati = op(
     "continuous_riccati", "a b q cost",
-    lambda np, a, b, q, cost: on_host(np, matrix_equations.continuous_riccati)(a, b, q, cost),
+    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.continuous_riccati)(a, b, q, cost),
     vjp=_care_vjp,
     jvp=_care_jvp,
     batch="leading",
@@ -165,7 +165,7 @@ continuous_riccati = op(
 def _dare_vjp(g: Payload, a: Payload, b: Payload, cost: Any, out: Payload, ops: Vocabulary) -> tuple[Any, ...]:
     k = _gain_discrete(a, b, cost, out, ops)
     c = a - ops.matmul(b, k)
-    return _pulled(ops.stein(c, g), ops.matmul(out, c), k, ops)
+    return _pull(ops.stein(c, g), ops.matmul(out, c), k, ops)
 
 
 def _dare_jvp(
@@ -181,12 +181,12 @@ def _dare_jvp(
 ) -> Payload:
     k = _gain_discrete(a, b, cost, out, ops)
     c = a - ops.matmul(b, k)
-    return ops.stein(adjoint(c, ops), _pushed(ops.matmul(out, c), k, (a_t, b_t, q_t, cost_t), ops))
+    return ops.stein(adjoint(c, ops), _push(ops.matmul(out, c), k, (a_t, b_t, q_t, cost_t), ops))
 
 
 discrete_riccati = op(
     "discrete_riccati", "a b q cost",
-    lambda np, a, b, q, cost: on_host(np, matrix_equations.discrete_riccati)(a, b, q, cost),
+    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.discrete_riccati)(a, b, q, cost),
     vjp=_dare_vjp,
     jvp=_dare_jvp,
     batch="leading",

@@ -1,5 +1,4 @@
-"""The matrix exponential, by Padé approximants with scaling and squaring (Higham 2005), on
-stacks of matrices at once."""
+"""The matrix exponential, by Padé approximants with scaling and squaring (Higham 2005), for stacks of matrices."""
 
 from __future__ import annotations
 
@@ -28,14 +27,14 @@ _SINGLE = ((3, 4.258730016922831e-1), (5, 1.880152677804762), (7, 3.925724783138
 
 
 def _coefficients(degree: int) -> list[float]:
-    """Of the numerator of the [q/q] approximant of exp, scaled so that the last is 1."""
+    """Return the coefficients of the numerator of the [q/q] approximant of exp, scaled so that the last one is 1."""
     q = degree
     first = math.factorial(2 * q) // math.factorial(q)
     return [float(first * math.comb(q, j) * math.factorial(2 * q - j) // math.factorial(2 * q)) for j in range(q + 1)]
 
 
 def _pade(np: Library, a: Payload, degree: int) -> Payload:
-    """r(a) = (v - u)^-1 (v + u), with u the odd and v the even part of the numerator."""
+    """Return r(a) = (v - u)^-1 (v + u), with u the odd and v the even part of the numerator."""
     b = _coefficients(degree)
     identity = np.eye(a.shape[-1], dtype=a.dtype)
     square = a @ a
@@ -46,7 +45,7 @@ def _pade(np: Library, a: Payload, degree: int) -> Payload:
         odd = sum(b[2 * i + 1] * p for i, p in enumerate(powers))
         even = sum(b[2 * i] * p for i, p in enumerate(powers))
     else:
-        # the high half is multiplied by the sixth power once, which saves three products
+        # The high half is multiplied by the sixth power once, which saves three products.
         fourth = square @ square
         powers += [fourth, fourth @ square]
         sixth = powers[3]
@@ -76,7 +75,7 @@ def _matrix_exp(np: Library, x: Payload) -> Payload:
         if largest <= bound:
             return _pade(np, x, degree)
     degree, bound = table[-1]
-    # each matrix has its own number of halvings, and stops squaring when they are undone
+    # Each matrix has its own number of halvings, and stops squaring when they are undone.
     halvings = np.maximum(np.ceil(np.log2(np.maximum(norm, bound) / bound)), 0).astype(np.int64)[..., None, None]
     out = _pade(np, x * np.exp2(-halvings.astype(x.real.dtype)), degree)
     with numpy.errstate(over="ignore", invalid="ignore"):
@@ -86,14 +85,15 @@ def _matrix_exp(np: Library, x: Payload) -> Payload:
 
 
 # Note [Derivative of the matrix exponential]
-# exp of the block matrix [[A, E], [0, A]] has the derivative of exp at A along E in its upper right corner (Najfeld and
-# Havel 1995). The transpose of that derivative at A is the derivative at A^H. Being exp itself, it can be
-# differentiated again.
+# The upper right corner of exp of the block matrix [[A, E], [0, A]] is the derivative of exp at A along E (Najfeld and
+# Havel 1995). The transpose of that derivative at A is the derivative at A^H. The derivative is computed by exp itself,
+# so it can be differentiated again.
 
 
 def derivative_by_blocks(function: Callable[[Any], Any], x: Payload, along: Any, ops: Vocabulary) -> Payload:
-    """The derivative of a function of matrices at x along another matrix, from its value at the
-    block matrix of the note."""
+    """Return the derivative of a matrix function at x along another matrix, from its value at the block matrix of the
+    note.
+    """
     n = x.shape[-1]
     shape = (*x.shape[:-2], 2 * n, 2 * n)
     low, high = slice(0, n), slice(n, 2 * n)

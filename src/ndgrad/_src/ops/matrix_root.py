@@ -1,8 +1,8 @@
 """The square root and the logarithm of a matrix, and the unitary factor of its polar decomposition.
 
-Unlike eigenvectors these are smooth functions of the matrix wherever they are defined, equal eigenvalues included,
-so their rules never see eigenvectors: roots and polar factors lead to Sylvester's equation, the logarithm to a
-logarithm of twice the size.
+Unlike eigenvectors these are smooth functions of the matrix wherever they are defined, also at equal eigenvalues. So
+their rules use no eigenvectors: roots and polar factors lead to Sylvester's equation, the logarithm to a logarithm of
+twice the size.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import matrix_equations
-from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.ops.matrix import adjoint, guarded, hermitian
+from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.ops.matrix import adjoint, call_linalg, hermitian
 from ndgrad._src.ops.matrix_function import derivative_by_blocks
 from ndgrad._src.ops.table import op
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # d(out) out + out d(out) = dx. A real matrix with a negative eigenvalue has a complex root.
 matrix_sqrt = op(
     "matrix_sqrt", "x",
-    lambda np, x: on_host(np, matrix_equations.square_root)(x),
+    lambda np, x: wrap_for_host(np, matrix_equations.square_root)(x),
     vjp={"x": lambda g, out, ops: ops.sylvester(adjoint(out, ops), adjoint(out, ops), g)},
     jvp={"x": lambda t, out, ops: ops.sylvester(out, out, t)},
     batch="leading",
@@ -35,7 +35,7 @@ matrix_sqrt = op(
 # See Note [Derivative of the matrix exponential]: the same block matrix serves every function of matrices.
 matrix_log = op(
     "matrix_log", "x",
-    lambda np, x: on_host(np, matrix_equations.logarithm)(x),
+    lambda np, x: wrap_for_host(np, matrix_equations.logarithm)(x),
     vjp={"x": lambda g, x, ops: derivative_by_blocks(ops.matrix_log, adjoint(x, ops), g, ops)},
     jvp={"x": lambda t, x, ops: derivative_by_blocks(ops.matrix_log, x, t, ops)},
     batch="leading",
@@ -45,14 +45,14 @@ matrix_log = op(
 
 # ----- polar decomposition: x = u p, u^H u = 1, p = u^H x positive ----------------------------------------------------
 
-# u^H du = o is skew, and o p + p o = u^H dx - dx^H u; outside the columns of u, du = (1 - u u^H) dx p^-1. The map
-# from the right side to o is its own adjoint, p being Hermitian. For more columns than rows the adjoint of x is
-# meant, here and in the rules.
+# u^H du = o is skew, and o p + p o = u^H dx - dx^H u; outside the columns of u, du = (1 - u u^H) dx p^-1. The map from
+# the right side to o is its own adjoint, because p is Hermitian. With more columns than rows, x stands for its adjoint
+# here and in the rules.
 
 
 def _polar_unitary(np: Library, x: Payload) -> Payload:
     remedy = "Check the matrix for NaN and infinities."
-    u, _, vh = guarded(np.linalg.svd, "polar: the singular values did not converge", remedy, x, full_matrices=False)
+    u, _, vh = call_linalg(np.linalg.svd, "polar: the singular values did not converge", remedy, x, full_matrices=False)
     return np.matmul(u, vh)
 
 

@@ -1,8 +1,8 @@
 """Norms of vectors, of any order, over any dimensions.
 
-At zero, where a norm has no derivative, the gradient is 0, the subgradient torch takes; with several largest elements
-the infinity norm shares it equally among them. Rules never divide by a norm of zero, so second
-derivatives are finite too.
+At zero, where a norm has no derivative, the gradient is 0, the subgradient that torch uses. The infinity norm shares
+the gradient equally among several largest elements. Rules never divide by a norm of zero, so second derivatives are
+finite too.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ def _vector_norm(np: Library, x: Payload, *, ord: float, dim: tuple[int, ...], k
 
 
 def _is_in_range(np: Library, total: Any) -> bool:
-    """Whether sums of powers have neither overflowed nor lost digits to underflow. A GPU is not asked: it would
-    have to be waited for."""
+    """True if sums of powers have neither overflowed nor lost digits to underflow.
+
+    A GPU is not checked, because reading the result would wait for the device.
+    """
     if np is not numpy or getattr(total, "is_meta", False):
         return True
     limits = finfo(total.dtype)
@@ -61,8 +63,10 @@ def _is_in_range(np: Library, total: Any) -> bool:
 
 
 def _scaled_norm(np: Library, size: Any, ord: float, dim: tuple[int, ...], keepdim: bool) -> Payload:
-    """The norm of the quotients by the element that decides, times that element: the only powers to leave the range of
-    the dtype are those that do not matter."""
+    """Divide by the dominant element, take the norm, and multiply by that element.
+
+    Only powers that do not matter leave the range of the dtype.
+    """
     top = largest(np, size, dim, True) if ord > 0 else smallest(np, size, dim, True)
     usable = (top > 0) & (top < math.inf)
     scale = np.where(usable, top, np.ones((), size.dtype))
@@ -73,9 +77,9 @@ def _scaled_norm(np: Library, size: Any, ord: float, dim: tuple[int, ...], keepd
 def _slope(
     g: Payload, x: Payload, out: Payload, ord: float, dim: tuple[int, ...], out_dtype: Any, ops: Vocabulary
 ) -> Payload:
-    """g times the norm's derivative with respect to x: sgn(x) (|x| / norm)^(ord - 1), with 0 for 0/0.
+    """Return g times the norm's derivative with respect to x: sgn(x) (|x| / norm)^(ord - 1), with 0 for 0/0.
 
-    `g` and `out` have the reduced dimensions kept. For large orders the quotients do not overflow where powers would.
+    `g` and `out` keep the reduced dimensions. For large orders the quotients do not overflow, while powers would.
     """
     if ord == 1:
         return ops.sgn(x) * g
@@ -83,7 +87,7 @@ def _slope(
         ties = equal_or_nan(ops.abs(x), out, ops)
         return ops.sgn(x) * (ties * (g / ops.sum(ties, dim=dim, keepdim=True, dtype=out_dtype)))
     safe = ops.where(out == 0, 1.0, out)
-    scale = ops.where(out == 0, 0.0, g)  # not g / out, which overflows where the norm is subnormal
+    scale = ops.where(out == 0, 0.0, g)  # g / out would overflow if the norm is subnormal
     if ord == 2:
         return x / safe * scale
     zero = x == 0
@@ -107,7 +111,7 @@ def _vector_norm_t(
     return ops.sum(along, dim=dim, keepdim=keepdim)
 
 
-# Order 0, the number of elements that are not 0, is count_nonzero and has no derivative.
+# Order 0, the number of nonzero elements, is count_nonzero and has no derivative.
 vector_norm = op(
     "vector_norm", "x",
     _vector_norm,
@@ -122,7 +126,7 @@ vector_norm = op(
 
 # ----- renorm ---------------------------------------------------------------------------------------------------------
 
-#: Added to the norm that is divided by, as in torch.
+#: Added to the divisor, as in torch.
 _EPSILON = 1e-7
 
 
@@ -136,15 +140,16 @@ def _renorm(np: Library, x: Payload, *, p: float, dim: int, maxnorm: float) -> P
 
 
 def _renorm_parts(x: Payload, p: float, dim: int, maxnorm: float, ops: Vocabulary) -> tuple[Any, Any, Any, Any]:
-    """The sizes of the slices, which of them are too large, the factor there, and its derivative
-    with respect to the size."""
+    """Return the norms of the slices, a mask of the slices that are too large, their factor, and its derivative in the
+    norm.
+    """
     size = ops.vector_norm(x, ord=p, dim=_others(x.shape, dim), keepdim=True)
     factor = maxnorm / (size + _EPSILON)
     return size, size > maxnorm, factor, -factor / (size + _EPSILON)
 
 
 def _renorm_x(g: Payload, x: Payload, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Vocabulary) -> Payload:
-    """x f(|x|): the factor times g, and through the norm Re<g, x> f'(|x|) times its slope."""
+    """Return the gradient of x f(|x|): the factor times g, and through the norm Re<g, x> f'(|x|) times its slope."""
     size, too_large, factor, bend = _renorm_parts(x, p, dim, maxnorm, ops)
     others = _others(x.shape, dim)
     inner = ops.conj(x) * g
@@ -170,7 +175,7 @@ renorm = op(
 
 
 def _renorm_batch(x: Payload, p: float, dim: int, maxnorm: float, ops: Vocabulary) -> Payload:
-    """Batch and `dim` become one dimension for the while: each slice of each sample has a norm of its own."""
+    """Merge batch and `dim` into one dimension, because each slice of each sample has its own norm."""
     n = len(x.shape)
     order = (0, dim + 1, *(i for i in range(1, n) if i != dim + 1))
     front = ops.permute(x, dims=order)

@@ -1,11 +1,10 @@
-"""Standardising over some dimensions, fused with the affine map behind it: layer, group,
-instance and batch normalisation.
+"""Standardising over some dimensions, fused with the affine map: layer, group, instance and batch normalisation.
 
-Composed of elementwise ops this would save several arrays of the input's size; fused, it saves the input. The
-constraint is that it stays differentiable to any order: the statistics that the rules need are computed again from the
-input, or, in batch normalisation, are outputs of the op with gradients of their own.
+Composed of elementwise ops this would save several arrays of the input's size; the fused op saves only the input. The
+constraint is that it stays differentiable to any order. So rules compute the statistics again from the input. In batch
+normalisation they are outputs of the op, with gradients of their own.
 
-Derivation. With n elements to a group, m their mean, v their variance, r = (v + eps)^(-1/2), y = (x - m) r and out = y
+Derivation. With n elements in a group, m their mean, v their variance, r = (v + eps)^(-1/2), y = (x - m) r and out = y
 w + b, the differential of y is
     dy = r (dx - mean(dx) - y mean(y dx)),
 because dm = mean(dx) and dr = -r^3 mean((x - m) dx) = -r^2 mean(y dx). As a map of dx it is symmetric, so for h = g w
@@ -23,7 +22,7 @@ import numpy
 from ndgrad._src.arrays import native_kernels, threads
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import is_half, widened
+from ndgrad._src.arrays.precision import is_half, widen
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-#: Elements of a block: large enough that NumPy's cost per call does not count, small enough for a core's cache.
+#: Number of elements in a block: large enough to hide NumPy's cost per call, small enough for a core's cache.
 _BLOCK = 2**18
-#: Lines longer than this are summed pairwise by NumPy rather than by a dot product.
+#: NumPy sums rows longer than this pairwise, instead of by a dot product.
 _LONG = 4096
 
 
@@ -41,10 +40,10 @@ _LONG = 4096
 
 
 def _total(np: Library, x: Payload, y: Payload, dim: Shape) -> Payload:
-    """The sum of x y over `dim`, which is kept; y None stands for ones.
+    """Return the sum of x y over `dim`, which is kept. If y is None, it stands for ones.
 
-    Along the last dimensions of contiguous arrays these are dot products, which take less than
-    half the time of reductions.
+    Along the last dimensions of contiguous arrays these are dot products, which take less than half the time of
+    reductions.
     """
     ndim = x.ndim
     kept = tuple([1 if d in dim else n for d, n in enumerate(x.shape)])
@@ -74,7 +73,7 @@ def _sum_to(np: Library, x: Payload, shape: Shape) -> Payload:
 
 
 def _sum_rows(np: Library, x: Payload, weights: Any = None) -> Payload:
-    """The sum over the first of two dimensions; with weights it is a product."""
+    """Return the sum over the first of two dimensions; with weights it is a product."""
     return reduce_sum(np, x, (0,)) if weights is None else weights @ x
 
 
@@ -82,12 +81,12 @@ def _count(x: Any, dim: Shape) -> int:
     return int(max(prod([x.shape[d] for d in dim]), 1))
 
 
-# Note [Half precision]: these ops take halves as they are, since weights and statistics beside them may be in single
-# precision, and the result has the dtype of x all the same.
+# Note [Half precision]: these ops take halves as they are, because their weights and statistics may be in single
+# precision. The result still has the dtype of x.
 
 
 def _moments(np: Library, x: Payload, dim: Shape) -> tuple[Any, Any, Any]:
-    """Mean, variance, and the centred input, which is a new array."""
+    """Return mean, variance, and the centred input as a new array."""
     share = x.dtype.type(1 / _count(x, dim))
     if (
         np is numpy
@@ -97,7 +96,7 @@ def _moments(np: Library, x: Payload, dim: Shape) -> tuple[Any, Any, Any]:
         and x.size
         and x.flags.c_contiguous
     ):
-        return _moments_of_lines(np, x, share)
+        return _moments_of_rows(np, x, share)
     mean = _total(np, x, None, dim)
     mean *= share
     centred = x - mean
@@ -106,8 +105,8 @@ def _moments(np: Library, x: Payload, dim: Shape) -> tuple[Any, Any, Any]:
     return mean, variance, centred
 
 
-def _moments_of_lines(np: Library, x: Payload, share: Any) -> tuple[Any, Any, Any]:
-    """The same over the last dimension of a contiguous array, which is the commonest case."""
+def _moments_of_rows(np: Library, x: Payload, share: Any) -> tuple[Any, Any, Any]:
+    """Return the moments over the last dimension of a contiguous array, the most common case."""
     *lead, length = x.shape
     lines = x.reshape(-1, length)
     mean = np.matmul(lines, np.ones(length, x.dtype))
@@ -119,13 +118,14 @@ def _moments_of_lines(np: Library, x: Payload, share: Any) -> tuple[Any, Any, An
 
 
 def _inverse_deviation(np: Library, variance: Any, eps: float) -> Payload:
-    """Its reciprocal square root; NaN, which 0 * inf makes, for a variance that has overflowed, where 0
-    would look like an answer."""
+    """Return (variance + eps)^(-1/2), and NaN (from 0 * inf) for a variance that has overflowed, because 0 would look
+    valid.
+    """
     return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps))) + variance * 0.0
 
 
 def _blocks(np: Library, x: Payload, dim: Shape) -> list[slice] | None:
-    """Ranges of the first dimension to work on one after another or in threads; None where it is best left whole."""
+    """Return ranges of the first dimension to process one after another or in threads; None if one pass is best."""
     if x.size <= _BLOCK or 0 in dim or not isinstance(x, numpy.ndarray):
         return None
     rows = max(1, _BLOCK * x.shape[0] // x.size)
@@ -134,15 +134,15 @@ def _blocks(np: Library, x: Payload, dim: Shape) -> list[slice] | None:
 
 # ----- native kernels ------------------------------------------------------------------------------------------------
 
-#: Lines shorter than this are left to NumPy.
+#: Shorter rows are left to NumPy.
 _SHORT = 16
 
 
 def _rows(kernels: Any, shape: Shape, dim: Shape) -> Any:
-    """Over which rows native kernels go, of an array of this shape that is reduced over `dim`; None if they do not.
+    """Return the rows for native kernels over an array of this shape, reduced over `dim`; None if they do not apply.
 
-    The last dimensions are lines; the first and the last ones (batch normalisation) are segments
-    of lines, one per sample.
+    Last dimensions form rows. First and last dimensions together (batch normalisation) form segmented rows, with one
+    segment per sample.
     """
     ndim = len(shape)
     inner = ndim
@@ -157,21 +157,26 @@ def _rows(kernels: Any, shape: Shape, dim: Shape) -> Any:
 
 
 def _constant(shape: Shape, w: Any, dim: Shape) -> Shape:
-    """The dimensions among `dim` along which w is the same everywhere."""
+    """Return the dimensions among `dim` along which w is constant."""
     lead = len(shape) if w is None else len(shape) - w.ndim
     return tuple([d for d in dim if d < lead or w.shape[d - lead] == 1])
 
 
-def _per_row(np: Library, x: Any, shape: Shape, dim: Shape) -> Any:
-    """Numbers, which broadcast, as an array with one for each row: `dim` are the dimensions of `shape` within a row."""
+def _expand_per_row(np: Library, x: Any, shape: Shape, dim: Shape) -> Any:
+    """Expand numbers that broadcast to an array with one element per row. `dim` are the dimensions of `shape` within a
+    row.
+    """
     return np.ascontiguousarray(np.broadcast_to(x, tuple([1 if d in dim else n for d, n in enumerate(shape)]))).reshape(
         -1
     )
 
 
-def _natively(np: Library, x: Payload, w: Payload, b: Payload, dim: Shape, eps: float) -> tuple[Any, Any, Any] | None:
-    """(x - mean) (variance + eps)^(-1/2) w + b, the mean and the variance by native kernels; None
-    where they are not used."""
+def _norm_natively(
+    np: Library, x: Payload, w: Payload, b: Payload, dim: Shape, eps: float
+) -> tuple[Any, Any, Any] | None:
+    """Return (x - mean) (variance + eps)^(-1/2) w + b, mean and variance from native kernels; None if they do not
+    apply.
+    """
     if x.size < native_kernels.SMALLEST:
         return None
     kernels = native_kernels.kernels_for(x, *(y for y in (w, b) if y is not None))
@@ -185,11 +190,11 @@ def _natively(np: Library, x: Payload, w: Payload, b: Payload, dim: Shape, eps: 
     mean, variance = (m.reshape(kept) for m in kernels.moments(x, lines))
     scale = _inverse_deviation(np, variance, eps)
     numbers = (mean, scale if w is None else scale * w, x.dtype.type(0) if b is None else b)
-    out = kernels.affine(x, *(_per_row(np, n, x.shape, constant) for n in numbers), parts)
+    out = kernels.affine(x, *(_expand_per_row(np, n, x.shape, constant) for n in numbers), parts)
     return out, mean, variance
 
 
-# ----- the rules, on whatever they run on ----------------------------------------------------------------------------
+# ----- rules, on arrays or tensors -----------------------------------------------------------------------------------
 
 
 def _mean(x: Payload, dim: Shape, ops: Vocabulary) -> Payload:
@@ -197,7 +202,7 @@ def _mean(x: Payload, dim: Shape, ops: Vocabulary) -> Payload:
 
 
 def _standardise(x: Payload, dim: Shape, eps: float, ops: Vocabulary) -> tuple[Any, Any]:
-    """y and r, as differentiable functions of x."""
+    """Return y and r, as differentiable functions of x."""
     centred = x - _mean(x, dim, ops)
     r = _inverse_root(_mean(centred * centred, dim, ops) + eps, ops)
     return centred * r, r
@@ -208,7 +213,7 @@ def _inverse_root(variance: Any, ops: Vocabulary) -> Payload:
 
 
 def _symmetric(h: Payload, y: Payload, r: Payload, dim: Shape, ops: Vocabulary) -> Payload:
-    """r (h - mean(h) - y mean(h y)): the derivative of y in either mode."""
+    """Return r (h - mean(h) - y mean(h y)): the derivative of y in both modes."""
     return r * (h - _mean(h, dim, ops) - y * _mean(h * y, dim, ops))
 
 
@@ -217,20 +222,20 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
     return out if b is None else out + b
 
 
-# ----- layer, group and instance normalisation: the statistics stay inside -------------------------------------------
+# ----- layer, group and instance normalisation: statistics are internal ----------------------------------------------
 
 
 def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
-    length = _line_length(x, dim, w, b)
+    length = _row_length(x, dim, w, b)
     kernels = native_kernels.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
     if kernels is None and is_half(dtype):
-        x, w, b = widened(x), widened(w), widened(b)
+        x, w, b = widen(x), widen(w), widen(b)
         kernels = native_kernels.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
     if kernels is not None:
         normal = kernels.layer_norm(x, w, b, length, eps)
         return normal if normal.dtype == dtype else normal.astype(dtype)
-    made = _natively(np, x, w, b, dim, eps)
+    made = _norm_natively(np, x, w, b, dim, eps)
     if made is not None:
         return made[0].astype(dtype, copy=False)
 
@@ -256,9 +261,11 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
     return out
 
 
-def _line_length(x: Payload, dim: Shape, *weights: Any) -> int:
-    """The length of the lines that a layer normalisation goes over, each with all of the weights; 0 if it is
-    another one, or short and not on a device, where any is worth a kernel."""
+def _row_length(x: Payload, dim: Shape, *weights: Any) -> int:
+    """Return the row length of a layer normalisation in which each row uses all weights.
+
+    Returns 0 for other normalisations, and for short rows, except on a device, where any length is worth a kernel.
+    """
     inner = x.ndim - len(dim)
     last = x.shape[inner:]
     if not native_kernels.is_large(x) or dim[0] != inner or any(w is not None and w.shape != last for w in weights):
@@ -268,7 +275,7 @@ def _line_length(x: Payload, dim: Shape, *weights: Any) -> int:
 
 
 def _has_rows(w: Any, x: Any) -> bool:
-    """Whether w varies along the first dimension of x, and so cannot be used with a part of it as it stands."""
+    """True if w varies along the first dimension of x, so that parts of x need parts of w."""
     return w is not None and w.ndim == x.ndim and w.shape[0] != 1
 
 
@@ -285,18 +292,19 @@ def _norm_vjp(
 def _norm_pull(
     np: Library, g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
-    """The rule on raw arrays, with few passes over them."""
+    """Compute the rule on raw arrays, with few passes over them."""
     last = x.shape[x.ndim - len(dim) :]
-    kernels = native_kernels.row_kernels(x) if _line_length(x, dim, w) else None
+    kernels = native_kernels.row_kernels(x) if _row_length(x, dim, w) else None
     if kernels is not None and (w is None or native_kernels.row_kernels(x, w) is not None):
         weights = np.ones(last, x.dtype) if w is None else w
         gx, gw, gb = kernels.layer_norm_gradient(native_kernels.dense(g, x.dtype), x, weights, eps)
-        return gx, gw if needs[1] else None, g if w is None else gb  # what b broadcasts along is not known here
+        # Without w the dimensions along which b broadcasts are unknown, so the engine sums g.
+        return gx, gw if needs[1] else None, g if w is None else gb
     if is_half(x.dtype):
-        return _norm_pull(np, widened(g), widened(x), widened(w), dim, eps, needs)
+        return _norm_pull(np, widen(g), widen(x), widen(w), dim, eps, needs)
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
         return _pull(np, g, x, *_statistics(np, x, dim), eps, w, dim, needs)
-    # Layer normalisation: lines, all with the same weight along them, so that sums over either direction are products.
+    # In layer normalisation all rows have the same weight along them, so sums in both directions are products.
     shape, length = x.shape, prod(last)
     x, g, line = x.reshape(-1, length), np.ascontiguousarray(g).reshape(-1, length), w.reshape(length)
     gx = np.empty(x.shape, x.dtype) if needs[0] else None
@@ -306,7 +314,7 @@ def _norm_pull(
     def worker(mine: Any) -> None:
         for number in mine:
             rows = blocks[number]
-            sums[number] = _pull_lines(np, g[rows], x[rows], line, eps, None if gx is None else gx[rows], needs[1])
+            sums[number] = _pull_rows(np, g[rows], x[rows], line, eps, None if gx is None else gx[rows], needs[1])
 
     threads.share(range(len(blocks)), worker, threads=len(blocks))
     return (
@@ -316,8 +324,8 @@ def _norm_pull(
     )
 
 
-def _pull_lines(np: Library, g: Payload, x: Payload, w: Payload, eps: float, gx: Any, wants_w: bool) -> Payload:
-    """Writes the gradient in x for some lines, and returns what they add to the gradient in w (0 if not wanted)."""
+def _pull_rows(np: Library, g: Payload, x: Payload, w: Payload, eps: float, gx: Any, wants_w: bool) -> Payload:
+    """Write the gradient in x for some rows, and return their contribution to the gradient in w (0 if not needed)."""
     share = x.dtype.type(1 / x.shape[1])
     _, variance, centred = _moments(np, x, (1,))
     r = _inverse_deviation(np, variance, eps)
@@ -325,7 +333,7 @@ def _pull_lines(np: Library, g: Payload, x: Payload, w: Payload, eps: float, gx:
     grad_w = _sum_rows(np, product, r[:, 0]) if wants_w else 0
     if gx is None:
         return grad_w
-    # r (h - mean(h) - y mean(h y)), with y = r centred
+    # The gradient is r (h - mean(h) - y mean(h y)) with y = r centred.
     mean_h, mean_hy = g @ w, product @ w
     mean_hy *= r[:, 0]
     np.multiply(g, w, out=gx)
@@ -337,7 +345,7 @@ def _pull_lines(np: Library, g: Payload, x: Payload, w: Payload, eps: float, gx:
 
 
 def _statistics(np: Library, x: Payload, dim: Shape) -> tuple[Any, Any]:
-    """Mean and variance."""
+    """Return mean and variance."""
     kernels = native_kernels.kernels_for(x)
     rows = None if kernels is None else _rows(kernels, x.shape, dim)
     if rows is None:
@@ -360,9 +368,9 @@ def _pull(
     more_mean: Any = None,
     more_centred: Any = None,
 ) -> tuple[Any, ...]:
-    """r (h - mean(h) - y mean(h y)) + more_mean + centred more_centred, and the gradients in w and b.
+    """Return r (h - mean(h) - y mean(h y)) + more_mean + centred more_centred, and the gradients in w and b.
 
-    Along dimensions where w is constant it can wait until the sums are taken, and what is left to do is small.
+    Along dimensions where w is constant, it is applied after the sums, to small arrays.
     """
     share = x.dtype.type(1 / _count(x, dim))
     r = _inverse_deviation(np, variance, eps)
@@ -370,7 +378,7 @@ def _pull(
     kernels = native_kernels.kernels_for(x)
     rows = None if kernels is None else _rows(kernels, x.shape, constant)
     if rows is not None:
-        g, means = native_kernels.dense(g, x.dtype), _per_row(np, mean, x.shape, constant)
+        g, means = native_kernels.dense(g, x.dtype), _expand_per_row(np, mean, x.shape, constant)
         partial = tuple([1 if d in constant else n for d, n in enumerate(x.shape)])
         sum_g, moment = (total.reshape(partial) for total in kernels.centred_sums(g, x, means, rows))
         sum_gy = moment * r
@@ -394,7 +402,7 @@ def _pull(
     slope = slope if more_centred is None else slope + more_centred
     shift = shift if more_mean is None else shift + more_mean
     if rows is not None:
-        numbers = (_per_row(np, n, x.shape, constant) for n in (scale, slope, shift))
+        numbers = (_expand_per_row(np, n, x.shape, constant) for n in (scale, slope, shift))
         return kernels.combined(g, x, means, *numbers, rows), grad_w, grad_b
     gx = g * scale
     centred *= slope
@@ -418,8 +426,8 @@ def _norm_jvp(
     return out if b_t is None else out + b_t
 
 
-def _behind_batch(w: Payload, batched: bool, ndim: int, ops: Vocabulary) -> Payload:
-    """A weight that lines up with an input of `ndim` dimensions, batch included."""
+def _align_behind_batch(w: Payload, batched: bool, ndim: int, ops: Vocabulary) -> Payload:
+    """Align a weight with an input of `ndim` dimensions, including the batch."""
     if w is None or not batched:
         return w
     return ops.reshape(w, shape=(w.shape[0], *(1,) * (ndim - len(w.shape)), *w.shape[1:]))
@@ -432,15 +440,17 @@ def _norm_batch(
         y = ops.native_layer_norm(x, None, None, dim=dim, eps=eps)
         y = ops.reshape(y, shape=(1, *y.shape))
         return _affine(
-            y, _behind_batch(w, batched[1], len(y.shape), ops), _behind_batch(b, batched[2], len(y.shape), ops)
+            y,
+            _align_behind_batch(w, batched[1], len(y.shape), ops),
+            _align_behind_batch(b, batched[2], len(y.shape), ops),
         )
     ndim = len(x.shape)
-    w, b = _behind_batch(w, batched[1], ndim, ops), _behind_batch(b, batched[2], ndim, ops)
+    w, b = _align_behind_batch(w, batched[1], ndim, ops), _align_behind_batch(b, batched[2], ndim, ops)
     return ops.native_layer_norm(x, w, b, dim=tuple(d + 1 for d in dim), eps=eps)
 
 
-# (x - mean) (variance + eps)^(-1/2) w + b with statistics over `dim`. Either of w and b may be None; they broadcast
-# against x, and have one shape if both are given.
+# (x - mean) (variance + eps)^(-1/2) w + b with statistics over `dim`. w or b may be None. Both broadcast against x, and
+# have the same shape if both are given.
 native_layer_norm = op(
     "native_layer_norm", "x w b",
     _norm,
@@ -455,13 +465,13 @@ native_layer_norm = op(
 )  # fmt: skip
 
 
-# ----- batch normalisation: the statistics are outputs, for the running averages -------------------------------------
+# ----- batch normalisation: statistics are outputs, for the running averages -----------------------------------------
 
 
 def _batch_norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
-    x, w, b = widened(x), widened(w), widened(b)
-    made = _natively(np, x, w, b, dim, eps)
+    x, w, b = widen(x), widen(w), widen(b)
+    made = _norm_natively(np, x, w, b, dim, eps)
     if made is not None:
         return made[0].astype(dtype, copy=False), made[1], made[2]
     mean, variance, out = _moments(np, x, dim)
@@ -485,7 +495,9 @@ def _batch_norm_vjp(
     needs: tuple[bool, ...],
     ops: Vocabulary,
 ) -> tuple[Any, ...]:
-    """As above, with the gradients of the two statistics: g1 / n, and g2 2 (x - m) / n."""
+    """Return the gradients as for layer normalisation, plus those through the two statistics: g1 / n, and g2 2 (x - m)
+    / n.
+    """
     share = 1 / _count(x, dim)
     if ops.raw:
         return _pull(
@@ -535,7 +547,7 @@ def _batch_norm_batch(
     x: Payload, w: Payload, b: Payload, dim: Shape, eps: float, batched: tuple[bool, ...], ops: Vocabulary, size: int
 ) -> tuple[Payload, ...]:
     ndim = len(x.shape) + (not batched[0])
-    w, b = _behind_batch(w, batched[1], ndim, ops), _behind_batch(b, batched[2], ndim, ops)
+    w, b = _align_behind_batch(w, batched[1], ndim, ops), _align_behind_batch(b, batched[2], ndim, ops)
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
     return ops.native_batch_norm(x, w, b, dim=tuple(d + 1 for d in dim), eps=eps)
@@ -562,8 +574,8 @@ native_batch_norm = op(
 
 def _rms_norm(np: Library, x: Payload, w: Payload, *, dim: Shape, eps: float) -> Payload:
     dtype = x.dtype
-    x, w = widened(x), widened(w)
-    length = _line_length(x, dim, w)
+    x, w = widen(x), widen(w)
+    length = _row_length(x, dim, w)
     kernels = native_kernels.row_kernels(x, *(() if w is None else (w,))) if length else None
     if kernels is not None:
         return kernels.rms_norm(x, w, length, eps).astype(dtype, copy=False)
@@ -585,7 +597,7 @@ def _rms_symmetric(h: Payload, y: Payload, r: Payload, dim: Shape, ops: Vocabula
 def _rms_norm_vjp(
     g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Vocabulary
 ) -> tuple[Any, ...]:
-    if ops.raw and _line_length(x, dim, w):
+    if ops.raw and _row_length(x, dim, w):
         weights = ops.np.ones(x.shape[x.ndim - len(dim) :], x.dtype) if w is None else w
         kernels = native_kernels.row_kernels(x, weights)
         if kernels is not None:
@@ -610,7 +622,7 @@ def _rms_norm_jvp(
 def _rms_norm_batch(
     x: Payload, w: Payload, dim: Shape, eps: float, batched: tuple[bool, ...], ops: Vocabulary, size: int
 ) -> Payload:
-    w = _behind_batch(w, batched[1], len(x.shape) + (not batched[0]), ops)
+    w = _align_behind_batch(w, batched[1], len(x.shape) + (not batched[0]), ops)
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
     return ops.rms_norm(x, w, dim=tuple(d + 1 for d in dim), eps=eps)

@@ -1,9 +1,9 @@
 """Sorting and searching: sort, topk, kthvalue, unique values, searchsorted, isin.
 
-What is differentiable here (sort, topk, kthvalue) picks elements: the reverse rule puts gradients back where the picked
-ones came from. NaN counts as the largest number throughout, as in NumPy and torch. Sorting is stable unless NumPy's
-face asks for another `kind`, so that equal elements get their gradients in a defined order. Results are contiguous, as
-in torch.
+The differentiable ops (sort, topk, kthvalue) select elements, and their reverse rule puts gradients back to the
+positions of the selected elements. NaN counts as the largest number, as in NumPy and torch. Sorting is stable unless
+NumPy's namespace passes another `kind`, so equal elements get their gradients in a defined order. Results are
+contiguous, as in torch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.precision import finfo
-from ndgrad._src.ops.extremum import first_place, pick_tangent, place_back
+from ndgrad._src.ops.extremum import first_index, pick_tangent, place_back
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 # ----- sort -----------------------------------------------------------------------------------------------------------
 
-#: From this length on an unstable argsort and a look for equal neighbours are quicker than a
-#: stable one (4 times at 100).
-_WORTH_A_TRY = 32
+#: From this length on, an unstable argsort and a search for equal neighbours are faster than a stable argsort (4 times
+#: at 100).
+_LONG = 32
 
 
-def _taken(np: Library, x: Payload, places: Any, dim: int) -> Payload:
-    """The elements at `places` along `dim`."""
+def _take_along(np: Library, x: Payload, places: Any, dim: int) -> Payload:
+    """Return the elements at `places` along `dim`."""
     return x[places] if x.ndim == 1 else np.take_along_axis(x, places, axis=dim)
 
 
 def _order(np: Library, x: Payload, dim: int, descending: bool, kind: str | None = "stable") -> Payload:
-    """The order of the elements along `dim`, as int64; `kind` is NumPy's, and None is NumPy's default."""
+    """Return the order of the elements along `dim`, as int64. `kind` is NumPy's; None is NumPy's default."""
     if descending:
-        # In a mirrored image ascending order, read backwards, is descending and still stable.
+        # The ascending order of the reversed array, read backwards, is descending and still stable.
         backwards = (*(slice(None),) * dim, slice(None, None, -1))
         mirrored = _order(np, x[backwards], dim, False)
         return x.shape[dim] - 1 - mirrored[backwards]
     if kind != "stable":
         return as_int64(np.argsort(x, axis=dim, kind=kind))
-    if x.shape[dim] >= _WORTH_A_TRY and x.dtype.itemsize > 2:
+    if x.shape[dim] >= _LONG and x.dtype.itemsize > 2:
         order = np.argsort(x, axis=dim)
-        values = np.moveaxis(_taken(np, x, order, dim), dim, -1)
+        values = np.moveaxis(_take_along(np, x, order, dim), dim, -1)
         if (values[..., 1:] > values[..., :-1]).all():
             return as_int64(order)
     return as_int64(np.argsort(x, axis=dim, kind="stable"))
@@ -52,7 +52,7 @@ def _sort(
     np: Library, x: Payload, *, dim: int, descending: bool, kind: str | None = "stable"
 ) -> tuple[Any, Any]:
     order = _order(np, x, dim, descending, kind)
-    return _taken(np, x, order, dim), order
+    return _take_along(np, x, order, dim), order
 
 
 _PICK_VJP = {
@@ -87,20 +87,21 @@ argsort = op(
 
 
 def _topk(np: Library, x: Payload, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
-    if x.shape[dim] < _WORTH_A_TRY:
+    if x.shape[dim] < _LONG:
         found = np.ascontiguousarray(_order(np, x, dim, largest)[(*(slice(None),) * dim, slice(k))])
-        return _taken(np, x, found, dim), found
+        return _take_along(np, x, found, dim), found
     rows = np.moveaxis(x, dim, -1)
-    found = _by_rounds(np, rows, k, largest) if 0 < k <= 16 and 4 * k <= rows.shape[-1] and x.size else None
+    found = _topk_by_rounds(np, rows, k, largest) if 0 < k <= 16 and 4 * k <= rows.shape[-1] and x.size else None
     if found is None:
-        found = _by_partition(np, rows, k, largest)
+        found = _topk_by_partition(np, rows, k, largest)
     values = np.take_along_axis(rows, found, axis=-1)
     return np.ascontiguousarray(np.moveaxis(values, -1, dim)), np.ascontiguousarray(np.moveaxis(found, -1, dim))
 
 
-def _by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
-    """k rounds of argmax, which is some 30 times quicker than partitioning. None where equal
-    extremes or NaN spoil it."""
+def _topk_by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
+    """Run k rounds of argmax, about 30 times faster than partitioning. Return None if equal extremes or NaN prevent
+    it.
+    """
     kind = rows.dtype.kind
     if kind not in "fiu":
         return None
@@ -110,7 +111,7 @@ def _by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
     lines = np.arange(len(left))
     found = np.empty((len(left), k), np.int64)
     for i in range(k):
-        best = first_place(np, left, 1, False, "argmax" if largest else "argmin")
+        best = first_index(np, left, 1, False, "argmax" if largest else "argmin")
         values = left[lines, best]
         if (values == taken).any() or (not largest and (values != values).any()):
             return None
@@ -119,7 +120,7 @@ def _by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
     return found.reshape(*rows.shape[:-1], k)
 
 
-def _by_partition(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
+def _topk_by_partition(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
     count = rows.shape[-1]
     if not 0 < k < count:
         return _order(np, rows, rows.ndim - 1, largest)[..., :k]
@@ -150,7 +151,7 @@ def _kthvalue(np: Library, x: Payload, *, k: int, dim: int, keepdim: bool) -> tu
     return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
 
-# The k-th smallest along `dim`.
+# The k-th smallest element along `dim`.
 kthvalue = op(
     "kthvalue", "x",
     _kthvalue,
@@ -169,8 +170,9 @@ kthvalue = op(
 
 
 def _runs(np: Library, rows: Payload, order: Any) -> tuple[Any, Any, Any]:
-    """Of rows that are equal to their predecessor in `order`: the first places, the number of its
-    run per row, run lengths."""
+    """Find runs of equal rows in `order`. Return the first index of each run, the run number of each row, and the run
+    lengths.
+    """
     count = len(rows)
     ordered = rows[order]
     starts = np.ones(count, bool)
@@ -196,8 +198,8 @@ def _unique(np: Library, x: Payload, *, dim: int | None, consecutive: bool) -> t
     return first, inverse.reshape(x.shape) if dim is None else inverse, counts
 
 
-# Of distinct elements (or slices along `dim`), sorted or in runs: where each occurs first, from where it is picked; for
-# each element the number of its value; how often each occurs.
+# For distinct elements (or slices along `dim`), sorted or in runs: the first index of each, from which it is taken; the
+# number of the value of each element; and the count of each value.
 unique = op(
     "unique", "x",
     _unique,
@@ -227,7 +229,7 @@ def _searchsorted(np: Library, x: Payload, y: Payload, *, right: bool) -> Payloa
     y = np.asarray(y)
     if x.ndim == 1:
         return np.asarray(np.searchsorted(x, y, side="right" if right else "left"), dtype=np.int64)
-    # Bisection of all rows at once: what is in front of `low` is known to come before y, what is behind `high` not to.
+    # Bisection of all rows at once. Elements before `low` come before y, and elements from `high` on do not.
     count = x.shape[-1]
     low, high = np.zeros(y.shape, np.int64), np.full(y.shape, count, np.int64)
     for _ in range(count.bit_length()):
@@ -257,7 +259,8 @@ def _searchsorted_batch(
     return ops.searchsorted(x, y, right=right)
 
 
-# Where y would go in x, which is sorted along its last dimension and has one, or y's leading ones.
+# The positions at which y would be inserted in x, which is sorted along its last dimension. x has one dimension, or the
+# leading dimensions of y.
 searchsorted = op(
     "searchsorted", "x y",
     _searchsorted,
@@ -278,7 +281,7 @@ def _isin_batch(x: Payload, y: Payload, batched: tuple[bool, ...], ops: Vocabula
         return ops.isin(x, ops.reshape(y, shape=(0,)))
     among, _ = ops.sort(ops.reshape(y, shape=(size, count)), dim=1)
     wanted = ops.reshape(x, shape=(size, math.prod(shape[1:])))
-    # the first element that is not smaller, or, if all are smaller, the last: equal or not, that decides
+    # The first element that is not smaller decides, or the last element if all are smaller.
     place = ops.searchsorted(ops.getitem(among, index=(slice(None), slice(0, count - 1))), wanted)
     return ops.reshape(ops.gather(among, place, dim=1) == wanted, shape=shape)
 

@@ -1,5 +1,4 @@
-"""The patches of an image as columns, and columns added up into an image: `unfold` and `fold`,
-transposes of each other.
+"""Patches of an image as columns, and columns summed into an image: `unfold` and `fold`, transposes of each other.
 
 x (N, C, *S) has columns (N, C * taps, positions). Settings are tuples with one entry per spatial axis.
 """
@@ -20,7 +19,7 @@ SETTINGS = {"kernel": (), "dilation": (), "padding": (), "stride": ()}
 
 
 def positions(sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Shape:
-    """How many patches fit along each axis."""
+    """Return the number of patches along each axis."""
     return tuple(
         (s + 2 * p - d * (k - 1) - 1) // t + 1
         for s, k, d, p, t in zip(sizes, kernel, dilation, padding, stride, strict=True)
@@ -28,7 +27,7 @@ def positions(sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stri
 
 
 def reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
-    """For each tap, the places it reads in the padded image."""
+    """Yield, for each tap, its index and the slices of the padded image that it reads."""
     for tap in product(*map(range, kernel)):
         yield (
             tap,
@@ -71,7 +70,7 @@ def _col2im(
 
 
 def _batch(x: Payload, ops: Vocabulary, apply: Any, **settings: Any) -> Payload:
-    """A batch is more samples."""
+    """Treat a batch as more samples."""
     out = apply(ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), **settings)
     return ops.reshape(out, shape=(x.shape[0], x.shape[1], *out.shape[1:]))
 

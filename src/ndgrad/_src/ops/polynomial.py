@@ -1,12 +1,12 @@
-"""Orthogonal polynomials of whole degrees, with all their derivatives, by their recurrences.
+"""Orthogonal polynomials of integer degrees, with all their derivatives, by their recurrences.
 
 Every family is p_0 = 1, p_1 = a1 x + b1 and p_(k+1) = (a x + b) p_k - c p_(k-1), with coefficients that depend on k.
-Differentiated m times, the recurrence is one again,
+Differentiated m times, this is again a recurrence,
 
     p_(k+1)^(m) = (a x + b) p_k^(m) + m a p_k^(m-1) - c p_(k-1)^(m),
 
-so the number of derivatives is a setting, and the rule is the op with one more. Polynomials of real degrees are in
-`hypergeometric`.
+so the number of derivatives is a setting, and the rule is the op with one more derivative. Polynomials of real degrees
+are in `hypergeometric`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _chebyshev(k: int) -> tuple[float, float, float]:
     return 2.0, 0.0, 1.0
 
 
-#: Family -> (a1, b1), and (a, b, c) of k.
+#: Maps each family to (a1, b1) and to the function of k that returns (a, b, c).
 FAMILIES: dict[str, tuple[tuple[float, float], _Coefficients]] = {
     "chebyshev_t": ((1.0, 0.0), _chebyshev),
     "chebyshev_u": ((2.0, 0.0), _chebyshev),
@@ -46,9 +46,11 @@ FAMILIES: dict[str, tuple[tuple[float, float], _Coefficients]] = {
 
 
 def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, derivatives: int) -> Payload:
-    """The derivative of that order of the polynomial of that degree, cut to a whole number; 0 for a negative one, and
-    NaN beyond 2^53, where floats are not one apart any more."""
-    x, degree = beside_arrays(np, x, degree)
+    """Return the given derivative of the polynomials, with degrees truncated to integers.
+
+    The result is 0 for negative degrees, and NaN beyond 2^53, above which floats no longer represent every integer.
+    """
+    x, degree = as_operands(np, x, degree)
     if not is_inexact(np.result_type(x, degree)):
         x = np.asarray(x, np.float64)
     endless = degree > 2.0**53
@@ -82,7 +84,7 @@ def _slope(t: Payload, x: Payload, degree: Payload, family: str, derivatives: in
     return t * ops.orthogonal_polynomial(x, degree, family=family, derivatives=derivatives + 1)
 
 
-# The degree is cut to a whole number, so that the derivative in it is 0.
+# The degree is truncated to an integer, so the derivative in it is 0.
 orthogonal_polynomial = elementwise(
     "orthogonal_polynomial", _polynomial, args="x degree",
     settings={"family": "chebyshev_t", "derivatives": 0},

@@ -1,11 +1,10 @@
-"""Pooling: maxima and means over windows, and what carries their derivatives.
+"""Pooling: maxima and means over windows, and the ops of their derivatives.
 
-A maximum is linear once it is known which element wins, so max pooling returns the winners' places, and its derivatives
-read (`take_pooled`) and write (`max_unpool`) there. Averages are linear as they stand. Either way the derivative is a
+A maximum is linear once the winning element is known. So max pooling returns the winners' positions, and its
+derivatives read (`take_pooled`) and write (`max_unpool`) there. Averages are linear. In both cases the derivative is a
 pair of ops that are transposes of each other, and a batch is more samples.
 
-x (N, C, *S); places are numbers within a plane, in row-major order. Settings are tuples with
-one entry per spatial axis.
+x (N, C, *S). Positions count within a plane, in row-major order. Settings are tuples with one entry per spatial axis.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ AVERAGE = {
 }
 
 
-def _folded(x: Payload, ops: Vocabulary) -> Payload:
-    """(B, N, ...) -> (B N, ...)"""
+def _fold(x: Payload, ops: Vocabulary) -> Payload:
+    """Reshape (B, N, ...) to (B N, ...)."""
     return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _unfolded(x: Payload, like: Payload, ops: Vocabulary) -> Payload:
+def _unfold(x: Payload, like: Payload, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(*like.shape[:2], *x.shape[1:]))
 
 
-# ----- reading and writing at places ---------------------------------------------------------------------------------
+# ----- reading and writing at positions ------------------------------------------------------------------------------
 
 
 def _take_pooled(np: Library, x: Payload, index: Payload) -> Payload:
@@ -55,35 +54,37 @@ def _max_unpool(np: Library, x: Payload, index: Payload, *, sizes: Shape, distin
     return kernels.max_pool_grad(x, index, shape, distinct=distinct) if x.size else np.zeros(shape, x.dtype)
 
 
-# The elements of each plane of x that stand at `index`.
+# The elements at `index` in each plane of x.
 take_pooled = op(
     "take_pooled", "x index",
     _take_pooled,
     vjp={"x": lambda g, index, x_shape, ops: ops.max_unpool(g, index, sizes=x_shape[2:], distinct=False)},
     jvp={"x": lambda t, index, ops: ops.take_pooled(t, index)},
-    batch=lambda x, index, ops: _unfolded(ops.take_pooled(_folded(x, ops), _folded(index, ops)), x, ops),
+    batch=lambda x, index, ops: _unfold(ops.take_pooled(_fold(x, ops), _fold(index, ops)), x, ops),
     backward_name="MaxUnpoolBackward0",
     may_raise=True,
 )  # fmt: skip
 
-# Planes of zeros with the elements of x added at `index`. With `distinct`, no place occurs
-# twice, or the last one may win.
+# Planes of zeros with the elements of x added at `index`. With `distinct`, no position occurs twice, or the last one
+# may win.
 max_unpool = op(
     "max_unpool", "x index",
     _max_unpool,
     settings={"sizes": (), "distinct": False},
     vjp={"x": lambda g, index, ops: ops.take_pooled(g, index)},
     jvp={"x": lambda t, index, sizes, distinct, ops: ops.max_unpool(t, index, sizes=sizes, distinct=distinct)},
-    batch=lambda x, index, sizes, distinct, ops: _unfolded(
-        ops.max_unpool(_folded(x, ops), _folded(index, ops), sizes=sizes, distinct=distinct), x, ops
+    batch=lambda x, index, sizes, distinct, ops: _unfold(
+        ops.max_unpool(_fold(x, ops), _fold(index, ops), sizes=sizes, distinct=distinct), x, ops
     ),
     may_raise=True,
 )  # fmt: skip
 
 
 def positions(sizes: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> Shape:
-    """How many windows there are along each axis; in ceil mode the last may stick out, if it begins before
-    the padding at the end."""
+    """Return the number of windows along each axis.
+
+    In ceil mode the last window may extend beyond the input, if it begins before the padding at the end.
+    """
     out = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
@@ -92,7 +93,7 @@ def positions(sizes: Shape, kernel: Shape, stride: Shape, padding: Shape, dilati
 
 
 def _places(np: Library, x: Payload, sizes: Shape) -> tuple[Any, Any]:
-    """Shapes of maxima and places, for an array without data."""
+    """Return arrays without data for maxima and positions."""
     shape = (*x.shape[:2], *sizes)
     return type(x)(shape, x.dtype), type(x)(shape, np.dtype(np.int64))
 
@@ -119,12 +120,12 @@ def _max_pool_batch(
     x: Payload, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool, ops: Vocabulary
 ) -> tuple[Any, Any]:
     values, index = ops.max_pool(
-        _folded(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+        _fold(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
     )
-    return _unfolded(values, x, ops), _unfolded(index, x, ops)
+    return _unfold(values, x, ops), _unfold(index, x, ops)
 
 
-# The largest element of each window (the first of equal ones) and its place.
+# The largest element of each window (the first of equal ones) and its position.
 max_pool = op(
     "max_pool", "x",
     _max_pool,
@@ -147,8 +148,8 @@ def _adaptive_max_pool(np: Library, x: Payload, *, sizes: Shape) -> tuple[Any, A
 
 
 def _adaptive_max_pool_batch(x: Payload, sizes: Shape, ops: Vocabulary) -> tuple[Any, Any]:
-    values, index = ops.adaptive_max_pool(_folded(x, ops), sizes=sizes)
-    return _unfolded(values, x, ops), _unfolded(index, x, ops)
+    values, index = ops.adaptive_max_pool(_fold(x, ops), sizes=sizes)
+    return _unfold(values, x, ops), _unfold(index, x, ops)
 
 
 adaptive_max_pool = op(
@@ -177,11 +178,11 @@ def _fractional_max_pool(
 def _fractional_max_pool_batch(
     x: Payload, samples: Payload, kernel: Shape, sizes: Shape, ops: Vocabulary
 ) -> tuple[Any, Any]:
-    values, index = ops.fractional_max_pool(_folded(x, ops), _folded(samples, ops), kernel=kernel, sizes=sizes)
-    return _unfolded(values, x, ops), _unfolded(index, x, ops)
+    values, index = ops.fractional_max_pool(_fold(x, ops), _fold(samples, ops), kernel=kernel, sizes=sizes)
+    return _unfold(values, x, ops), _unfold(index, x, ops)
 
 
-# The maxima of windows whose steps vary at random: `samples` (N, C, axes) in [0, 1) say how.
+# The maxima of windows with random steps, which `samples` (N, C, axes) in [0, 1) determine.
 fractional_max_pool = op(
     "fractional_max_pool", "x samples",
     _fractional_max_pool,
@@ -213,7 +214,7 @@ def _avg_pool_backward(np: Library, x: Payload, *, sizes: Shape, **how: Any) -> 
     return kernels.avg_pool_grad(x, (*x.shape[:2], *sizes), **how)
 
 
-def _how(
+def _setup(
     kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
 ) -> Any:
     return {
@@ -222,7 +223,7 @@ def _how(
     }  # fmt: skip
 
 
-# The mean of each window; what it divides by is a matter of the settings.
+# The mean of each window. The settings determine the divisor.
 avg_pool = op(
     "avg_pool", "x",
     _avg_pool,
@@ -230,33 +231,33 @@ avg_pool = op(
     vjp={
         "x": lambda g, x_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: (
             ops.avg_pool_backward(
-                g, sizes=x_shape[2:], **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+                g, sizes=x_shape[2:], **_setup(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
             )
         )
     },
     jvp="linear",
-    batch=lambda x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfolded(
-        ops.avg_pool(_folded(x, ops), **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)),
+    batch=lambda x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfold(
+        ops.avg_pool(_fold(x, ops), **_setup(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)),
         x, ops
     ),
     backward_name="AvgPool2DBackward0",
 )  # fmt: skip
 
-# Its transpose: each element of x spread evenly over its window.
+# The transpose of avg_pool: each element of x is spread evenly over its window.
 avg_pool_backward = op(
     "avg_pool_backward", "x",
     _avg_pool_backward,
     settings={"sizes": (), **AVERAGE},
     vjp={
         "x": lambda g, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: ops.avg_pool(
-            g, **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            g, **_setup(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
         )
     },
     jvp="linear",
-    batch=lambda x, sizes, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfolded(
+    batch=lambda x, sizes, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfold(
         ops.avg_pool_backward(
-            _folded(x, ops), sizes=sizes,
-            **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            _fold(x, ops), sizes=sizes,
+            **_setup(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
         ), x, ops
     ),
 )  # fmt: skip
@@ -274,14 +275,14 @@ def _adaptive_avg_pool_backward(np: Library, x: Payload, *, sizes: Shape) -> Pay
     return kernels.adaptive_avg_pool_grad(x, (*x.shape[:2], *sizes))
 
 
-# The means of as many windows as `sizes` says.
+# The means of windows, as many as `sizes` gives.
 adaptive_avg_pool = op(
     "adaptive_avg_pool", "x",
     _adaptive_avg_pool,
     settings={"sizes": ()},
     vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool_backward(g, sizes=x_shape[2:])},
     jvp="linear",
-    batch=lambda x, sizes, ops: _unfolded(ops.adaptive_avg_pool(_folded(x, ops), sizes=sizes), x, ops),
+    batch=lambda x, sizes, ops: _unfold(ops.adaptive_avg_pool(_fold(x, ops), sizes=sizes), x, ops),
     backward_name="AdaptiveAvgPool2DBackward0",
 )  # fmt: skip
 
@@ -291,5 +292,5 @@ adaptive_avg_pool_backward = op(
     settings={"sizes": ()},
     vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool(g, sizes=x_shape[2:])},
     jvp="linear",
-    batch=lambda x, sizes, ops: _unfolded(ops.adaptive_avg_pool_backward(_folded(x, ops), sizes=sizes), x, ops),
+    batch=lambda x, sizes, ops: _unfold(ops.adaptive_avg_pool_backward(_fold(x, ops), sizes=sizes), x, ops),
 )  # fmt: skip

@@ -1,9 +1,8 @@
-r"""Functions of probability: the normal distribution, the scaled complementary error function
-behind its tails, entropy.
+r"""Functions of probability: the normal distribution, the scaled complementary error function, entropy.
 
-The constraint: far out in a tail, where probabilities underflow or differ from 1 by less than rounding, derivatives
-keep their digits. So the logarithm of the distribution function is differentiated through erfcx, and erfcx by an
-expansion of its own where its derivative is a small difference of large numbers.
+The constraint: derivatives keep their digits far out in a tail, where probabilities underflow or differ from 1 by less
+than rounding. So the logarithm of the distribution function is differentiated through erfcx. erfcx has its own
+expansion for arguments at which its derivative is a small difference of large numbers.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _FAR = 8.0
 
 
 def _erfcx(np: Library, x: Payload, *, order: int) -> Payload:
-    r"""The `order`-th derivative of f(x) = exp(x^2) erfc(x).
+    r"""Return the `order`-th derivative of f(x) = exp(x^2) erfc(x).
 
-    f' = 2x f - 2/sqrt(pi), and differentiating n - 1 times more, f_n = 2x f_(n-1) + 2(n-1) f_(n-2). For large x these
-    are small differences, and the asymptotic series takes over, whose terms are differentiated one by one:
+    f' = 2x f - 2/sqrt(pi), and differentiating n - 1 more times, f_n = 2x f_(n-1) + 2(n-1) f_(n-2). For large x these
+    are small differences. There the asymptotic series is used, whose terms are differentiated one by one:
         f = pi^(-1/2) sum_k (-1)^k (1/2)_k x^(-2k-1),
         f_n = (-1)^n n! pi^(-1/2) x^(-n-1) sum_k c_k x^(-2k),  c_0 = 1,  c_(k+1) / c_k = -(2k+n+1) (2k+n+2) / (4 (k+1)).
-    From x = 8 on its terms fall for long enough: the twenty-fifth is below 1e-17.
+    From x = 8 on its terms decrease for long enough: the twenty-fifth is below 1e-17.
     """
     refuse_complex("erfcx", x)
     if order == 0:
@@ -82,8 +81,11 @@ ndtr = elementwise(
 
 
 def _log_ndtr_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """The density over the function is (2 pi)^(-1/2) exp(-x^2/2) / (erfc(-x/sqrt 2) / 2): the exponentials cancel in
-    erfcx. Beyond 37 that overflows, and its own derivatives are NaN; the quotient is below 1e-290 there."""
+    """Return t times density / distribution function, (2 pi)^(-1/2) exp(-x^2/2) / (erfc(-x/sqrt 2) / 2).
+
+    The exponentials cancel in erfcx. Beyond 37 erfcx overflows, and its derivatives are NaN; the quotient is below
+    1e-290 there.
+    """
     far = x > 37.0
     return t * ops.where(far, 0.0, 2 / _ROOT_TWO_PI / ops.erfcx(ops.where(far, 0.0, x) * -_ROOT_HALF))
 
@@ -104,10 +106,10 @@ ndtri = elementwise(
 
 
 def _entr(np: Library, x: Payload) -> Payload:
-    """-x log(x), 0 at 0, and minus infinity below."""
+    """Return -x log(x): 0 at 0, and minus infinity below."""
     if x.dtype.kind == "c":
         raise NotImplementedError(
-            f"entr is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor. [nd-complex]"
+            f"entr is not implemented for complex numbers, but got {x.dtype}. Apply it to a real tensor. [nd-complex]"
         )
     return np.where(x < 0, -math.inf, 0.0 - x * np.log(np.where(x > 0, x, 1)))
 

@@ -1,7 +1,7 @@
 """Products: matmul, contractions of two arrays over named dimensions, products added to an array, cross products.
 
-matmul is the hottest op of most models. Its forward is the array library's, its gradients are single products: what
-was broadcast is folded into rows or summed by the product itself, never multiplied out and then summed.
+matmul is the most frequent op of most models. Its forward is the array library's, and its gradients are single
+products: broadcast dimensions are folded into rows or summed by the product itself, never expanded and then summed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy
 
 from ndgrad._src.arrays import threads
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import FLOATING, in_single
+from ndgrad._src.arrays.precision import FLOATING, run_in_single
 from ndgrad._src.ops.errors import ShapeError
 from ndgrad._src.ops.matrix import adjoint, align, column, row
 from ndgrad._src.ops.table import Op, op
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 def _matmul(x: Any, y: Any) -> Any:
     try:
         if x.ndim > 2 and y.ndim == 2:
-            # one large product rather than many small ones; the array library would loop over the leading dimensions
+            # One large product replaces many small ones; the array library would loop over the leading dimensions.
             rows = math.prod(x.shape[:-1])
             return (x.reshape((rows, x.shape[-1])) @ y).reshape((*x.shape[:-1], y.shape[-1]))
         if x.ndim == y.ndim == 2:
             return _matrix_product(x, y)
-        if x.dtype.char == "E" and is_on_device(x):  # CuPy has no stacks of bfloat16
-            return in_single(operator.matmul, (x, y), {})
+        if x.dtype.char == "E" and is_on_device(x):  # CuPy has no stacked products of bfloat16
+            return run_in_single(operator.matmul, (x, y), {})
         return x @ y
     except ValueError:
         raise _mismatch(x, y) from None
 
 
 def _matrix_product(x: Any, y: Any) -> Any:
-    """The product of two matrices, for which NumPy's dot takes half a microsecond less than @."""
+    """Return the product of two matrices by NumPy's dot, which takes half a microsecond less than @."""
     return x.dot(y) if x.__class__ is numpy.ndarray else x @ y
 
 
-def _by(shape: Any) -> str:
-    """A shape as torch's messages about products have it: 2x3."""
+def _show_shape(shape: Any) -> str:
+    """Return a shape in the form of torch's messages about products: 2x3."""
     return "x".join(map(str, shape))
 
 
@@ -56,11 +56,12 @@ def _mismatch(x: Any, y: Any) -> ShapeError:
     shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
     if x.ndim == 0 or y.ndim == 0:
         return ShapeError(
-            f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. "
+            f"matmul: both arguments need at least one dimension, but their shapes are {shapes}. "
             "Use * to scale by a number. [nd-matmul]"
         )
     return ShapeError(
-        f"mat1 and mat2 shapes cannot be multiplied ({_by(x.shape)} and {_by(y.shape)}): in matmul of shapes {shapes}, "
+        f"mat1 and mat2 shapes cannot be multiplied ({_show_shape(x.shape)} and {_show_shape(y.shape)}): "
+        f"in matmul of shapes {shapes}, "
         "the last dimension of the first must equal the last but one of the second (the only one, of a vector), and "
         "the leading dimensions must broadcast. Check which one is to be transposed. [nd-matmul]"
     )
@@ -72,10 +73,10 @@ def _fold(x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _matmul_x(g: Payload, y: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
-    """g y^H, summed over the leading dimensions of y where x does not have them."""
+    """Return g y^H, summed over the leading dimensions that x does not have."""
     y_ndim = len(y.shape)
     if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind in FLOATING:
-        return _matrix_product(g, y.T)  # what the last lines come to, at half the cost for small matrices
+        return _matrix_product(g, y.T)  # equals the last lines, at half the cost for small matrices
     if y_ndim == 1:
         if x_ndim == 2:
             return ops.contract(g, ops.conj(y), subscripts="i,j->ij")
@@ -94,7 +95,7 @@ def _matmul_x(g: Payload, y: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
 
 
 def _matmul_y(g: Payload, x: Payload, y_ndim: int, ops: Vocabulary) -> Payload:
-    """x^H g, summed over the leading dimensions of x where y does not have them."""
+    """Return x^H g, summed over the leading dimensions that y does not have."""
     x_ndim = len(x.shape)
     if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind in FLOATING:
         return _matrix_product(x.T, g)
@@ -110,14 +111,14 @@ def _matmul_y(g: Payload, x: Payload, y_ndim: int, ops: Vocabulary) -> Payload:
 
 
 def _matmul_batch(x: Payload, y: Payload, ops: Vocabulary, batched: tuple[bool, bool]) -> Payload:
-    """One product for the whole batch."""
+    """Compute one product for the whole batch."""
     bx, by = batched
     nx, ny = len(x.shape) - bx, len(y.shape) - by
     if not by and ny <= 2:
         return ops.matmul(x, y)
     if not bx:
         if ny == 1:
-            # every vector of the batch times the same matrix: the vectors are the rows of one
+            # All vectors of the batch meet the same matrix, so they are the rows of one product.
             out = ops.matmul(y, x if nx == 1 else _swap(x, ops))
             return out if nx <= 2 else ops.permute(out, dims=(nx - 2, *range(nx - 2), nx - 1))
         if nx <= 2:
@@ -152,12 +153,12 @@ matmul = op(
 
 # ----- contraction of two arrays over named dimensions ----------------------------------------------------------------
 
-# From this many products on, a second thread is worth waking.
+# Number of products from which a second thread pays off.
 _LARGE = 2**18
 
 
 class _Plan:
-    """How a contraction becomes one matmul: the dimensions of each argument in the order (shared, own, contracted)."""
+    """Turns a contraction into one matmul: the dimensions of each argument in the order (shared, own, contracted)."""
 
     __slots__ = ("elementwise", "order", "shared", "turned", "x_contracted", "x_order", "x_own", "y_order", "y_own")
 
@@ -170,8 +171,7 @@ class _Plan:
         self.shared, self.x_own, self.y_own = len(shared), len(x_own), len(y_own)
         self.x_contracted = len(contracted)
         self.elementwise = not contracted
-        # the product of the two in the other order, if that is the one that has the output's dimensions as
-        # they are to lie in memory
+        # The factors are exchanged if their product then has the output's dimensions in memory order.
         self.turned = (
             f"{ys},{xs}->{out}"
             if not self.elementwise and x_own and [*shared, *y_own, *x_own] == list(out) and y_own
@@ -212,7 +212,7 @@ def _contract(np: Library, x: Payload, y: Payload, *, subscripts: str) -> Payloa
     y_own = y.shape[s + k :]
     size = math.prod(x.shape[s + plan.x_own :])
     if not plan.x_own and not plan.y_own and s and x.dtype.kind != "c" and np is numpy:
-        # inner products: matmul would call BLAS for each
+        # Inner products: matmul would call BLAS for each of them.
         return np.vecdot(x.reshape((*lead, size)), y.reshape((*lead, size))).transpose(plan.order)
     x = x.reshape((*lead, math.prod(x_own), size))
     y = y.reshape((*lead, size, math.prod(y_own)))
@@ -221,9 +221,9 @@ def _contract(np: Library, x: Payload, y: Payload, *, subscripts: str) -> Payloa
 
 
 def _all_products(x: Any, y: Any) -> Any:
-    """x * y, which broadcasting makes much larger than either; a large result is written by several threads.
+    """Return x * y, where broadcasting makes the result much larger than either. Several threads write a large result.
 
-    NumPy's einsum has less to do per row of such a product than its multiply: two thirds of the time.
+    NumPy's einsum does less work per row of such a product than its multiply, and takes two thirds of the time.
     """
     if x.__class__ is not numpy.ndarray:
         return x * y
@@ -243,7 +243,7 @@ def _all_products(x: Any, y: Any) -> Any:
 
 
 def _contract_rule(which: int) -> Callable[..., Any]:
-    """The gradient of either argument is again a contraction, of the output's gradient with the other argument."""
+    """Return the gradient rule of an argument: a contraction of the output's gradient with the other argument."""
 
     def x_rule(g: Payload, y: Payload, subscripts: str, ops: Vocabulary) -> Payload:
         x_dims, y_dims, out_dims = split_subscripts(subscripts)
@@ -257,7 +257,7 @@ def _contract_rule(which: int) -> Callable[..., Any]:
 
 
 def _contract_batch(x: Payload, y: Payload, subscripts: str, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
-    """The batch is one more named dimension."""
+    """Add the batch as one more named dimension."""
     x_dims, y_dims, out_dims = split_subscripts(subscripts)
     b = next(c for c in map(chr, range(0x100, 0x10FFFF)) if c not in subscripts)
     bx, by = (b if is_batched else "" for is_batched in batched)
@@ -265,8 +265,8 @@ def _contract_batch(x: Payload, y: Payload, subscripts: str, batched: tuple[bool
 
 
 # The sum of x * y over the dimensions that the output does not name, as in "ik,kj->ij". No argument names a dimension
-# twice, and every dimension of an argument is named by the other one or by the output (the caller sums the rest
-# beforehand), so that gradients have the same form. Sizes agree: the caller has dealt with broadcasting.
+# twice. Every dimension of an argument occurs in the other argument or in the output (the caller sums the rest
+# beforehand), so gradients have the same form. Sizes agree, because the caller has broadcast the arguments.
 contract = op(
     "contract", "x y",
     _contract,
@@ -282,14 +282,14 @@ contract = op(
 # ----- a product added to an array ------------------------------------------------------------------------------------
 
 
-def _scaled(x: Any, factor: Any) -> Any:
+def _scale(x: Any, factor: Any) -> Any:
     return x if factor == 1 else x * factor
 
 
-def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool) -> Op:
-    """beta * input + alpha * product, in one op: the sum needs no array of its own, and only the two factors are saved.
+def _define_added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool) -> Op:
+    """Define beta * input + alpha * product as one op, which needs no array for the sum and saves only the two factors.
 
-    With beta = 0 the input is not looked at, NaN included. `factors` are torch's names of the two.
+    With beta = 0 the input is not read, even if it is NaN. `factors` are torch's names of the two.
     """
     a_dims, b_dims, out_dims = split_subscripts(subscripts)
 
@@ -301,20 +301,20 @@ def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool)
             out = _matmul_x(g, b, len(a_dims), ops)
         else:
             out = ops.contract(g, ops.conj(b), subscripts=f"{out_dims},{b_dims}->{a_dims}")
-        return _scaled(out, alpha.conjugate())
+        return _scale(out, alpha.conjugate())
 
     def b_rule(g: Payload, a: Payload, alpha: Any, ops: Vocabulary) -> Payload:
         if by_matmul:
             out = _matmul_y(g, a, len(b_dims), ops)
         else:
             out = ops.contract(ops.conj(a), g, subscripts=f"{a_dims},{out_dims}->{b_dims}")
-        return _scaled(out, alpha.conjugate())
+        return _scale(out, alpha.conjugate())
 
     def forward(np: Library, x: Payload, a: Payload, b: Payload, *, beta: Any, alpha: Any) -> Payload:
         out = _matmul(a, b) if by_matmul else _contract(np, a, b, subscripts=subscripts)
-        out = _scaled(out, alpha)
+        out = _scale(out, alpha)
         if beta != 0:
-            return out + _scaled(x, beta)
+            return out + _scale(x, beta)
         shape, dtype = numpy.broadcast_shapes(x.shape, out.shape), np.result_type(x, out)
         return out if out.shape == shape and out.dtype == dtype else np.broadcast_to(out, shape).astype(dtype)
 
@@ -327,20 +327,20 @@ def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool)
         else:
             out = multiply(a, b, ops)
             out = ops.expand(out, shape=(size, *out.shape))
-        out = _scaled(out, alpha)
+        out = _scale(out, alpha)
         if beta == 0:
             return out
-        return out + _scaled(align(x, batched[0], len(out_dims), ops), beta)
+        return out + _scale(align(x, batched[0], len(out_dims), ops), beta)
 
     return op(
         name, "x a b",
         forward,
         settings={"beta": 1, "alpha": 1},
-        vjp={"x": lambda g, beta: _scaled(g, beta.conjugate()), "a": a_rule, "b": b_rule},
+        vjp={"x": lambda g, beta: _scale(g, beta.conjugate()), "a": a_rule, "b": b_rule},
         jvp={
-            "x": lambda t, beta: _scaled(t, beta),
-            "a": lambda t, b, alpha, ops: _scaled(multiply(t, b, ops), alpha),
-            "b": lambda t, a, alpha, ops: _scaled(multiply(a, t, ops), alpha),
+            "x": lambda t, beta: _scale(t, beta),
+            "a": lambda t, b, alpha, ops: _scale(multiply(t, b, ops), alpha),
+            "b": lambda t, a, alpha, ops: _scale(multiply(a, t, ops), alpha),
         },
         batch=batch,
         saved_names=dict(zip("ab", factors.split(), strict=True)),
@@ -348,11 +348,11 @@ def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool)
     )  # fmt: skip
 
 
-addmm = _added_product("addmm", "ij,jk->ik", "mat1 mat2", by_matmul=True)
-addmv = _added_product("addmv", "ij,j->i", "mat vec", by_matmul=True)
-addr = _added_product("addr", "i,j->ij", "vec1 vec2", by_matmul=False)
-baddbmm = _added_product("baddbmm", "bij,bjk->bik", "batch1 batch2", by_matmul=True)
-addbmm = _added_product("addbmm", "bij,bjk->ik", "batch1 batch2", by_matmul=False)
+addmm = _define_added_product("addmm", "ij,jk->ik", "mat1 mat2", by_matmul=True)
+addmv = _define_added_product("addmv", "ij,j->i", "mat vec", by_matmul=True)
+addr = _define_added_product("addr", "i,j->ij", "vec1 vec2", by_matmul=False)
+baddbmm = _define_added_product("baddbmm", "bij,bjk->bik", "batch1 batch2", by_matmul=True)
+addbmm = _define_added_product("addbmm", "bij,bjk->ik", "batch1 batch2", by_matmul=False)
 
 
 # ----- cross product --------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def _cross(np: Library, x: Payload, y: Payload, *, dim: int) -> Payload:
     return np.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=dim)
 
 
-# <g, t x y> = <t, y x g>: the triple product is cyclic.
+# <g, t x y> = <t, y x g>, because the triple product is cyclic.
 cross = op(
     "cross", "x y",
     _cross,

@@ -1,11 +1,12 @@
-"""Random numbers. Every op draws from an `ndgrad.Generator`: on the CPU from the NumPy generator inside it, on a device
-from that device's (arrays/device_draws), unless it is given one of the CPU's, whose numbers are then brought
-there.
+"""Random numbers.
 
-Two kinds. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the in-place forms overwrite
-it, and the factories pass one without memory. The second draw from a distribution whose parameters are the tensors'
-values. The result of either is constant in its inputs, and so gets a gradient of zeros, as in torch; the exceptions are
-`standard_gamma` and `sample_dirichlet`, whose samples move smoothly with the parameters.
+Every op draws from an `ndgrad.Generator`. On the CPU this is the NumPy generator inside it. On a device it is the
+device's own generator (arrays/device_draws); numbers from a CPU generator are copied to the device.
+
+There are two kinds of ops. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the
+in-place forms overwrite it, and the factories pass one without memory. The second draw from a distribution whose
+parameters are the tensors' values. Both results are constant in their inputs, and so get a gradient of zeros, as in
+torch. The exceptions are `standard_gamma` and `sample_dirichlet`, whose samples move smoothly with the parameters.
 
 Under vmap, `randomness` decides whether samples share their numbers: see ndgrad._src.interpreters.batching.
 """
@@ -21,7 +22,7 @@ from ndgrad._src.arrays import graph_recording
 from ndgrad._src.arrays.device_draws import DRAWS, FROM_ARRAYS, Source, first_arrivals
 from ndgrad._src.arrays.generator import Generator, default_generator, default_on
 from ndgrad._src.arrays.host_fallback import to_host
-from ndgrad._src.arrays.precision import finfo, result_dtype, widened
+from ndgrad._src.arrays.precision import finfo, result_dtype, widen
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ SHAPE_ONLY: dict[str, Callable[..., Any]] = {}
 
 
 def source_of(generator: Generator | None) -> numpy.random.Generator:
-    """What draws for arrays on the CPU."""
+    """Return the NumPy generator for arrays on the CPU."""
     if generator is None:
         return default_generator.numpy
     if generator.device.type != "cpu":
@@ -43,9 +44,9 @@ def source_of(generator: Generator | None) -> numpy.random.Generator:
     return generator.numpy
 
 
-def _device_source(np: Library, beside: Payload, generator: Generator | None) -> Source | None:
-    """What draws for an array on a device, there; None for a generator of the CPU's."""
-    number = int(beside.device.id)
+def _device_source(np: Library, like: Payload, generator: Generator | None) -> Source | None:
+    """Return the generator for an array on a device, or None if a CPU generator was given."""
+    number = int(like.device.id)
     if generator is None:
         return Source(np, default_on(number))
     if generator.device.type == "cpu":
@@ -58,16 +59,16 @@ def _device_source(np: Library, beside: Payload, generator: Generator | None) ->
     return Source(np, generator)
 
 
-def _host_source(np: Library, beside: Payload, generator: Generator | None) -> numpy.random.Generator:
-    """What draws on the host for an array, wherever that is."""
+def _host_source(np: Library, like: Payload, generator: Generator | None) -> numpy.random.Generator:
+    """Return the NumPy generator that draws on the host for an array on any device."""
     if np is numpy:
         return source_of(generator)
-    source = _device_source(np, beside, generator)
+    source = _device_source(np, like, generator)
     return source_of(generator) if source is None else source.generator.numpy
 
 
-def _placed(np: Library, values: Payload, dtype: Any) -> Payload:
-    """Numbers that were drawn, as an array of the library that the op runs on."""
+def _place(np: Library, values: Payload, dtype: Any) -> Payload:
+    """Convert drawn numbers to an array of the op's library."""
     if np is numpy:
         return numpy.asarray(values).astype(dtype, copy=False)
     if not isinstance(values, (numpy.ndarray, numpy.generic)):
@@ -81,8 +82,8 @@ def _placed(np: Library, values: Payload, dtype: Any) -> Payload:
 # ----- numbers in the shape of a tensor ------------------------------------------------------------------------------
 
 
-def _like(name: str, draw: Callable[..., Any], settings: dict[str, Any], backward_name: str | None = None) -> Op:
-    """An op that fills the shape of `x` with `draw(source, shape, dtype, **settings)`."""
+def _define_fill(name: str, draw: Callable[..., Any], settings: dict[str, Any], backward_name: str | None = None) -> Op:
+    """Define an op that fills the shape of `x` with `draw(source, shape, dtype, **settings)`."""
     SHAPE_ONLY[name] = draw
 
     def forward(np: Library, x: Payload, *, generator: Any, **given: Any) -> Payload:
@@ -90,8 +91,8 @@ def _like(name: str, draw: Callable[..., Any], settings: dict[str, Any], backwar
             return x.copy()
         source = None if np is numpy else _device_source(np, x, generator)
         if source is not None:
-            return _placed(np, DRAWS[name](source, x.shape, x.dtype, **given), x.dtype)
-        return _placed(np, draw(source_of(generator), x.shape, x.dtype, **given), x.dtype)
+            return _place(np, DRAWS[name](source, x.shape, x.dtype, **given), x.dtype)
+        return _place(np, draw(source_of(generator), x.shape, x.dtype, **given), x.dtype)
 
     return op(
         name, "x",
@@ -105,12 +106,12 @@ def _like(name: str, draw: Callable[..., Any], settings: dict[str, Any], backwar
     )  # fmt: skip
 
 
-# Of the narrow types, 1 - eps/2 would round to 1, which is excluded: they get as many random bits as they have digits.
+# In narrow dtypes 1 - eps/2 would round to 1, which is excluded. They get as many random bits as they have digits.
 _DIGITS = {"float16": 11, "bfloat16": 8}
 
 
 def _unit(source: Any, shape: Any, dtype: Any) -> Any:
-    """Uniform on [0, 1)."""
+    """Return uniform numbers on [0, 1)."""
     if dtype.kind == "c":
         parts = source.random((2, *shape), numpy.float32 if dtype.itemsize == 8 else numpy.float64)
         return parts[0] + 1j * parts[1]
@@ -121,7 +122,7 @@ def _unit(source: Any, shape: Any, dtype: Any) -> Any:
 
 
 def _standard_normal(source: Any, shape: Any, dtype: Any) -> Any:
-    if dtype.kind == "c":  # variance 1 in all, half of it in each part
+    if dtype.kind == "c":  # total variance 1, half of it in each part
         parts = source.standard_normal((2, *shape), numpy.float32 if dtype.itemsize == 8 else numpy.float64)
         return (parts[0] + 1j * parts[1]) * 0.5**0.5
     return source.standard_normal(shape, dtype if dtype.name in ("float32", "float64") else numpy.float64)
@@ -131,7 +132,7 @@ def _uniform(source: Any, shape: Any, dtype: Any, *, low: float, high: float) ->
     u = _unit(source, shape, dtype)
     if low == 0 and high == 1:
         return u
-    return (complex(low, low) if dtype.kind == "c" else low) + (high - low) * u  # both parts alike
+    return (complex(low, low) if dtype.kind == "c" else low) + (high - low) * u  # the same bounds for both parts
 
 
 def _normal(source: Any, shape: Any, dtype: Any, *, mean: Any, std: float) -> Any:
@@ -145,37 +146,37 @@ def _random(source: Any, shape: Any, dtype: Any, *, low: int, high: int) -> Any:
     return source.integers(low, high, shape, numpy.uint64)
 
 
-uniform = _like("uniform", _uniform, {"low": 0.0, "high": 1.0})
+uniform = _define_fill("uniform", _uniform, {"low": 0.0, "high": 1.0})
 
-normal = _like("normal", _normal, {"mean": 0.0, "std": 1.0})
+normal = _define_fill("normal", _normal, {"mean": 0.0, "std": 1.0})
 
-log_normal = _like(
+log_normal = _define_fill(
     "log_normal", lambda source, shape, dtype, *, mean, std: source.lognormal(mean, std, shape),
     {"mean": 1.0, "std": 2.0}
 )  # fmt: skip
 
-exponential = _like(
+exponential = _define_fill(
     "exponential", lambda source, shape, dtype, *, rate: source.standard_exponential(shape) / rate, {"rate": 1.0}
 )  # fmt: skip
 
-cauchy = _like(
+cauchy = _define_fill(
     "cauchy",
     lambda source, shape, dtype, *, median, sigma: median + sigma * source.standard_cauchy(shape),
     {"median": 0.0, "sigma": 1.0},
 )
 
-# How many trials of probability p it takes to succeed, at least one.
-geometric = _like("geometric", lambda source, shape, dtype, *, p: source.geometric(p, shape), {"p": 0.5})
+# The number of trials with success probability p until the first success, at least one.
+geometric = _define_fill("geometric", lambda source, shape, dtype, *, p: source.geometric(p, shape), {"p": 0.5})
 
-# Whole numbers of [low, high), of any dtype.
-random = _like("random", _random, {"low": 0, "high": 1}, "RandomBackward0")
+# Integers in [low, high), in any dtype.
+random = _define_fill("random", _random, {"low": 0, "high": 1}, "RandomBackward0")
 
-bernoulli_scalar = _like(
+bernoulli_scalar = _define_fill(
     "bernoulli_scalar", lambda source, shape, dtype, *, p: source.random(shape) < p, {"p": 0.5}, "BernoulliBackward2"
 )  # fmt: skip
 
 # The numbers 0 ... n-1 along the last dimension, in random order.
-permutation = _like(
+permutation = _define_fill(
     "permutation",
     lambda source, shape, dtype: source.permuted(numpy.broadcast_to(numpy.arange(shape[-1]), shape), axis=-1),
     {},
@@ -185,8 +186,8 @@ permutation = _like(
 # ----- numbers from distributions given by tensors -------------------------------------------------------------------
 
 
-def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name: str, **settings: Any) -> Op:
-    """An op that draws `draw(source, *arrays, **settings)`, with the dtype of the arrays."""
+def _define_sampler(name: str, args: str, draw: Callable[..., Any], backward_name: str, **settings: Any) -> Op:
+    """Define an op that draws `draw(source, *arrays, **settings)`, in the dtype of the arrays."""
 
     def forward(np: Library, *arrays: Any, generator: Any, **given: Any) -> Payload:
         dtype = result_dtype(*(a.dtype for a in arrays if hasattr(a, "dtype")))
@@ -195,9 +196,9 @@ def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name:
         first = next(a for a in arrays if hasattr(a, "dtype"))
         source = None if np is numpy or name not in FROM_ARRAYS else _device_source(np, first, generator)
         if source is not None:
-            return _placed(np, FROM_ARRAYS[name](source, *map(widened, arrays), **given), dtype)
-        arrays = tuple([widened(to_host(a)) for a in arrays])
-        return _placed(np, draw(_host_source(np, first, generator), *arrays, **given), dtype)
+            return _place(np, FROM_ARRAYS[name](source, *map(widen, arrays), **given), dtype)
+        arrays = tuple([widen(to_host(a)) for a in arrays])
+        return _place(np, draw(_host_source(np, first, generator), *arrays, **given), dtype)
 
     return op(
         name, args,
@@ -211,7 +212,7 @@ def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name:
     )  # fmt: skip
 
 
-bernoulli = _distribution("bernoulli", "p", lambda source, p: source.random(p.shape) < p, "BernoulliBackward0")
+bernoulli = _define_sampler("bernoulli", "p", lambda source, p: source.random(p.shape) < p, "BernoulliBackward0")
 
 
 def _normal_tensor(source: Any, mean: Any, std: Any) -> Any:
@@ -220,23 +221,23 @@ def _normal_tensor(source: Any, mean: Any, std: Any) -> Any:
     return mean + std * z
 
 
-normal_tensor = _distribution("normal_tensor", "mean std", _normal_tensor, "NormalBackward3")
-normal_mean = _distribution("normal_mean", "mean", _normal_tensor, "NormalBackward1", std=1.0)
-normal_std = _distribution(
+normal_tensor = _define_sampler("normal_tensor", "mean std", _normal_tensor, "NormalBackward3")
+normal_mean = _define_sampler("normal_mean", "mean", _normal_tensor, "NormalBackward1", std=1.0)
+normal_std = _define_sampler(
     "normal_std", "std", lambda source, std, *, mean: _normal_tensor(source, mean, std), "NormalBackward2", mean=0.0
 )  # fmt: skip
 
-poisson = _distribution("poisson", "x", lambda source, x: source.poisson(x), "PoissonBackward0")
+poisson = _define_sampler("poisson", "x", lambda source, x: source.poisson(x), "PoissonBackward0")
 
-binomial = _distribution(
+binomial = _define_sampler(
     "binomial", "count prob",
     lambda source, count, prob: source.binomial(numpy.asarray(count).astype(numpy.int64), prob),
     "BinomialBackward0",
 )  # fmt: skip
 
 
-# Angles about `loc`, in [-pi, pi].
-von_mises = _distribution(
+# Angles around `loc`, in [-pi, pi].
+von_mises = _define_sampler(
     "von_mises", "loc concentration",
     lambda source, loc, concentration: source.vonmises(loc, concentration),
     "VonMisesBackward0",
@@ -248,8 +249,8 @@ def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Pay
         return x.copy()
     source = None if np is numpy else _device_source(np, x, generator)
     if source is not None:
-        return _placed(np, source.uniform(x.shape, numpy.dtype(numpy.float64)) < widened(p), x.dtype)
-    return _placed(np, source_of(generator).random(x.shape) < to_host(p), x.dtype)
+        return _place(np, source.uniform(x.shape, numpy.dtype(numpy.float64)) < widen(p), x.dtype)
+    return _place(np, source_of(generator).random(x.shape) < to_host(p), x.dtype)
 
 
 # As bernoulli, in the shape and dtype of x, which is overwritten.
@@ -268,12 +269,12 @@ bernoulli_tensor = op(
 def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool, generator: Any) -> Payload:
     """Draw indices with probabilities proportional to the last dimension.
 
-    Without replacement: the `num_samples` smallest of independent exponential times with these rates, which come in the
-    order in which a draw without replacement would pick them.
+    Without replacement, these are the `num_samples` smallest of independent exponential times with these rates. Their
+    order is that of successive draws without replacement.
     """
     on_device = None if np is numpy or (replacement and num_samples > 1) else _device_source(np, x, generator)
     if on_device is not None:
-        return _placed(np, first_arrivals(on_device, widened(x), num_samples), numpy.int64)
+        return _place(np, first_arrivals(on_device, widen(x), num_samples), numpy.int64)
     weights = numpy.asarray(to_host(x))
     source = _host_source(np, x, generator)
     if replacement:
@@ -282,13 +283,14 @@ def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool
         below = numpy.empty(points.shape, numpy.int64)
         for row in numpy.ndindex(weights.shape[:-1]):
             below[row] = numpy.searchsorted(edges[row], points[row], side="right")
-        # rounding may put a point on the last edge: the last index that can be drawn is the last of positive weight
+        # Rounding may put a point on the last edge. The last index that can be drawn is the last one with positive
+        # weight.
         last = weights.shape[-1] - 1 - numpy.argmax((weights > 0)[..., ::-1], -1)
-        return _placed(np, numpy.minimum(below, last[..., None]), numpy.int64)
+        return _place(np, numpy.minimum(below, last[..., None]), numpy.int64)
     with numpy.errstate(divide="ignore"):
         times = source.standard_exponential(weights.shape) / weights
     first = numpy.ascontiguousarray(numpy.argsort(times, -1, kind="stable")[..., :num_samples])
-    return _placed(np, first, numpy.int64)
+    return _place(np, first, numpy.int64)
 
 
 multinomial = op(
@@ -303,18 +305,17 @@ multinomial = op(
 # ----- samples that move with their parameters ------------------------------------------------------------------------
 #
 # Note [Implicit reparametrisation]
-# A sample z of a distribution function F(z; a) moves with the parameter so that F stays what it is: dz/da = -(dF/da) /
-# (dF/dz). That depends on z and a alone, not on how z was drawn, so any sampler will do. The quotients are ops with
-# rules
-# of their own (gamma_shape_ratio, beta_shape_ratio), so derivatives of any order are there.
+# A sample z of a distribution function F(z; a) moves with the parameter so that F stays constant: dz/da = -(dF/da) /
+# (dF/dz). This depends only on z and a, not on the way z was drawn, so any sampler works. The quotients are ops with
+# their own rules (gamma_shape_ratio, beta_shape_ratio), so derivatives of any order exist.
 
 
 def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
-    tiny = float(finfo(x.dtype).tiny)  # a sample of a small shape may underflow, and its logarithm is wanted
-    alpha = widened(to_host(x))
-    return _placed(np, numpy.maximum(_host_source(np, x, generator).standard_gamma(alpha), tiny), x.dtype)
+    tiny = float(finfo(x.dtype).tiny)  # samples with small shapes may underflow, but need a finite logarithm
+    alpha = widen(to_host(x))
+    return _place(np, numpy.maximum(_host_source(np, x, generator).standard_gamma(alpha), tiny), x.dtype)
 
 
 standard_gamma = op(
@@ -329,23 +330,26 @@ standard_gamma = op(
 
 
 def _sample_dirichlet(np: Library, x: Payload, *, generator: Any) -> Payload:
-    """Gamma samples over their sum, by their logarithms, since samples of small shapes underflow:
-    a sample of shape a is one of shape a + 1 times u^(1/a)."""
+    """Divide gamma samples by their sum, using logarithms, because samples with small shapes underflow.
+
+    A sample of shape a is a sample of shape a + 1 times u^(1/a).
+    """
     if getattr(x, "is_meta", False):
         return x.copy()
-    source, alpha = _host_source(np, x, generator), numpy.asarray(widened(to_host(x)), numpy.float64)
+    source, alpha = _host_source(np, x, generator), numpy.asarray(widen(to_host(x)), numpy.float64)
     with numpy.errstate(over="ignore", invalid="ignore"):
         logs = numpy.log(source.standard_gamma(alpha + 1)) - source.standard_exponential(alpha.shape) / alpha
         parts = numpy.exp(logs - numpy.max(logs, -1, keepdims=True, initial=-numpy.inf))
         samples = parts / parts.sum(-1, keepdims=True)
-    return _placed(np, numpy.maximum(samples, float(finfo(x.dtype).tiny)), x.dtype)
+    return _place(np, numpy.maximum(samples, float(finfo(x.dtype).tiny)), x.dtype)
 
 
 def _dirichlet_speed(x: Payload, out: Payload, ops: Any) -> Any:
-    """How fast logit(out[i]) grows with x[i], times out[i], along the last dimension.
+    """Return the growth rate of logit(out[i]) in x[i], times out[i], along the last dimension.
 
-    As x[i] grows, out[i] follows the quantile of its marginal, a beta distribution with the sum of the others as second
-    shape, and the others shrink in proportion: out[j] moves by s[i] ((i == j) - out[j]) with s[i] the value here.
+    As x[i] grows, out[i] follows the quantile of its marginal, a beta distribution whose second shape is the sum of the
+    others. The others shrink in proportion: out[j] moves by s[i] ((i == j) - out[j]), where s[i] is the value returned
+    here.
     """
     last = x.ndim - 1
     others = ops.flip(x, dims=(last,)) if x.shape[-1] == 2 else ops.sum(x, dim=(last,), keepdim=True) - x

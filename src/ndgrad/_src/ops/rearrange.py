@@ -1,7 +1,7 @@
-"""Elements in another order or another number: flipped, rolled, turned, repeated.
+"""Ops that reorder or repeat elements: flip, roll, rotate, repeat.
 
-NumPy could make some of these as views. They are copies here, as in torch: whoever writes into a flipped array does not
-expect the original to change.
+NumPy could return views for some of these. They are copies here, as in torch, so that writing into a flipped array does
+not change the original.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _roll_batch(x: Payload, shifts: tuple[int, ...], dims: tuple[int, ...] | Non
 roll = op(
     "roll", "x",
     lambda np, x, *, shifts, dims: np.roll(x, shifts, dims),
-    settings={"shifts": (), "dims": None},  # without dims, one shift of the flattened array
+    settings={"shifts": (), "dims": None},  # if dims is None, one shift of the flattened array
     vjp={"x": lambda g, shifts, dims, ops: ops.roll(g, shifts=tuple(-s for s in shifts), dims=dims)},
     jvp="linear",
     batch=_roll_batch,
@@ -63,7 +63,7 @@ roll = op(
 
 
 def _repeat_vjp(g: Payload, x_shape: tuple[int, ...], repeats: tuple[int, ...], ops: Vocabulary) -> Payload:
-    """Each dimension of g is `repeats` copies end to end: split it in two, and sum over the copies."""
+    """Split each dimension of g, which holds `repeats` copies end to end, and sum over the copies."""
     sizes = (1,) * (len(repeats) - len(x_shape)) + tuple(x_shape)
     apart = tuple(n for pair in zip(repeats, sizes, strict=True) for n in pair)
     total = ops.sum(ops.reshape(g, shape=apart), dim=tuple(range(0, len(apart), 2)), keepdim=False)
@@ -81,7 +81,7 @@ repeat = op(
     moves_values=True,
 )  # fmt: skip
 
-# Every slice along `dim` as often as `repeats` says, one number per slice.
+# Every slice along `dim`, repeated by its number in `repeats`.
 repeat_interleave = op(
     "repeat_interleave", "x",
     lambda np, x, *, repeats, dim: np.repeat(x, repeats, axis=dim),
@@ -96,7 +96,9 @@ repeat_interleave = op(
 
 
 def _sum_interleaved(np: Library, x: Payload, *, repeats: tuple[int, ...], dim: int) -> Payload:
-    """reduceat sums from each start to the next one, so slices that were repeated zero times must not have a start."""
+    """Sum the copies of each slice. reduceat sums from each start to the next, so slices with zero repeats get no
+    start.
+    """
     counts = np.asarray(repeats, dtype=np.int64)
     present = counts > 0
     out = np.zeros((*x.shape[:dim], len(repeats), *x.shape[dim + 1 :]), x.dtype)

@@ -1,7 +1,7 @@
-"""Sums, products and their kin over some dimensions, or over all (the `_all` forms, torch's first overloads).
+"""Sums, products and other reductions over some dimensions, or over all (the `_all` forms, torch's first overloads).
 
-`dim` is a tuple of non-negative ints. A gradient comes back as a broadcast view rather than a copy, except where the
-array is so small that filling it costs less than making the view.
+`dim` is a tuple of non-negative ints. A gradient is returned as a broadcast view, not a copy, unless the array is so
+small that filling it is cheaper than making the view.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.integers import choose_sum_dtype
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.precision import HALF, finfo, is_inexact, rounded
+from ndgrad._src.arrays.precision import HALF, finfo, is_inexact, round_to
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
 from ndgrad._src.ops.shape import inverse_permutation
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
@@ -21,23 +21,22 @@ from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-#: Up to this many elements, filling a new array is quicker than np.broadcast_to.
+#: Up to this many elements, filling a new array is faster than np.broadcast_to.
 _SMALL = 4096
 
 
-# ----- back from the reduced shape ------------------------------------------------------------------------------------
+# ----- from the reduced shape back to the input's ---------------------------------------------------------------------
 
 
 def keep(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
-    """A reduction's result with the reduced dimensions put back with size one, so that it
-    broadcasts against the input."""
+    """Restore the reduced dimensions with size one, so that the result broadcasts against the input."""
     if keepdim or not dim:
         return g
     return ops.reshape(g, shape=tuple(1 if i in dim else n for i, n in enumerate(x_shape)))
 
 
-def spread(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
-    """A reduction's gradient put back along the reduced dimensions."""
+def expand_back(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
+    """Expand a reduction's gradient along the reduced dimensions."""
     if ops.raw and not is_on_device(g) and math.prod(x_shape) <= _SMALL:
         full = ops.np.empty(x_shape, g.dtype)
         full[...] = g if len(dim) == len(x_shape) else keep(g, x_shape, dim, keepdim, ops)
@@ -45,7 +44,7 @@ def spread(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: 
     return ops.expand(keep(g, x_shape, dim, keepdim, ops), shape=x_shape)
 
 
-def spread_all(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
+def expand_back_all(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
     if ops.raw and not is_on_device(g) and math.prod(x_shape) <= _SMALL:
         full = ops.np.empty(x_shape, g.dtype)
         full.fill(g)
@@ -53,18 +52,18 @@ def spread_all(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload
     return ops.expand(g, shape=x_shape)
 
 
-def shared(g: Payload, n: int, ops: Vocabulary) -> Payload:
-    """A gradient divided among n elements: on a GPU by the op's kernel, which takes less than CuPy's operator."""
+def divide_gradient(g: Payload, n: int, ops: Vocabulary) -> Payload:
+    """Divide a gradient by n. On a GPU the op's kernel is faster than CuPy's operator."""
     return ops.div(g, n) if ops.raw and is_on_device(g) else g / n
 
 
 def count(shape: tuple[int, ...], dim: Iterable[int]) -> int:
-    """How many elements go into one of the reduction's."""
+    """Return the number of elements reduced to one."""
     return math.prod([shape[d] for d in dim])
 
 
-def behind_batch(x: Any) -> tuple[int, ...]:
-    """All dimensions but the batch in front: what a reduction over everything becomes under vmap."""
+def unbatched_dims(x: Any) -> tuple[int, ...]:
+    """Return all dimensions but the batch: the reduced dimensions of a full reduction under vmap."""
     return tuple(range(1, len(x.shape)))
 
 
@@ -77,26 +76,26 @@ def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False
         code = x.dtype.char
         if code in "fd" and is_lines(np, x, dim):
             return line_sum(np, x, keepdim)
-        if code in HALF:  # which would lose, and overflow in, the partial sums
-            return rounded(reduce_sum(np, x, dim, keepdim, np.float32), x.dtype)
+        if code in HALF:  # partial sums in half precision would lose digits and overflow
+            return round_to(reduce_sum(np, x, dim, keepdim, np.float32), x.dtype)
     return reduce_sum(np, x, dim, keepdim, dtype)
 
 
 def _sum_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(reduce_sum(np, x, None, dtype=np.float32), x.dtype)
+        return round_to(reduce_sum(np, x, None, dtype=np.float32), x.dtype)
     return reduce_sum(np, x, None, dtype=choose_sum_dtype(x.dtype) if dtype is None else dtype)
 
 
 def _mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(reduce_sum(np, x, dim, keepdim, np.float32) / count(x.shape, dim), x.dtype)
+        return round_to(reduce_sum(np, x, dim, keepdim, np.float32) / count(x.shape, dim), x.dtype)
     return _sum(np, x, dim=dim, keepdim=keepdim, dtype=dtype) / count(x.shape, dim)
 
 
 def _mean_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
-        return rounded(reduce_sum(np, x, None, dtype=np.float32) / x.size, x.dtype)
+        return round_to(reduce_sum(np, x, None, dtype=np.float32) / x.size, x.dtype)
     return reduce_sum(np, x, None, dtype=dtype) / x.size
 
 
@@ -104,7 +103,7 @@ sum = op(
     "sum", "x",
     _sum,
     settings={"dim": (), "keepdim": False, "dtype": None},
-    vjp={"x": lambda g, x_shape, dim, keepdim, ops: spread(g, x_shape, dim, keepdim, ops)},
+    vjp={"x": lambda g, x_shape, dim, keepdim, ops: expand_back(g, x_shape, dim, keepdim, ops)},
     jvp="linear",
     batch="dims",
     backward_name="SumBackward1",
@@ -116,9 +115,9 @@ sum_all = op(
     "sum_all", "x",
     _sum_all,
     settings={"dtype": None},
-    vjp={"x": lambda g, x_shape, ops: spread_all(g, x_shape, ops)},
+    vjp={"x": lambda g, x_shape, ops: expand_back_all(g, x_shape, ops)},
     jvp="linear",
-    batch=lambda x, dtype, ops: ops.sum(x, dim=behind_batch(x), dtype=dtype),
+    batch=lambda x, dtype, ops: ops.sum(x, dim=unbatched_dims(x), dtype=dtype),
     backward_name="SumBackward0",
     may_be_discrete=True,
     halves=True,
@@ -129,8 +128,8 @@ mean = op(
     _mean,
     settings={"dim": (), "keepdim": False, "dtype": None},
     vjp={
-        "x": lambda g, x_shape, dim, keepdim, ops: spread(
-            shared(g, count(x_shape, dim), ops), x_shape, dim, keepdim, ops
+        "x": lambda g, x_shape, dim, keepdim, ops: expand_back(
+            divide_gradient(g, count(x_shape, dim), ops), x_shape, dim, keepdim, ops
         )
     },
     jvp="linear",
@@ -143,9 +142,9 @@ mean_all = op(
     "mean_all", "x",
     _mean_all,
     settings={"dtype": None},
-    vjp={"x": lambda g, x_shape, ops: spread_all(shared(g, math.prod(x_shape), ops), x_shape, ops)},
+    vjp={"x": lambda g, x_shape, ops: expand_back_all(divide_gradient(g, math.prod(x_shape), ops), x_shape, ops)},
     jvp="linear",
-    batch=lambda x, dtype, ops: ops.mean(x, dim=behind_batch(x), dtype=dtype),
+    batch=lambda x, dtype, ops: ops.mean(x, dim=unbatched_dims(x), dtype=dtype),
     backward_name="MeanBackward0",
     halves=True,
 )  # fmt: skip
@@ -173,10 +172,10 @@ nansum = op(
 
 
 def product_of_others(x: Payload, dim: tuple[int, ...], ops: Vocabulary) -> Payload:
-    """For each element, the product of all others that share its result.
+    """Return, for each element, the product of all other elements reduced to the same result.
 
-    The product of those before it times the product of those after it. Dividing the whole product by the element would
-    be shorter, and wrong where elements are zero; this is right there too, and can be differentiated again.
+    It is the product of the elements before times the product of the elements after. Dividing the whole product by the
+    element would be shorter, but wrong at zeros. This formula is right there too, and can be differentiated again.
     """
     shape = tuple(x.shape)
     rest = tuple(i for i in range(len(shape)) if i not in dim)
@@ -190,11 +189,11 @@ def product_of_others(x: Payload, dim: tuple[int, ...], ops: Vocabulary) -> Payl
 
 
 def divides_back(out: Payload, scaled: Any, ops: Vocabulary) -> bool:
-    """Whether products `out`, times a gradient (`scaled`), may be divided by a factor to get what the others give.
+    """True if products `out`, times a gradient (`scaled`), may be divided by a factor to get the product of the others.
 
-    They may not if a factor is zero, infinite or NaN (the quotient is NaN then, the product of the others need not be),
-    nor where the product left the range of normal numbers, since it lost digits there that the others have. On tensors
-    nobody asks: the values may be traced, and a quotient's own derivatives fail at the same places.
+    This fails if a factor is zero, infinite or NaN: the quotient is NaN, but the product of the others need not be. It
+    also fails if the product left the range of normal numbers, because it lost digits there. Tensors always return
+    False: their values may be traced, and the quotient's own derivatives fail at the same points.
     """
     if not ops.raw or not is_inexact(out.dtype):
         return False
@@ -241,7 +240,7 @@ prod_all = op(
     settings={"dtype": None},
     vjp={"x": lambda g, x, out, ops: _prod_x(g, x, out, _every(x), False, ops)},
     jvp={"x": lambda t, x, dtype, ops: ops.sum_all(t * product_of_others(x, _every(x), ops), dtype=dtype)},
-    batch=lambda x, dtype, ops: ops.prod(x, dim=behind_batch(x), dtype=dtype),
+    batch=lambda x, dtype, ops: ops.prod(x, dim=unbatched_dims(x), dtype=dtype),
     backward_name="ProdBackward0",
     may_be_discrete=True,
 )  # fmt: skip

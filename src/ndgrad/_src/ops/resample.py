@@ -1,12 +1,12 @@
 """Resampling along one dimension: every output is a weighted sum of a few inputs.
 
-Interpolation of every kind, padding by reflection, repetition or wrapping round, and adaptive average pooling are all
-this one linear map, applied along one dimension after another; they differ only in which inputs each output reads and
-how it weighs them. The map is a setting, a `Taps`, and the transpose of a `Taps` is a `Taps`, so the op is its own
-derivative and closed under differentiation of any order.
+Interpolation of every kind, padding by reflection, repetition or wrapping, and adaptive average pooling are all this
+one linear map, applied along one dimension after another. They differ only in the inputs that each output reads, and in
+the weights. The map is a setting, a `Taps`, and the transpose of a `Taps` is a `Taps`. So the op is its own derivative
+and closed under differentiation of any order.
 
-Taps are taken one by one rather than as a product with a (mostly zero) matrix: an infinity then stays in the outputs
-that read it, and the work is that of the taps.
+Taps are processed one by one, not as a product with a (mostly zero) matrix. So an infinity stays in the outputs that
+read it, and the cost is proportional to the taps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Taps:
-    """Which inputs each output reads (`index`, of shape (taps, outputs)) and their weights (None: every weight is one).
+    """The inputs that each output reads (`index`, of shape (taps, outputs)) and their weights (None: all ones).
 
     Outputs that read nothing are listed in `empty`; their index is arbitrary.
     """
@@ -41,10 +41,10 @@ class Taps:
 
     @functools.cached_property
     def transpose(self) -> Taps:
-        """The same coefficients read the other way: for each input, the outputs that read it.
+        """Return the transposed map: for each input, the outputs that read it.
 
-        The pairs (input, output) are sorted by input and written into rows as long as the most-read input needs;
-        shorter rows are filled with a repetition of weight zero.
+        The pairs (input, output) are sorted by input and written into rows of the length that the most-read input
+        needs. Shorter rows are filled by a repetition with weight zero.
         """
         taps, outputs = self.index.shape
         read = self.index.ravel()
@@ -64,8 +64,8 @@ class Taps:
         index[place, read] = reader
         weights[place, read] = weight
         index = numpy.where(numpy.arange(longest)[:, None] < counts, index, index[0])
-        nobody = numpy.flatnonzero(counts == 0)
-        empty = nobody if nobody.size else None
+        unread = numpy.flatnonzero(counts == 0)
+        empty = unread if unread.size else None
         plain = longest == 1 and bool(numpy.all((weights == 1) | (counts == 0)))
         transposed = Taps(index, None if plain else weights, outputs, empty)
         transposed.__dict__["transpose"] = self
@@ -108,8 +108,8 @@ resample = op(
 )  # fmt: skip
 
 
-# ----- which inputs, and how much of each ----------------------------------------------------------------------------
-# Positions are pixel centres: output o sits at (o + 1/2) * ratio - 1/2 of the input, unless the corners are aligned.
+# ----- the inputs of each output, and their weights -----------------------------------------------------------------
+# Positions are pixel centres: output o is at (o + 1/2) * ratio - 1/2 of the input, unless the corners are aligned.
 
 
 def _positions(inputs: int, outputs: int, ratio: float, align_corners: bool) -> Any:
@@ -121,9 +121,9 @@ def _positions(inputs: int, outputs: int, ratio: float, align_corners: bool) -> 
 
 @functools.lru_cache(maxsize=256)
 def nearest_taps(inputs: int, outputs: int, ratio: float, exact: bool) -> Taps:
-    """Each output reads one input: the one its left edge falls into, or (exact) its centre.
+    """Read one input per output: the input that contains the output's left edge, or (exact) its centre.
 
-    In single precision, as torch does: which side of an edge a rounded position falls on would otherwise differ.
+    Positions are in single precision, as in torch, so that rounding puts them on the same side of an edge.
     """
     o = numpy.arange(outputs, dtype=numpy.float32) + numpy.float32(0.5 if exact else 0.0)
     index = numpy.minimum(numpy.floor(o * numpy.float32(ratio)), inputs - 1)
@@ -132,7 +132,7 @@ def nearest_taps(inputs: int, outputs: int, ratio: float, exact: bool) -> Taps:
 
 @functools.lru_cache(maxsize=256)
 def linear_taps(inputs: int, outputs: int, ratio: float, align_corners: bool) -> Taps:
-    """Two neighbours, weighed by nearness; positions left of the first centre count as on it."""
+    """Read two neighbours, weighted by distance. Positions left of the first centre count as on it."""
     at = numpy.maximum(_positions(inputs, outputs, ratio, align_corners), 0.0)
     left = numpy.minimum(numpy.floor(at), inputs - 1)
     right = numpy.minimum(left + 1, inputs - 1)
@@ -142,7 +142,7 @@ def linear_taps(inputs: int, outputs: int, ratio: float, align_corners: bool) ->
 
 @functools.lru_cache(maxsize=256)
 def cubic_taps(inputs: int, outputs: int, ratio: float, align_corners: bool, a: float = -0.75) -> Taps:
-    """Keys' cubic convolution over four neighbours, the border repeated (Keys 1981, with parameter a)."""
+    """Apply Keys' cubic convolution over four neighbours, with a repeated border (Keys 1981, with parameter a)."""
     at = _positions(inputs, outputs, ratio, align_corners)
     left = numpy.floor(at)
     share = at - left
@@ -159,7 +159,7 @@ def cubic_taps(inputs: int, outputs: int, ratio: float, align_corners: bool, a: 
 
 @functools.lru_cache(maxsize=256)
 def average_taps(inputs: int, outputs: int) -> Taps:
-    """Bins from floor(o n / m) to ceil((o + 1) n / m), averaged: neighbouring bins may share an input."""
+    """Average bins from floor(o n / m) to ceil((o + 1) n / m). Neighbouring bins may share an input."""
     o = numpy.arange(outputs)
     start = o * inputs // max(outputs, 1)
     stop = -(-(o + 1) * inputs // max(outputs, 1))
@@ -172,7 +172,7 @@ def average_taps(inputs: int, outputs: int) -> Taps:
 
 @functools.lru_cache(maxsize=256)
 def border_taps(inputs: int, before: int, after: int, mode: str) -> Taps:
-    """The input with its border continued: by its mirror image, by its last value, or by its other end."""
+    """Extend the border of the input by its mirror image, its last value, or its other end."""
     at = numpy.arange(-before, inputs + after)
     if mode == "reflect":
         period = max(2 * (inputs - 1), 1)
@@ -186,8 +186,7 @@ def border_taps(inputs: int, before: int, after: int, mode: str) -> Taps:
 
 @functools.lru_cache(maxsize=256)
 def filtered_taps(inputs: int, outputs: int, ratio: float, cubic: bool) -> Taps:
-    """Interpolation that averages when it shrinks: the kernel is stretched by the ratio and its
-    weights scaled to sum to one."""
+    """Interpolate with averaging when shrinking: the kernel is stretched by the ratio, and its weights sum to one."""
     stretch = max(ratio, 1.0)
     reach = (2.0 if cubic else 1.0) * stretch
     centre = ratio * (numpy.arange(outputs) + 0.5)
@@ -195,7 +194,7 @@ def filtered_taps(inputs: int, outputs: int, ratio: float, cubic: bool) -> Taps:
     stop = numpy.minimum(numpy.floor(centre + reach + 0.5), inputs).astype(int)
     steps = numpy.arange(max(1, int((stop - start).max(initial=1))))[:, None]
     distance = numpy.abs((start + steps - centre + 0.5) / stretch)
-    if cubic:  # Keys with a = -1/2
+    if cubic:  # Keys' kernel with a = -1/2
         near, far = (1.5 * distance - 2.5) * distance**2 + 1, ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
         weight = numpy.where(distance < 1, near, numpy.where(distance < 2, far, 0.0))
     else:

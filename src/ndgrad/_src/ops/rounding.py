@@ -1,34 +1,34 @@
 """Functions that are constant between jumps, or have slope one there: rounding, signs, steps.
 
-Their derivative is 0 or 1 wherever it exists, and that is what the jumps get too. They stay differentiable ops (the
-gradient is an array of zeros, not a missing one), as in torch.
+Their derivative is 0 or 1 wherever it exists, and has the same value at the jumps. They stay differentiable ops, as in
+torch: the gradient is an array of zeros, not a missing one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.arrays.precision import FLOATING, INEXACT, finfo, is_half, rounded, widened
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.precision import FLOATING, INEXACT, finfo, is_half, round_to, widen
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-# ----- to whole numbers -----------------------------------------------------------------------------------------------
+# ----- rounding to integers -------------------------------------------------------------------------------------------
 
 
-def _round(np: Library, x: Payload, *, decimals: int) -> Payload:
+def _round_decimals(np: Library, x: Payload, *, decimals: int) -> Payload:
     if decimals == 0 and x.dtype.kind in FLOATING:
         return np.rint(x)
-    # which else is in C order
+    # An output array keeps the memory order; NumPy's own result is in C order.
     return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in INEXACT and x.ndim > 1 else None)
 
 
-round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t),
+round = elementwise("round", _round_decimals, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t),
     kind="step", piecewise_linear=True, moves_values=True)
 
-# Integers stay as they are, which NumPy 2.0 does not know yet.
+# Integers stay as they are, which NumPy 2.0 does not support yet.
 floor = elementwise(
     "floor",
     lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.floor(x),
@@ -64,7 +64,7 @@ sign = elementwise(
     "sign", "sign", x=lambda t, ops: ops.zeros_like(t), kind="step", piecewise_linear=True, moves_values=True
 )
 
-# The slope is the product of the two signs; at x = 0, where the function jumps or has a kink, 0.
+# The slope is the product of the two signs, and 0 at x = 0, where the function jumps or has a kink.
 copysign = elementwise(
     "copysign", "copysign", args="x y",
     x=lambda t, x, out, ops: t * (ops.sgn(x) * ops.sgn(out)),
@@ -75,7 +75,7 @@ copysign = elementwise(
 
 
 def _heaviside(np: Library, x: Payload, values: Payload) -> Payload:
-    x, values = beside_arrays(np, x, values)
+    x, values = as_operands(np, x, values)
     return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 
@@ -97,14 +97,14 @@ nextafter = elementwise(
 
 
 def _nan_to_num(np: Library, x: Payload, *, nan: float, posinf: float | None, neginf: float | None) -> Payload:
-    if is_half(x.dtype):  # whose largest numbers are meant, not those of what it is computed in
+    if is_half(x.dtype):  # the limits of half precision, not of the wider dtype used for computing
         largest = float(finfo(x.dtype).max)
         posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf
-        return rounded(np.nan_to_num(widened(x), nan=nan, posinf=posinf, neginf=neginf), x.dtype)
+        return round_to(np.nan_to_num(widen(x), nan=nan, posinf=posinf, neginf=neginf), x.dtype)
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
-# What was replaced no longer depends on x.
+# Replaced values no longer depend on x.
 nan_to_num = elementwise(
     "nan_to_num", _nan_to_num, settings={"nan": 0.0, "posinf": None, "neginf": None},
     x=lambda t, x, ops: ops.keep(t, ops.isfinite(x)),
@@ -114,5 +114,5 @@ nan_to_num = elementwise(
 
 # ----- exponents ------------------------------------------------------------------------------------------------------
 
-# The e for which x / 2^e is at least a half and less than one in size; 0 for what is none.
+# The exponent e for which x / 2^e is at least a half and less than one in size; 0 for numbers without one.
 binary_exponent = elementwise("binary_exponent", lambda np, x: np.frexp(x)[1], inplace=False)

@@ -1,8 +1,8 @@
 """Running sums, products and extrema along one dimension.
 
-What shaped this file is that derivatives of running products must be right where factors are zero, to every order. They
-are all instances of one op, the linear recurrence h[k] = a[k] h[k-1] + b[k], whose own derivatives are linear
-recurrences again: nothing is ever divided by. `dim` is one non-negative int.
+The constraint that shaped this file: derivatives of running products must be right if factors are zero, to every order.
+They are all instances of one op, the linear recurrence h[k] = a[k] h[k-1] + b[k], whose own derivatives are linear
+recurrences again. So nothing is ever divided. `dim` is one non-negative int.
 """
 
 from __future__ import annotations
@@ -24,25 +24,28 @@ if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
 
-def _from(start: int, stop: int | None, dim: int) -> tuple[Any, ...]:
-    """The index of a stretch along `dim`."""
+def _range_index(start: int, stop: int | None, dim: int) -> tuple[Any, ...]:
+    """Return the index of a range along `dim`."""
     return (*(slice(None),) * dim, slice(start, stop))
 
 
-def _backwards(x: Any, dim: int) -> Any:
-    """A view of x with `dim` reversed."""
+def _reverse(x: Any, dim: int) -> Any:
+    """Return a view of x with `dim` reversed."""
     return x[(*(slice(None),) * dim, slice(None, None, -1))]
 
 
 def _double(np: Library, parts: list[Any], dim: int, combine: Callable[[list[Any], list[Any]], list[Any]]) -> list[Any]:
-    """The running combination of an associative operation, in log2(n) steps over whole arrays.
+    """Return the running combination of an associative operation, in log2(n) steps over whole arrays.
 
-    After the step of width w, element k holds the combination of elements k-2w+1 ... k. `parts` are overwritten;
-    `combine` gets the stretches of the elements before and of the elements themselves.
+    After the step of width w, element k holds the combination of elements k-2w+1 ... k. `parts` are overwritten.
+    `combine` gets the range of the earlier elements and the range of the elements themselves.
     """
     n, width = parts[0].shape[dim], 1
     while width < n:
-        earlier, later = [p[_from(0, -width, dim)] for p in parts], [p[_from(width, None, dim)] for p in parts]
+        earlier, later = (
+            [p[_range_index(0, -width, dim)] for p in parts],
+            [p[_range_index(width, None, dim)] for p in parts],
+        )
         for p, value in zip(later, combine(earlier, later), strict=True):
             p[...] = value
         width *= 2
@@ -54,9 +57,13 @@ def _double(np: Library, parts: list[Any], dim: int, combine: Callable[[list[Any
 
 def _shift(np: Library, x: Payload, *, dim: int, reverse: bool = False, fill: float = 0.0) -> Payload:
     out = np.empty(x.shape, x.dtype)
-    one, rest = (_from(-1, None, dim), _from(0, -1, dim)) if reverse else (_from(0, 1, dim), _from(1, None, dim))
+    one, rest = (
+        (_range_index(-1, None, dim), _range_index(0, -1, dim))
+        if reverse
+        else (_range_index(0, 1, dim), _range_index(1, None, dim))
+    )
     out[one] = fill
-    out[rest] = x[_from(1, None, dim)] if reverse else x[_from(0, -1, dim)]
+    out[rest] = x[_range_index(1, None, dim)] if reverse else x[_range_index(0, -1, dim)]
     return out
 
 
@@ -75,16 +82,16 @@ shift = op(
 
 
 def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
-    """h -> a h + b after h -> a' h + b' is h -> (a a') h + (a b' + b)."""
+    """Compose the maps: h -> a h + b after h -> a' h + b' is h -> (a a') h + (a b' + b)."""
     (a, b), (c, d) = earlier, later
     return [c * a, c * b + d]
 
 
-def _by_steps(np: Library, a: Payload, b: Payload, dim: int, dtype: Any) -> Payload:
-    """The recurrence as it is written, one step at a time.
+def _run_steps(np: Library, a: Payload, b: Payload, dim: int, dtype: Any) -> Payload:
+    """Compute the recurrence directly, one step at a time.
 
-    Doubling multiplies stretches of a before it knows what they meet: one that overflows, or holds an infinity, makes
-    NaN of a zero that the recurrence itself never multiplies by it.
+    Doubling multiplies ranges of a before it knows their factors. A range that overflows or holds an infinity turns a
+    zero into NaN, although the recurrence itself never multiplies the two.
     """
     h = np.array(b, dtype)
     steps, factors = np.moveaxis(h, dim, 0), np.moveaxis(a, dim, 0)
@@ -99,19 +106,20 @@ def _linear_recurrence(np: Library, a: Payload, b: Payload, *, dim: int, reverse
         return kernels.scan("linear", reverse, dim, b, a)
     dtype = np.result_type(a, b)
     if reverse:
-        a, b = _backwards(a, dim), _backwards(b, dim)
-    with numpy.errstate(over="ignore", invalid="ignore"):  # products of a may overflow where h does not
+        a, b = _reverse(a, dim), _reverse(b, dim)
+    with numpy.errstate(over="ignore", invalid="ignore"):  # products of a may overflow although h does not
         _, h = _double(np, [np.array(a, dtype), np.array(b, dtype)], dim, _recurrence_pair)
     if not np.isfinite(h).all():
-        h = _by_steps(np, a, b, dim, dtype)
-    return _backwards(h, dim) if reverse else h
+        h = _run_steps(np, a, b, dim, dtype)
+    return _reverse(h, dim) if reverse else h
 
 
 def _linear_recurrence_vjp(
     g: Payload, a: Payload, out: Payload, dim: int, reverse: bool, needs: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
-    """b[k] reaches h[k], and through a[k+1] h[k+1], and so on: the recurrence runs the other
-    way. a[k] scales h[k-1]."""
+    """Run the recurrence in the other direction: b[k] reaches h[k], then h[k+1] through a[k+1], and so on. a[k] scales
+    h[k-1].
+    """
     gb = ops.linear_recurrence(ops.shift(ops.conj(a), dim=dim, reverse=not reverse), g, dim=dim, reverse=not reverse)
     ga = gb * ops.conj(ops.shift(out, dim=dim, reverse=reverse)) if needs[0] else None
     return ga, gb
@@ -140,8 +148,7 @@ linear_recurrence = op(
 # ----- cumsum and cumprod ---------------------------------------------------------------------------------------------
 
 
-#: What running sums and products are computed in: an error made on the way stays to the end,
-#: unlike that of a pairwise sum.
+#: The dtypes in which running sums and products are computed. Unlike in a pairwise sum, an error persists to the end.
 _ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex128)}
 
 
@@ -152,9 +159,9 @@ def _accumulate(np: Library, ufunc: Any, x: Payload, dim: int, reverse: bool, dt
     if kernels is not None:
         return kernels.scan("sum" if ufunc is np.add else "product", reverse, dim, x)
     wide = _ACCUMULATING.get(wanted.char, dtype)
-    out = ufunc.accumulate(_backwards(x, dim) if reverse else x, axis=dim, dtype=wide)
+    out = ufunc.accumulate(_reverse(x, dim) if reverse else x, axis=dim, dtype=wide)
     out = out if wide is dtype else out.astype(wanted)
-    return _backwards(out, dim) if reverse else out
+    return _reverse(out, dim) if reverse else out
 
 
 def _cumsum(np: Library, x: Payload, *, dim: int, reverse: bool = False, dtype: Any = None) -> Payload:
@@ -177,7 +184,7 @@ def _cumprod(np: Library, x: Payload, *, dim: int, reverse: bool = False, dtype:
 
 
 def _cumprod_x(g: Payload, x: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary) -> Payload:
-    """d out[n] / d x[k] = (product before k) (product of x[k+1] ... x[n]), for n >= k.
+    """Return the gradient from d out[n] / d x[k] = (product before k) (product of x[k+1] ... x[n]), for n >= k.
 
     The sum over n of g[n] times the second factor is s[k] = g[k] + x[k+1] s[k+1].
     """
@@ -190,7 +197,7 @@ def _cumprod_x(g: Payload, x: Payload, out: Payload, dim: int, reverse: bool, op
 
 
 def _cumprod_t(t: Payload, x: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary) -> Payload:
-    """The product rule, one factor at a time: dy[n] = x[n] dy[n-1] + y[n-1] t[n]."""
+    """Apply the product rule, one factor at a time: dy[n] = x[n] dy[n-1] + y[n-1] t[n]."""
     return ops.linear_recurrence(x, t * ops.shift(out, dim=dim, reverse=reverse, fill=1.0), dim=dim, reverse=reverse)
 
 
@@ -209,7 +216,7 @@ cumprod = op(
 
 
 def _log_add_exp(np: Library, x: Payload, y: Payload) -> Payload:
-    """log(e^x + e^y) for complex numbers too, scaled by the larger; -inf stands for log 0."""
+    """Return log(e^x + e^y), also for complex numbers, scaled by the larger; -inf stands for log 0."""
     top = np.maximum(x.real, y.real)
     top = np.where(np.isfinite(top), top, np.zeros((), top.dtype))
     return top + np.log(np.exp(x - top) + np.exp(y - top))
@@ -222,12 +229,12 @@ def _logcumsumexp(np: Library, x: Payload, *, dim: int) -> Payload:
 
 
 def _scaled_sums(x: Payload, dim: int, ops: Vocabulary) -> tuple[Any, Any, Any]:
-    """e^(x[k] - m[k]), the factors e^(m[k-1] - m[k]) and the running sums of e^(x[j] - m[k]), with m
-    the running maximum of x.
+    """Return e^(x[k] - m[k]), the factors e^(m[k-1] - m[k]) and the running sums of e^(x[j] - m[k]).
 
-    With them d out[n] / d x[k] = e^(x[k] - m[k]) e^(m[k] - m[k+1]) ... e^(m[n-1] - m[n]) / sums[n]. All exponents are
-    at most 0 for real numbers, so nothing overflows. From `out` the same could be had by e^(x[k] - out[n]), but of
-    large numbers that has lost the logarithm of the sums. m only scales, so it counts as a constant.
+    Here m is the running maximum of x. With these, d out[n] / d x[k] = e^(x[k] - m[k]) e^(m[k] - m[k+1]) ... e^(m[n-1]
+    - m[n]) / sums[n]. All exponents are at most 0 for real numbers, so nothing overflows. The formula e^(x[k] - out[n])
+    would also work, but for large numbers `out` has lost the logarithm of the sums. m only scales, so it counts as a
+    constant.
     """
     top = ops.detach(ops.cummax(ops.real(x) if is_complex(x) else x, dim=dim)[0])
     top = ops.where(abs(top) < math.inf, top, 0.0)
@@ -260,21 +267,23 @@ logcumsumexp = op(
 # ----- cummax and cummin ----------------------------------------------------------------------------------------------
 
 
-def running(np: Library, choose: Any, x: Payload, dim: int) -> Payload:
-    """The running maximum or minimum; CuPy's have no `accumulate`."""
+def accumulate_extremum(np: Library, choose: Any, x: Payload, dim: int) -> Payload:
+    """Return the running maximum or minimum, also for CuPy, whose functions have no `accumulate`."""
     if np is numpy:
         return choose.accumulate(x, axis=dim)
     return _double(np, [x.copy()], dim, lambda earlier, later: [choose(earlier[0], later[0])])[0]
 
 
 def _running_extremum(np: Library, x: Payload, dim: int, largest: bool) -> tuple[Any, Any]:
-    """The running extremum and where it stood last; from the first NaN on, NaN, standing at the last NaN so far."""
-    values = running(np, np.maximum if largest else np.minimum, x, dim)
+    """Return the running extremum and its last position. From the first NaN on, the extremum is NaN, at the last NaN so
+    far.
+    """
+    values = accumulate_extremum(np, np.maximum if largest else np.minimum, x, dim)
     here = x == values
     if is_floating(x.dtype):
         here |= x != x
     places = np.arange(x.shape[dim], dtype=np.int64).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
-    return values, running(np, np.maximum, np.where(here, places, 0), dim)
+    return values, accumulate_extremum(np, np.maximum, np.where(here, places, 0), dim)
 
 
 def _place_extremum(g0: Payload, out1: Payload, x_shape: tuple[int, ...], dim: int, ops: Vocabulary) -> tuple[Any]:

@@ -1,8 +1,8 @@
 """Choosing between values: where, minimum and maximum, clamp.
 
-The constraint that shaped this file: a choice must pass an *exact* zero to what was not chosen. Multiplying a gradient
-by a mask would make NaN of an infinite one (sqrt(relu(x)) at a negative x), so rules select with `keep` instead.
-numpy.where branches at every element, which on a random mask costs ten times what moving the data does; for large
+The constraint that shaped this file: values that were not chosen must get an *exact* zero. Multiplying a gradient by a
+mask would turn an infinite gradient into NaN (sqrt(relu(x)) at a negative x), so rules select with `keep` instead.
+numpy.where branches at every element, which on a random mask costs ten times as much as moving the data. For large
 arrays the bits are masked instead.
 """
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import FLOATING
-from ndgrad._src.arrays.scalar_operands import beside_arrays
+from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.table import elementwise, op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# From this many elements on, masking bits is quicker than branching.
+# From this many elements on, masking bits is faster than branching.
 _LARGE = 2048
 _BITS = {2: "i2", 4: "i4", 8: "i8"}
 _BOOL = numpy.dtype(bool)
@@ -39,16 +39,16 @@ def _keep(np: Library, x: Payload, mask: Payload) -> Payload:
         if mask.dtype.kind != "b":
             mask = mask != 0
         if x.size < _LARGE or x.dtype.kind not in FLOATING or x.dtype.itemsize not in _BITS:
-            out = zeros_beside(np, x, x.shape, x.dtype)
+            out = zeros_on_same_device(np, x, x.shape, x.dtype)
             np.copyto(out, x, where=mask)
             return out
         bits = mask.astype(_BITS[x.dtype.itemsize])
-        bits *= x.view(bits.dtype)  # by 0 or 1, as whole numbers: neither makes NaN of anything
+        bits *= x.view(bits.dtype)  # an integer product by 0 or 1 never makes NaN
         return bits.view(x.dtype)
     return np.where(mask, x, 0.0)
 
 
-# x where the mask is true (not 0), and exactly 0 elsewhere, whatever x is there.
+# x where the mask is true (nonzero), and exactly 0 elsewhere, whatever x is there.
 keep = op(
     "keep", "x mask", _keep,
     vjp={"x": lambda g, mask, ops: ops.keep(g, mask)},
@@ -70,7 +70,7 @@ def _where(np: Library, condition: Any, x: Payload, y: Payload) -> Payload:
 
 
 def _blend(np: Library, condition: Any, x: Payload, y: Payload) -> Payload:
-    """y ^ ((x ^ y) & mask) on the bits: x where the mask is all ones, y where it is 0."""
+    """Return y ^ ((x ^ y) & mask) on the bits: x if the mask is all ones, y if it is 0."""
     x_bits, y_bits = x.view(_BITS[x.dtype.itemsize]), y.view(_BITS[x.dtype.itemsize])
     out = np.bitwise_and(np.bitwise_xor(x_bits, y_bits), np.negative(condition.view("i1")))
     out ^= y_bits
@@ -97,14 +97,14 @@ where = op(
 
 
 def _split_ties(t: Payload, x: Payload, y: Payload, ops: Vocabulary) -> Payload:
-    """Half of t where x and y are equal, t elsewhere."""
+    """Return half of t where x and y are equal, t elsewhere."""
     tie = x == y
     if ops.raw and ops.np is numpy and not numpy.count_nonzero(tie):
         return t
     return ops.where(tie, t * 0.5, t)
 
 
-# The winner gets all, equals half each. A NaN is neither smaller nor equal: with one, both get all.
+# The winner gets the whole gradient; equal values get half each. NaN is neither smaller nor equal, so both get all.
 maximum = elementwise(
     "maximum", "maximum", args="x y",
     shared=_split_ties,
@@ -123,7 +123,7 @@ minimum = elementwise(
     moves_values=True,
 )  # fmt: skip
 
-# With fmax and fmin a NaN loses, and the first of two equals wins.
+# In fmax and fmin a NaN loses, and the first of two equal values wins.
 fmax = elementwise(
     "fmax", "fmax", args="x y",
     x=lambda t, x, y, ops: ops.keep(t, (x >= y) | (y != y)),
@@ -142,13 +142,13 @@ fmin = elementwise(
 
 # ----- clamp ----------------------------------------------------------------------------------------------------------
 
-# A value on the edge counts as inside and keeps its gradient. Where the bounds cross, the result is `max`.
+# A value on the edge counts as inside and keeps its gradient. If the bounds cross, the result is `max`.
 
 
 def _clamp(np: Library, x: Payload, min: Any, max: Any) -> Payload:
     if isinstance(min, (int, float)) and isinstance(max, (int, float)):
         return x.clip(min, max)
-    x, min, max = beside_arrays(np, x, min, max)
+    x, min, max = as_operands(np, x, min, max)
     return np.minimum(np.maximum(x, min), max)
 
 

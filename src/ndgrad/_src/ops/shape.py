@@ -1,6 +1,6 @@
-"""Shape ops: the same elements under other dimensions, as views of the same memory wherever NumPy can make one.
+"""Shape ops: the same elements with other dimensions, as views of the same memory wherever NumPy can make one.
 
-Dims are non-negative, and every forward also takes a NumPy scalar for a 0-d array. A view must be writable where its
+Dims are non-negative, and every forward also takes a NumPy scalar for a 0-d array. A view must be writable if its
 source is: writes through it, and gradients added to its part of a base's gradient, go through the array made here.
 """
 
@@ -46,7 +46,7 @@ reshape = op(
     backward_name="ViewBackward0",
 )  # fmt: skip
 
-# What reshape is where the strides allow no view: always a copy, so nobody can write through it.
+# reshape if the strides allow no view: always a copy, so the original cannot be written through it.
 unsafe_view = op(
     "unsafe_view", "x",
     lambda np, x, *, shape: x.copy(order="C").reshape(shape),
@@ -60,8 +60,10 @@ unsafe_view = op(
 
 
 def _expand(np: Library, x: Payload, *, shape: tuple[int, ...]) -> Payload:
-    """NumPy makes a broadcast array read-only, yet a part of it (`x.expand(2, 3)[0]`) may be written. Whether the whole
-    may be is asked when it is written, of its strides.
+    """Broadcast x to `shape` as a writable view.
+
+    NumPy makes a broadcast array read-only, but a part of it (`x.expand(2, 3)[0]`) may be written. Writes check the
+    strides.
     """
     if x.size == math.prod(shape):
         return x.reshape(shape)
@@ -83,23 +85,23 @@ expand = op(
 
 
 def pad_rank(x: Payload, ndim: int, ops: Vocabulary) -> Payload:
-    """Insert dimensions of size one behind the batch dimension."""
+    """Insert dimensions of size one after the batch dimension."""
     missing = ndim - len(x.shape)
     return ops.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
 
 
 def sum_to(g: Payload, shape: tuple[int, ...], ops: Vocabulary) -> Payload:
-    """The transpose of broadcasting `shape` to g's shape."""
+    """Sum g to `shape`: the transpose of broadcasting `shape` to g's shape."""
     lead = len(g.shape) - len(shape)
     dims = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1)
     return ops.reshape(ops.sum(g, dim=dims, keepdim=False), shape=shape) if dims else g
 
 
-def viewable(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    """Whether memory of these strides can be read in the shape `new` (of as many elements) without a copy.
+def can_view(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """True if memory with these strides can be read in the shape `new` (with as many elements) without a copy.
 
-    Dimensions that follow on one another in memory form a run. A new dimension may cut a run into pieces, but must not
-    reach from one run into the next.
+    Dimensions that follow each other in memory form a run. A new dimension may split a run, but must not extend from
+    one run into the next.
     """
     runs: list[int] = []
     expected = None
@@ -126,12 +128,14 @@ def viewable(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, .
 # ----- dimensions of size one -----------------------------------------------------------------------------------------
 
 
-def _squeeze(name: str, number: int) -> Op:
-    """torch has one op for no dim, one for an int and one for a tuple, which differ only in the name of the node."""
+def _define_squeeze(name: str, number: int) -> Op:
+    """Define a squeeze op. torch has separate ops for no dim, an int and a tuple, which differ only in the name of the
+    node.
+    """
     return op(
         name, "x",
         lambda np, x, *, dims: x.reshape([n for i, n in enumerate(x.shape) if i not in dims]),
-        settings={"dims": ()},  # only those whose size is 1
+        settings={"dims": ()},  # only dimensions of size 1 are removed
         vjp={"x": lambda g, x_shape, ops: ops.reshape(g, shape=x_shape)},
         jvp="linear",
         batch="dims",
@@ -142,9 +146,9 @@ def _squeeze(name: str, number: int) -> Op:
     )  # fmt: skip
 
 
-squeeze = _squeeze("squeeze", 0)
-squeeze_dim = _squeeze("squeeze_dim", 1)
-squeeze_dims = _squeeze("squeeze_dims", 2)
+squeeze = _define_squeeze("squeeze", 0)
+squeeze_dim = _define_squeeze("squeeze_dim", 1)
+squeeze_dims = _define_squeeze("squeeze_dims", 2)
 
 unsqueeze = op(
     "unsqueeze", "x",
@@ -200,17 +204,20 @@ t = op(
     whole_view=True,
 )  # fmt: skip
 
-# ----- the same memory as another type --------------------------------------------------------------------------------
+# ----- the same memory with another dtype -----------------------------------------------------------------------------
 
 
 def _view_as_complex(np: Library, x: Payload) -> Payload:
-    """A view if the pairs lie side by side; rules also come here with gradients whose do not."""
+    """Return a view if the pairs are adjacent in memory. Gradients in rules may have other layouts, which are
+    copied.
+    """
     if x.strides[-1] != x.itemsize:
         x = x.copy(order="C")
     return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 
-# A complex number and its two parts are the same element to torch's convention for gradients, so the rules only reread.
+# In torch's convention for gradients a complex number and its two parts are the same element, so the rules only
+# reinterpret it.
 view_as_real = op(
     "view_as_real", "x",
     lambda np, x: x[..., None].view(x.real.dtype),

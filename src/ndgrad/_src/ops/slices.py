@@ -1,8 +1,8 @@
-"""Whole slices along one dimension, named by a 1-d index (index_select and its kin, embedding) or by a basic index.
+"""Whole slices along one dimension, selected by a 1-d index (index_select, index_add, embedding) or by a basic index.
 
-A slice is contiguous memory when the dimension comes first, so these are much quicker than the element-wise ops of
-`gather`, and everything is done in that order: the dimension is moved to the front, and back. Under vmap with an index
-per sample the batch becomes one more indexed dimension (`index` and `index_put`), which keeps whole slices together.
+A slice is contiguous if the dimension comes first, so these ops are much faster than the elementwise ops of `gather`.
+All of them move the dimension to the front and back. Under vmap with an index per sample, the batch becomes one more
+indexed dimension (`index` and `index_put`), which keeps slices whole.
 """
 
 from __future__ import annotations
@@ -12,22 +12,29 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.device_kernels import rows_later
-from ndgrad._src.arrays.meta import MetaArray, zeros_beside
-from ndgrad._src.arrays.scatter import add_slices, check_range, no_such_index, settled, wrapped, zeros_and_add
-from ndgrad._src.ops.index import counting, staying
+from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
+from ndgrad._src.arrays.scatter import (
+    add_slices,
+    check_range,
+    keep_last_values,
+    no_such_index,
+    wrap_negative,
+    zeros_and_add,
+)
+from ndgrad._src.ops.index import make_range, mask_overwritten
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
 
-def _to_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
-    """`x`, batch first, with dimension `dim` right behind the batch."""
+def _move_to_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """Move dimension `dim` of x, which has the batch first, directly behind the batch."""
     return x if dim == 1 else ops.permute(x, dims=(0, dim, *(d for d in range(1, len(x.shape)) if d != dim)))
 
 
-def _from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
-    """The inverse of `_to_front`."""
+def _move_from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """Invert `_move_to_front`."""
     order = [0, *range(2, len(x.shape))]
     order.insert(dim, 1)
     return x if dim == 1 else ops.permute(x, dims=tuple(order))
@@ -50,7 +57,7 @@ def _index_select_batch(
         out = ops.index_select(x, ops.reshape(index, shape=(size * index.shape[1],)), dim=dim)
         out = ops.reshape(out, shape=(*x.shape[:dim], size, index.shape[1], *x.shape[dim + 1 :]))
         return ops.permute(out, dims=(dim, *range(dim), *range(dim + 1, len(out.shape)))) if dim else out
-    return _from_front(ops.index(_to_front(x, dim + 1, ops), counting(x, size, 2), index), dim + 1, ops)
+    return _move_from_front(ops.index(_move_to_front(x, dim + 1, ops), make_range(x, size, 2), index), dim + 1, ops)
 
 
 index_select = op(
@@ -80,12 +87,12 @@ def _index_select_backward_batch(
         return ops.index_select_backward(x, index, dim=dim + 1, length=length)
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
-    rows = _to_front(x, dim + 1, ops)
-    out = ops.index_add_zeros(rows, counting(x, size, 2), index, shape=(size, length, *rows.shape[2:]))
-    return _from_front(out, dim + 1, ops)
+    rows = _move_to_front(x, dim + 1, ops)
+    out = ops.index_add_zeros(rows, make_range(x, size, 2), index, shape=(size, length, *rows.shape[2:]))
+    return _move_from_front(out, dim + 1, ops)
 
 
-# Zeros to whose slices those of x are added.
+# Zeros to which the slices of x are added.
 index_select_backward = op(
     "index_select_backward", "x index",
     _index_select_backward,
@@ -110,15 +117,17 @@ def _put_slices_batch(
     ops: Vocabulary,
     size: int,
 ) -> Payload:
-    """index_add and index_copy with an index per sample: the samples are one more indexed dimension."""
+    """Batch index_add and index_copy with an index per sample: the samples are one more indexed dimension."""
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
     if not batched[2]:
         y = ops.expand(y, shape=(size, *y.shape))
     if not batched[1]:
         return (ops.index_add if accumulate else ops.index_copy)(x, index, y, dim=dim + 1)
-    rows, values = _to_front(x, dim + 1, ops), _to_front(y, dim + 1, ops)
-    return _from_front(ops.index_put(rows, values, counting(x, size, 2), index, accumulate=accumulate), dim + 1, ops)
+    rows, values = _move_to_front(x, dim + 1, ops), _move_to_front(y, dim + 1, ops)
+    return _move_from_front(
+        ops.index_put(rows, values, make_range(x, size, 2), index, accumulate=accumulate), dim + 1, ops
+    )
 
 
 def _index_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
@@ -148,7 +157,9 @@ def _index_copy_kernel(np: Library, target: Payload, index: Payload, y: Payload,
     check_range(np, "index_copy", index, target.shape[dim], dim)
     if np is not numpy and index.ndim:
         y = np.moveaxis(
-            settled(np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)),
+            keep_last_values(
+                np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)
+            ),
             0,
             dim,
         )
@@ -159,10 +170,10 @@ def _index_copy_kernel(np: Library, target: Payload, index: Payload, y: Payload,
 def _index_copy_y(g: Payload, x_shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
     lost = ops.overwritten(index, shape=(x_shape[dim],))
     lost = ops.reshape(lost, shape=(*(1,) * dim, *lost.shape, *(1,) * (len(x_shape) - dim - 1)))
-    return staying(ops.index_select(g, index, dim=dim), lost, ops)
+    return mask_overwritten(ops.index_select(g, index, dim=dim), lost, ops)
 
 
-# Of several slices for one place the last stays, and it alone gets a gradient.
+# If several slices have one position, the last one is kept, and only it gets a gradient.
 index_copy = op(
     "index_copy", "x index y",
     lambda np, x, index, y, *, dim: _index_copy_kernel(np, np.array(x), index, y, dim=dim),
@@ -187,12 +198,12 @@ index_copy = op(
 
 def _index_mask(np: Library, x: Payload, *, dim: int, ndim: int, length: int) -> Payload:
     lead = x.shape[:-1]
-    out = zeros_beside(np, x, (*lead, length), bool)
-    np.put_along_axis(out, wrapped(np, x, length, dim), True, axis=-1)
+    out = zeros_on_same_device(np, x, (*lead, length), bool)
+    np.put_along_axis(out, wrap_negative(np, x, length, dim), True, axis=-1)
     return out.reshape((*lead, *(1,) * dim, length, *(1,) * (ndim - dim - 1)))
 
 
-# True for the slices along `dim` of a tensor of rank `ndim` that an index (its last dimension) names.
+# True for the slices along `dim` of a tensor of rank `ndim` that an index (its last dimension) selects.
 index_mask = op(
     "index_mask", "x",
     _index_mask,
@@ -204,12 +215,12 @@ index_mask = op(
 
 
 def _index_fill_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
-    target[(slice(None),) * dim + (wrapped(np, index, target.shape[dim], dim),)] = y
+    target[(slice(None),) * dim + (wrap_negative(np, index, target.shape[dim], dim),)] = y
     return target
 
 
-def _filled(g: Payload, shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
-    """g where the fill value stands; a slice that is named twice is filled once."""
+def _select_filled(g: Payload, shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """Return g at the filled slices. A slice that is selected twice is filled once."""
     return ops.where(ops.index_mask(index, dim=dim, ndim=len(shape), length=shape[dim]), g, 0.0)
 
 
@@ -231,11 +242,11 @@ index_fill = op(
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.index_fill(g, index, 0.0, dim=dim),
-        "y": lambda g, x_shape, index, dim, ops: _filled(g, x_shape, index, dim, ops),
+        "y": lambda g, x_shape, index, dim, ops: _select_filled(g, x_shape, index, dim, ops),
     },
     jvp={
         "x": lambda t, index, dim, ops: ops.index_fill(t, index, 0.0, dim=dim),
-        "y": lambda t, x_shape, index, dim, ops: _filled(t, x_shape, index, dim, ops),
+        "y": lambda t, x_shape, index, dim, ops: _select_filled(t, x_shape, index, dim, ops),
     },
     batch=_index_fill_batch,
     write_kernel=_index_fill_kernel,
@@ -244,7 +255,7 @@ index_fill = op(
 )  # fmt: skip
 
 
-# ----- a part named by a basic index ----------------------------------------------------------------------------------
+# ----- a part selected by a basic index -------------------------------------------------------------------------------
 
 
 def _slice_scatter(np: Library, x: Payload, y: Payload, *, index: tuple[Any, ...]) -> Payload:
@@ -255,7 +266,7 @@ def _slice_scatter(np: Library, x: Payload, y: Payload, *, index: tuple[Any, ...
     return out
 
 
-# x with y (of the part's shape, or a number) in the place of x[index], where index is basic.
+# x with y (of the part's shape, or a number) in place of x[index], for a basic index.
 slice_scatter = op(
     "slice_scatter", "x y",
     _slice_scatter,
@@ -322,15 +333,15 @@ def _embedding_batch(
         return ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
     if not batched[0] and not scale_grad_by_freq:
         return ops.embedding(x, index, **options)
-    # Each sample has its own rows and counts. What scales gradients of rows can as well scale those of the rows' uses:
-    # the value is taken from a constant, and the gradient goes through the difference, which is zero.
+    # Each sample has its own rows and counts. Scaling the gradients of the rows' uses is equivalent to scaling those of
+    # the rows. So the value comes from a constant, and the gradient flows through the difference, which is zero.
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
-    out = ops.index(x, counting(x, size, len(index.shape)), index)
+    out = ops.index(x, make_range(x, size, len(index.shape)), index)
     scale = None
     if scale_grad_by_freq:
         rank = len(index.shape)
-        counts = ops.index(ops.index_counts(index, length=x.shape[1], leading=1), counting(x, size, rank), index)
+        counts = ops.index(ops.index_counts(index, length=x.shape[1], leading=1), make_range(x, size, rank), index)
         scale = 1.0 / ops.reshape(counts, shape=(*counts.shape, *(1,) * (len(out.shape) - rank)))
     constant = ops.detach(out)
     if scale is not None:
@@ -341,8 +352,8 @@ def _embedding_batch(
     return out
 
 
-# Rows of x. The row `padding_idx` gets no gradient; with `scale_grad_by_freq` a row's gradient
-# is the mean over its uses.
+# Rows of x. The row `padding_idx` gets no gradient; with `scale_grad_by_freq` a row's gradient is the mean over its
+# uses.
 embedding = op(
     "embedding", "x index",
     _embedding,
@@ -359,14 +370,14 @@ embedding = op(
 
 def _index_counts(np: Library, x: Payload, *, length: int, leading: int) -> Payload:
     lead = x.shape[:leading]
-    out = zeros_beside(np, x, (*lead, length), np.int64)
+    out = zeros_on_same_device(np, x, (*lead, length), np.int64)
     flat = x.reshape(*lead, -1)
     places = [np.arange(n).reshape((n, *(1,) * (leading - d))) for d, n in enumerate(lead)]
     np.add.at(out, (*places, flat), 1)
     return np.maximum(out, 1)
 
 
-# How often each of the numbers below `length` occurs, at least 1 (it is divided by).
+# The number of occurrences of each number below `length`, at least 1, because it is a divisor.
 index_counts = op(
     "index_counts", "x",
     _index_counts,

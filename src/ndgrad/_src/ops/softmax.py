@@ -1,7 +1,7 @@
-"""Sums of exponentials and what they normalise: logsumexp, softmax, log_softmax.
+"""Sums of exponentials and functions normalised by them: logsumexp, softmax, log_softmax.
 
-Nothing overflows: elements are shifted by the largest, unless all are of moderate size. That is the common case in real
-models, and then exponentials are taken as they are, which is quicker and no less accurate.
+Nothing overflows: elements are shifted by the largest, unless all are of moderate size. Moderate size is the common
+case in real models. Exponentials are then taken without a shift, which is faster and just as accurate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy
 
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.blocked_sums import reduce_dot, reduce_sum
-from ndgrad._src.arrays.precision import FLOATING, in_single, is_half, widened
+from ndgrad._src.arrays.precision import FLOATING, is_half, run_in_single, widen
 from ndgrad._src.arrays.short_rows import SMALL, is_lines, line_sum
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
@@ -24,34 +24,36 @@ from ndgrad._src.ops.table import op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-#: e^60 can be summed, in single precision too, over any number of elements that fit into memory.
+#: e^60 can be summed, even in single precision, over any number of elements that fit into memory.
 _HIGHEST = 60.0
-#: With a sum no smaller than this, elements down to 1e-33 of it are still normal numbers of single precision.
+#: With a sum of at least this, elements down to 1e-33 of it are still normal numbers in single precision.
 _LOWEST_SUM = 1e-5
 
 
 def _total(np: Library, x: Payload, dim: tuple[int, ...]) -> Payload:
-    """The sum over `dim`, which is kept, of exponentials; all have one sign, so the order of
-    summation does not matter."""
+    """Return the sum of exponentials over `dim`, which is kept.
+
+    All terms have one sign, so the order of summation does not matter.
+    """
     if x.dtype.char in "fd" and is_lines(np, x, dim):
         return line_sum(np, x, True)
     return reduce_sum(np, x, dim, True)
 
 
 def _line_max(np: Library, x: Payload, dim: int) -> Payload:
-    """The maximum along `dim`, which is kept."""
+    """Return the maximum along `dim`, which is kept."""
     return largest(np, x, (dim,), True)
 
 
 def _line_sum(np: Library, x: Payload, dim: int) -> Payload:
-    """The sum along `dim`, which is kept, of exponentials."""
+    """Return the sum of exponentials along `dim`, which is kept."""
     return _total(np, x, (dim,))
 
 
 def _exponentials(np: Library, x: Payload, dim: tuple[int, ...], infinite: bool) -> tuple[Any, Any, Any]:
-    """e^(x - top), its sum over `dim`, and top, which is 0 where all elements are of moderate size. x is not empty.
+    """Return e^(x - top), its sum over `dim`, and top, which is 0 if all elements are of moderate size. x is not empty.
 
-    An infinite top makes NaNs, except with `infinite`: then log 0 = -inf has the sum 0, and the sum of inf is inf.
+    An infinite top makes NaNs, unless `infinite` is set: then log 0 = -inf has the sum 0, and the sum of inf is inf.
     """
     real = x.real if x.dtype.kind == "c" else x
     if real is x and is_lines(np, x, dim) and np.maximum.reduce(x, axis=None) <= _HIGHEST:
@@ -64,7 +66,7 @@ def _exponentials(np: Library, x: Payload, dim: tuple[int, ...], infinite: bool)
         top = np.where(np.isfinite(top), top, np.zeros((), top.dtype))
     out = x - top
     if not out.ndim:
-        out = np.asarray(out)  # one of NumPy's scalars cannot be written to
+        out = np.asarray(out)  # NumPy scalars cannot be written
     np.exp(out, out=out)
     return out, _total(np, out, dim), top
 
@@ -78,7 +80,7 @@ def _line_dot(np: Library, x: Payload, y: Payload, *, dim: int) -> Payload:
     return reduce_sum(np, x * y, (dim,), True)
 
 
-# The sum of x y along `dim`, which is kept: no array of the products is made.
+# The sum of x y along `dim`, which is kept. No array of the products is made.
 line_dot = op(
     "line_dot", "x y",
     _line_dot,
@@ -105,19 +107,19 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     if kernels is not None:
         return kernels.softmax(x)
     if is_half(x.dtype):
-        return in_single(functools.partial(_softmax, np), (x,), {"dim": dim})
+        return run_in_single(functools.partial(_softmax, np), (x,), {"dim": dim})
     out, total, _ = _exponentials(np, x, (dim,), False)
     out /= total
     return out
 
 
 def _softmax_t(t: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
-    """The Jacobian diag(out) - out out' is symmetric, so this serves both modes."""
+    """Apply the Jacobian diag(out) - out out'. It is symmetric, so both modes share it."""
     if ops.raw:
         kernels = native_kernels.row_kernels_along(dim, t, out)
         if kernels is not None:
             return kernels.softmax_slope(t, out)
-        t, out = widened(t), widened(out)
+        t, out = widen(t), widen(out)
     return (t - ops.line_dot(t, out, dim=dim)) * out
 
 
@@ -134,7 +136,9 @@ softmax = op(
 
 
 def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
-    """Always shifted: of a large element and its logsumexp, the difference would lose the digits of a small loss."""
+    """Shift the elements always: for a large element the difference to its logsumexp would lose the digits of a small
+    loss.
+    """
     refuse_complex("log_softmax", x)
     if x.size == 0:
         return np.empty(x.shape, x.dtype)
@@ -146,7 +150,7 @@ def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     if kernels is not None:
         return kernels.log_softmax(x)
     if is_half(x.dtype):
-        return in_single(functools.partial(_log_softmax, np), (x,), {"dim": dim})
+        return run_in_single(functools.partial(_log_softmax, np), (x,), {"dim": dim})
     out = x - _line_max(np, x, dim)
     out -= np.log(_line_sum(np, np.exp(out), dim))
     return out
@@ -157,7 +161,7 @@ def _log_softmax_x(g: Payload, out: Payload, dim: int, ops: Vocabulary) -> Paylo
         kernels = native_kernels.row_kernels_along(dim, g, out)
         if kernels is not None:
             return kernels.log_softmax_gradient(g, out)
-        g, out = widened(g), widened(out)
+        g, out = widen(g), widen(out)
     return ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g
 
 
@@ -198,8 +202,10 @@ logsumexp = op(
 
 
 def _weights(x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
-    """The softmax of x, from the logsumexp at hand, which of large numbers has lost the logarithm of their
-    count: hence the quotient."""
+    """Return the softmax of x from the saved logsumexp.
+
+    For large numbers the logsumexp has lost the logarithm of their count, so the weights are divided by their sum.
+    """
     weights = ops.exp(x - keep(out, tuple(x.shape), dim, keepdim, ops))
     if not dim:
         return weights

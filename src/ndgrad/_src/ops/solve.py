@@ -1,7 +1,7 @@
 """Inverses and solutions: inv, solve, triangular solve, LU, Cholesky, pseudoinverse.
 
-Rules are written with these ops themselves (the gradient of a solve is a solve), so every order of derivative exists
-and nothing is inverted that need not be. Matrices stand in the last two dimensions, everything before is a stack.
+Rules are written with these ops themselves (the gradient of a solve is a solve). So every order of derivative exists,
+and no unnecessary inverse is computed. Matrices are in the last two dimensions; all dimensions before form a stack.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import triangular
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, guarded, hermitian, largest
+from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, hermitian, largest
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SINGULAR = "Use pinv or lstsq for a solution in the least squares sense, or add
 
 
 def _inv(np: Library, x: Payload) -> Payload:
-    return guarded(np.linalg.inv, "inv: a matrix is singular", _SINGULAR, x)
+    return call_linalg(np.linalg.inv, "inv: a matrix is singular", _SINGULAR, x)
 
 
 # d(A^-1) = -A^-1 dA A^-1, from d(A A^-1) = 0.
@@ -44,7 +44,7 @@ inv = op(
 
 
 def _stacks(np: Library, *matrices: Any) -> list[Any]:
-    """Matrices with the leading dimensions that broadcasting gives them, for functions that do not broadcast."""
+    """Broadcast the leading dimensions of matrices, for functions that do not broadcast."""
     lead = numpy.broadcast_shapes(*(m.shape[:-2] for m in matrices))
     return [np.broadcast_to(m, lead + m.shape[-2:]) for m in matrices]
 
@@ -54,31 +54,31 @@ def _solve(np: Library, a: Payload, b: Payload) -> Payload:
         a, b = _stacks(np, a, b)
         if not b.size:
             return np.empty(b.shape, np.result_type(a, b))
-    return guarded(np.linalg.solve, "solve: a matrix is singular", _SINGULAR, a, b)
+    return call_linalg(np.linalg.solve, "solve: a matrix is singular", _SINGULAR, a, b)
 
 
 def _solve_vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, bool], ops: Vocabulary) -> tuple[Any, Any]:
-    """With w = A^-H g, which is the gradient of b: <g, A^-1 db> = <w, db> and <g, -A^-1 dA x> = <-w x^H, dA>."""
+    """Use w = A^-H g, which is the gradient of b: <g, A^-1 db> = <w, db> and <g, -A^-1 dA x> = <-w x^H, dA>."""
     w = ops.solve(adjoint(a, ops), g)
     return -ops.matmul(w, adjoint(out, ops)) if needs[0] else None, w
 
 
 def _batch_of_solves(a: Payload, b: Payload, batched: tuple[bool, bool], ops: Vocabulary, solve: Any) -> Payload:
-    """A batch of right-hand sides for one matrix: they stand side by side, and the matrix is factored once."""
+    """Put a batch of right-hand sides for one matrix next to each other, so that the matrix is factored once."""
     if not batched[0] and len(a.shape) == 2 and len(b.shape) > 2:
         n = len(b.shape)
         rows, columns = b.shape[-2:]
         lead = tuple(b.shape[:-2])
-        beside = ops.reshape(
+        joined = ops.reshape(
             ops.permute(b, dims=(n - 2, *range(n - 2), n - 1)), shape=(rows, math.prod(lead) * columns)
         )
-        out = ops.reshape(solve(a, beside), shape=(rows, *lead, columns))
+        out = ops.reshape(solve(a, joined), shape=(rows, *lead, columns))
         return ops.permute(out, dims=(*range(1, n - 1), 0, n - 1))
     rank = max(len(a.shape) - batched[0], len(b.shape) - batched[1])
     return solve(align(a, batched[0], rank, ops), align(b, batched[1], rank, ops))
 
 
-# The x with a @ x = b, for matrices b.
+# The solution x of a @ x = b, for matrices b.
 solve = op(
     "solve", "a b",
     _solve,
@@ -111,25 +111,25 @@ def _solve_triangular(np: Library, a: Payload, b: Payload, *, upper: bool, unitr
 def _triangular_vjp(
     g: Payload, a: Payload, out: Payload, upper: bool, unitriangular: bool, needs: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
-    """As for solve; only the triangle that is read has a gradient."""
+    """Apply the rule of solve. Only the triangle that is read has a gradient."""
     w = ops.solve_triangular(adjoint(a, ops), g, upper=not upper, unitriangular=unitriangular)
     if not needs[0]:
         return None, w
-    return -_read(ops.matmul(w, adjoint(out, ops)), upper, unitriangular, ops), w
+    return -_mask_triangle(ops.matmul(w, adjoint(out, ops)), upper, unitriangular, ops), w
 
 
-def _read(x: Payload, upper: bool, unitriangular: bool, ops: Vocabulary) -> Payload:
+def _mask_triangle(x: Payload, upper: bool, unitriangular: bool, ops: Vocabulary) -> Payload:
     return ops.triu(x, diagonal=int(unitriangular)) if upper else ops.tril(x, diagonal=-int(unitriangular))
 
 
 def _triangular_jvp_a(
     t: Payload, a: Payload, out: Payload, upper: bool, unitriangular: bool, ops: Vocabulary
 ) -> Payload:
-    moved = ops.matmul(_read(t, upper, unitriangular, ops), out)
+    moved = ops.matmul(_mask_triangle(t, upper, unitriangular, ops), out)
     return -ops.solve_triangular(a, moved, upper=upper, unitriangular=unitriangular)
 
 
-# The same for a triangular matrix, of which the other triangle is never looked at.
+# The solution for a triangular matrix, whose other triangle is never read.
 solve_triangular = op(
     "solve_triangular", "a b",
     _solve_triangular,
@@ -153,7 +153,7 @@ solve_triangular = op(
 
 
 def _row_order(np: Library, pivots: Payload, rows: int) -> Payload:
-    """Where LAPACK's exchanges (counted from 1) lead: row i of P^T b is row order[i] of b."""
+    """Convert LAPACK's exchanges (counted from 1) to an order: row i of P^T b is row order[i] of b."""
     stack = pivots.shape[:-1]
     if math.prod(stack) == 1:
         moved = list(range(rows))
@@ -187,7 +187,7 @@ def _exchange_rows_batch(
     return ops.exchange_rows(align(x, batched[0], rank + 1, ops), align(pivots, batched[1], rank, ops), back=back)
 
 
-# P^T x for the P of an LU factorisation, and P x with `back`.
+# P^T x for the P of an LU factorisation, or P x with `back`.
 exchange_rows = op(
     "exchange_rows", "x pivots",
     _exchange_rows,
@@ -200,7 +200,7 @@ exchange_rows = op(
 
 
 def _split(lu: Payload, ops: Vocabulary) -> tuple[Any, Any, Any]:
-    """The square part, the rows below it and the columns to its right (None if there are none)."""
+    """Return the square part, the rows below it and the columns to its right (None if there are none)."""
     m, n = lu.shape[-2:]
     k = min(m, n)
     square = lu if m == n else ops.getitem(lu, index=(Ellipsis, slice(0, k), slice(0, k)))
@@ -210,12 +210,12 @@ def _split(lu: Payload, ops: Vocabulary) -> tuple[Any, Any, Any]:
 
 
 def _unit_lower(x: Payload, ops: Vocabulary) -> Payload:
-    """L of packed factors, without its ones: the caller adds the term they give."""
+    """Return L of packed factors without its ones. The caller adds the term of the ones."""
     return ops.tril(x, diagonal=-1)
 
 
-def _times_lower_adjoint(lu: Payload, x: Payload, ops: Vocabulary) -> Payload:
-    """L^H x for the unit lower L of packed factors."""
+def _multiply_lower_adjoint(lu: Payload, x: Payload, ops: Vocabulary) -> Payload:
+    """Return L^H x for the unit lower L of packed factors."""
     return x + ops.matmul(adjoint(_unit_lower(lu, ops), ops), x)
 
 
@@ -223,8 +223,8 @@ def _times_lower_adjoint(lu: Payload, x: Payload, ops: Vocabulary) -> Payload:
 # For a square A = P L U, let M = L^-1 P^T dA U^-1 = L^-1 dL + dU U^-1. The first term is strictly lower, the second
 # upper triangular, so dL = L tril(M, -1) and dU = triu(M) U; the packed form holds the sum of both. Transposed, the
 # gradient of M is tril(L^H gL, -1) + triu(gU U^H), and gA = P L^-H (that) U^-H. A wide A = [A1 A2] has in addition U2 =
-# L^-1 P^T A2, a tall one L2 = (P^T A)2 U^-1. Differentiating these two as they stand adds to the gradient of M the
-# terms -tril(gU2 U2^H, -1) and -triu(L2^H gL2).
+# L^-1 P^T A2, a tall one L2 = (P^T A)2 U^-1. Differentiating these two directly adds to the gradient of M the terms
+# -tril(gU2 U2^H, -1) and -triu(L2^H gL2).
 
 
 def _lu_vjp(g0: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
@@ -232,7 +232,7 @@ def _lu_vjp(g0: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     g, g_below, g_right = _split(g0, ops)
     m, n = out0.shape[-2:]
     k = min(m, n)
-    strict = _times_lower_adjoint(lu, ops.tril(g, diagonal=-1), ops)
+    strict = _multiply_lower_adjoint(lu, ops.tril(g, diagonal=-1), ops)
     upper = ops.matmul(ops.triu(g, diagonal=0), adjoint(ops.triu(lu, diagonal=0), ops))
     if right is not None:
         strict = strict - ops.matmul(g_right, adjoint(right, ops))
@@ -240,60 +240,62 @@ def _lu_vjp(g0: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
         upper = upper - ops.matmul(adjoint(below, ops), g_below)
     core = ops.tril(strict, diagonal=-1) + ops.triu(upper, diagonal=0)
 
-    def over_upper(x: Any) -> Any:
-        """x U^-H, as the adjoint of U^-1 x^H."""
+    def divide_upper(x: Any) -> Any:
+        """Return x U^-H, as the adjoint of U^-1 x^H."""
         return adjoint(ops.solve_triangular(lu, adjoint(x, ops), upper=True, unitriangular=False), ops)
 
-    def under_lower(x: Any) -> Any:
-        """L^-H x."""
+    def solve_lower(x: Any) -> Any:
+        """Return L^-H x."""
         return ops.solve_triangular(adjoint(lu, ops), x, upper=True, unitriangular=True)
 
-    whole = under_lower(over_upper(core))
+    whole = solve_lower(divide_upper(core))
     shape = tuple(out0.shape)
     if right is not None:
         whole = ops.embed(whole, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
-        whole = whole + ops.embed(under_lower(g_right), shape=shape, index=(Ellipsis, slice(0, k), slice(k, n)))
+        whole = whole + ops.embed(solve_lower(g_right), shape=shape, index=(Ellipsis, slice(0, k), slice(k, n)))
     if below is not None:
         whole = ops.embed(whole, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
-        whole = whole + ops.embed(over_upper(g_below), shape=shape, index=(Ellipsis, slice(k, m), slice(0, k)))
+        whole = whole + ops.embed(divide_upper(g_below), shape=shape, index=(Ellipsis, slice(k, m), slice(0, k)))
     return ops.exchange_rows(whole, out1, back=True)
 
 
 def _lu_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
-    """d(packed) = dL + dU. Outside the square, dU2 = L^-1 dA2 - tril(M, -1) U2 and dL2 = dA2 U^-1 - L2 triu(M)."""
+    """Return d(packed) = dL + dU. Outside the square, dU2 = L^-1 dA2 - tril(M, -1) U2 and dL2 = dA2 U^-1 - L2
+    triu(M).
+    """
     lu, below, right = _split(out0, ops)
     square, t_below, t_right = _split(ops.exchange_rows(t, out1, back=False), ops)
     m, n = out0.shape[-2:]
     k = min(m, n)
     shape = tuple(out0.shape)
 
-    def under_lower(x: Any) -> Any:
+    def solve_lower(x: Any) -> Any:
         return ops.solve_triangular(lu, x, upper=False, unitriangular=True)
 
-    def over_upper(x: Any) -> Any:
+    def divide_upper(x: Any) -> Any:
         return adjoint(ops.solve_triangular(adjoint(lu, ops), adjoint(x, ops), upper=False, unitriangular=False), ops)
 
-    core = over_upper(under_lower(square))
+    core = divide_upper(solve_lower(square))
     strict, upper = ops.tril(core, diagonal=-1), ops.triu(core, diagonal=0)
     moved = strict + ops.matmul(_unit_lower(lu, ops), strict) + ops.matmul(upper, ops.triu(lu, diagonal=0))
     if right is not None:
         moved = ops.embed(moved, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
-        part = under_lower(t_right) - ops.matmul(strict, right)
+        part = solve_lower(t_right) - ops.matmul(strict, right)
         moved = moved + ops.embed(part, shape=shape, index=(Ellipsis, slice(0, k), slice(k, n)))
     if below is not None:
         moved = ops.embed(moved, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
-        part = over_upper(t_below) - ops.matmul(below, upper)
+        part = divide_upper(t_below) - ops.matmul(below, upper)
         moved = moved + ops.embed(part, shape=shape, index=(Ellipsis, slice(k, m), slice(0, k)))
     return moved, None
 
 
-#: From this order on matrices are factored on a GPU, one by one; smaller ones on the host.
+#: From this order on, matrices are factored on a GPU, one by one; smaller ones on the host.
 _LARGE = 256
 
 
 def _lu_factor(np: Library, x: Payload) -> Any:
     if np is numpy or min(x.shape[-2:]) < _LARGE or not x.size or x.dtype.char not in "fdFD":
-        return on_host(np, triangular.lu_factor)(x)
+        return wrap_for_host(np, triangular.lu_factor)(x)
     factor = importlib.import_module("cupyx.scipy.linalg").lu_factor
     made = [factor(m, check_finite=False) for m in x.reshape((-1, *x.shape[-2:]))]
     packed, pivots = (np.stack(parts) for parts in zip(*made, strict=True))
@@ -319,10 +321,10 @@ lu_factor = op(
 
 def _cholesky(np: Library, x: Payload) -> Payload:
     remedy = "Check that it is symmetric (Hermitian), or add a small multiple of the identity."
-    out = guarded(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
+    out = call_linalg(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
     if np is numpy and out.__class__ is numpy.ndarray:
         diagonal = numpy.diagonal(out, axis1=-2, axis2=-1)
-        if (diagonal != diagonal).any():  # LAPACK reports NaN as a failure, but not every implementation of it does.
+        if (diagonal != diagonal).any():  # most LAPACK implementations report NaN as a failure, but not all
             raise LinAlgError(
                 f"cholesky: a matrix is not positive definite (shape {x.shape}; it holds NaN). {remedy} [nd-singular]"
             )
@@ -330,10 +332,9 @@ def _cholesky(np: Library, x: Payload) -> Payload:
 
 
 def factor_as_far_as_possible(np: Library, x: Payload) -> tuple[Payload, Payload]:
-    """Cholesky factors of matrices of which some are not positive definite, and the order of the first leading minor
-    that is not positive (0 for the others).
+    """Return Cholesky factors of matrices, and the order of the first leading minor that is not positive (else 0).
 
-    LAPACK works column by column and stops at that minor: the element on the diagonal has what is left of it, and the
+    LAPACK works column by column and stops at that minor. The diagonal element then holds the remainder, and the
     columns from there on are those of the matrix.
     """
     out = np.tril(x)
@@ -355,8 +356,8 @@ def factor_as_far_as_possible(np: Library, x: Payload) -> tuple[Payload, Payload
 
 # A = L L^H, so L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, a lower triangular matrix plus its adjoint: dL = L phi(L^-1 dA
 # L^-H) where phi takes the lower triangle and half the diagonal. phi is its own transpose, hence the reverse rule below
-# (Giles 2008; Murray 2016 for the blocked form). Only the Hermitian part of dA counts, and the gradient is Hermitian,
-# though LAPACK reads one triangle only: A is meant as an element of the Hermitian matrices.
+# (Giles 2008; Murray 2016 for the blocked form). Only the Hermitian part of dA counts, and the gradient is Hermitian.
+# LAPACK reads only one triangle, but A stands for a Hermitian matrix.
 
 
 def _cholesky_vjp(g: Payload, out: Payload, ops: Vocabulary) -> Payload:
@@ -389,12 +390,12 @@ cholesky = op(
 
 def _pinv(np: Library, x: Payload, atol: Any, rtol: Any, *, hermitian: bool) -> Payload:
     if hermitian:
-        s, v = guarded(
+        s, v = call_linalg(
             np.linalg.eigh, "pinv: the eigenvalues did not converge", "Check the matrix for NaN and infinities.", x
         )
         left, right, size = v, v, np.abs(s)
     else:
-        u, s, vh = guarded(
+        u, s, vh = call_linalg(
             np.linalg.svd,
             "pinv: the singular values did not converge",
             "Check the matrix for NaN and infinities.",
@@ -419,8 +420,8 @@ def _pinv_batch(
 
 
 # Golub and Pereyra (1973): with P = A^+ and constant rank,
-#     dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P,
-# whose transpose is  gA = -P^H g P^H + (I - A P) g^H P P^H + P^H P g^H (I - P A).
+#     dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P.
+# The transpose is  gA = -P^H g P^H + (I - A P) g^H P P^H + P^H P g^H (I - P A).
 
 
 def _pinv_vjp(g: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
@@ -439,8 +440,7 @@ def _pinv_jvp(t: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     return ops.matmul(left, p) + ops.matmul(p, right) - ops.matmul(p, ops.matmul(t, p))
 
 
-# Singular values (eigenvalues, if the matrix is said to be Hermitian) up to max(atol, rtol *
-# the largest) count as zero.
+# Singular values (eigenvalues, if `hermitian`) up to max(atol, rtol * the largest) count as zero.
 pinv = op(
     "pinv", "x atol rtol",
     _pinv,

@@ -1,16 +1,16 @@
-"""Products and solves with sparse matrices: numbers at the places of a constant pattern, times (or
-divided into) dense columns.
+"""Products and solves with sparse matrices: numbers on a constant pattern, and dense columns.
 
-Three ops, closed under differentiation: the product A x; its derivative in the numbers, which samples the matrix x y^T
-at the pattern's places and never makes the rest of it; and the solve. So gradients have the pattern of the matrix.
+Three ops are closed under differentiation: the product A x, its derivative in the numbers, and the solve. The
+derivative in the numbers samples the matrix x y^T on the pattern and never computes the rest of it. So gradients have
+the pattern of the matrix.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.arrays.host_fallback import on_host
-from ndgrad._src.arrays.sparse_pattern import stacked
+from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.arrays.sparse_pattern import run_stacked
 from ndgrad._src.ops.matrix import align
 from ndgrad._src.ops.table import op
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 
 def _product(np: Library, data: Payload, x: Payload, *, pattern: Any) -> Payload:
-    return on_host(np, stacked)(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0])
+    return wrap_for_host(np, run_stacked)(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0])
 
 
 def _sample(np: Library, x: Payload, y: Payload, *, pattern: Any) -> Payload:
     return (x[..., pattern.rows, :] * y[..., pattern.columns, :]).sum(axis=-1)
 
 
-def _aligned(
+def _align(
     x: Payload, y: Payload, core: tuple[int, int], batched: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
-    """Two arguments of different core ranks with their batches in front and equal ranks before the core."""
+    """Align two arguments of different core ranks: batches in front, and equal ranks before the core."""
     rank = max(len(x.shape) - batched[0] - core[0], len(y.shape) - batched[1] - core[1])
     return align(x, batched[0], rank + core[0], ops), align(y, batched[1], rank + core[1], ops)
 
 
 def _product_batch(data: Payload, x: Payload, pattern: Any, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
-    return ops.sparse_product(*_aligned(data, x, (1, 2), batched, ops), pattern=pattern)
+    return ops.sparse_product(*_align(data, x, (1, 2), batched, ops), pattern=pattern)
 
 
 def _sample_batch(x: Payload, y: Payload, pattern: Any, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
-    return ops.sparse_sample(*_aligned(x, y, (2, 2), batched, ops), pattern=pattern)
+    return ops.sparse_sample(*_align(x, y, (2, 2), batched, ops), pattern=pattern)
 
 
 # A x, for numbers (..., entries) and columns (..., n, k).
@@ -55,7 +55,7 @@ sparse_product = op(
     batch=_product_batch,
 )  # fmt: skip
 
-# (x y^T)[i, j] at the places (i, j), for columns x (..., m, k) and y (..., n, k).
+# (x y^T)[i, j] at the entries (i, j) of the pattern, for columns x (..., m, k) and y (..., n, k).
 sparse_sample = op(
     "sparse_sample", "x y",
     _sample,
@@ -73,14 +73,15 @@ sparse_sample = op(
 
 
 def _solve(np: Library, data: Payload, b: Payload, *, pattern: Any, adjoint: bool) -> Payload:
-    return on_host(np, stacked)(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1])
+    return wrap_for_host(np, run_stacked)(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1])
 
 
 def _solve_vjp(
     g: Payload, data: Payload, out: Payload, pattern: Any, adjoint: bool, needs: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
-    """As for solve: the gradient of b is w = A^-H g, that of A is -w x^H; for the adjoint the
-    two sides change places."""
+    """Apply the rule of solve: the gradient of b is w = A^-H g, that of A is -w x^H. For the adjoint the two are
+    exchanged.
+    """
     w = ops.sparse_solve(data, g, pattern=pattern, adjoint=not adjoint)
     if not needs[0]:
         return None, w
@@ -99,7 +100,7 @@ def _solve_push(t: Payload, data: Payload, out: Payload, pattern: Any, adjoint: 
 def _solve_batch(
     data: Payload, b: Payload, pattern: Any, adjoint: bool, batched: tuple[bool, bool], ops: Vocabulary
 ) -> Payload:
-    return ops.sparse_solve(*_aligned(data, b, (1, 2), batched, ops), pattern=pattern, adjoint=adjoint)
+    return ops.sparse_solve(*_align(data, b, (1, 2), batched, ops), pattern=pattern, adjoint=adjoint)
 
 
 sparse_solve = op(

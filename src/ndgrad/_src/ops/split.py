@@ -1,7 +1,7 @@
 """Parts of an array along one dimension: one index, a slice, or all parts at once.
 
 A part is a view. Its gradient is the transpose: zeros of the whole shape with the part set. The two are each other's
-reverse rules, so neither saves anything but sizes.
+reverse rules, so both save only sizes.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.device_kernels import copy_to
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.ops.table import VARIABLE, op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
 
-def along(dim: int, item: Any) -> tuple[Any, ...]:
-    """The index that applies `item` to one dimension; with the ellipsis NumPy makes a view even of a single element."""
+def index_along(dim: int, item: Any) -> tuple[Any, ...]:
+    """Return the index that applies `item` to one dimension. The ellipsis makes NumPy return a view even of one
+    element.
+    """
     return (*(slice(None),) * dim, item, ...)
 
 
@@ -27,7 +29,7 @@ def along(dim: int, item: Any) -> tuple[Any, ...]:
 
 select = op(
     "select", "x",
-    lambda np, x, *, dim, index: x[along(dim, index)],
+    lambda np, x, *, dim, index: x[index_along(dim, index)],
     settings={"dim": 0, "index": 0},
     vjp={"x": lambda g, x_shape, dim, index, ops: ops.select_backward(g, shape=x_shape, dim=dim, index=index)},
     jvp="linear",
@@ -39,7 +41,7 @@ select = op(
 
 
 def _embed(np: Library, g: Payload, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
-    out = zeros_beside(np, g, shape, g.dtype)
+    out = zeros_on_same_device(np, g, shape, g.dtype)
     if np is numpy:
         out[index] = g
     else:
@@ -49,7 +51,7 @@ def _embed(np: Library, g: Payload, shape: tuple[int, ...], index: tuple[Any, ..
 
 select_backward = op(
     "select_backward", "x",
-    lambda np, x, *, shape, dim, index: _embed(np, x, shape, along(dim, index)),
+    lambda np, x, *, shape, dim, index: _embed(np, x, shape, index_along(dim, index)),
     settings={"shape": (), "dim": 0, "index": 0},
     vjp={"x": lambda g, dim, index, ops: ops.select(g, dim=dim, index=index)},
     jvp="linear",
@@ -63,7 +65,7 @@ select_backward = op(
 
 slice_ = op(
     "slice", "x",
-    lambda np, x, *, dim, start, stop, step: x[along(dim, slice(start, stop, step))],
+    lambda np, x, *, dim, start, stop, step: x[index_along(dim, slice(start, stop, step))],
     settings={"dim": 0, "start": 0, "stop": 0, "step": 1},
     vjp={
         "x": lambda g, x_shape, dim, start, stop, step, ops: ops.slice_backward(
@@ -79,7 +81,7 @@ slice_ = op(
 
 slice_backward = op(
     "slice_backward", "x",
-    lambda np, x, *, shape, dim, start, stop, step: _embed(np, x, shape, along(dim, slice(start, stop, step))),
+    lambda np, x, *, shape, dim, start, stop, step: _embed(np, x, shape, index_along(dim, slice(start, stop, step))),
     settings={"shape": (), "dim": 0, "start": 0, "stop": 0, "step": 1},
     vjp={"x": lambda g, dim, start, stop, step, ops: ops.slice(g, dim=dim, start=start, stop=stop, step=step)},
     jvp="linear",
@@ -94,7 +96,7 @@ slice_backward = op(
 
 
 def _split(np: Library, x: Payload, *, split_size: int, dim: int) -> tuple[Any, ...]:
-    """At least one part, also of nothing; the last may be smaller."""
+    """Split into at least one part, even if x is empty. The last part may be smaller."""
     starts = range(0, x.shape[dim], split_size) if x.shape[dim] else (0,)
     lead = (slice(None),) * dim
     return tuple([x[(*lead, slice(start, start + split_size))] for start in starts])
@@ -115,7 +117,7 @@ split = op(
 def _split_with_sizes(np: Library, x: Payload, *, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
     parts, start = [], 0
     for size in sizes:
-        parts.append(x[along(dim, slice(start, start + size))])
+        parts.append(x[index_along(dim, slice(start, start + size))])
         start += size
     return tuple(parts)
 
@@ -133,7 +135,7 @@ split_with_sizes = op(
 
 unbind = op(
     "unbind", "x",
-    lambda np, x, *, dim: tuple(x[along(dim, index)] for index in range(x.shape[dim])),
+    lambda np, x, *, dim: tuple(x[index_along(dim, index)] for index in range(x.shape[dim])),
     settings={"dim": 0},
     vjp={"x": lambda gs, dim, ops: ops.stack(*gs, dim=dim)},
     jvp="linear",

@@ -1,7 +1,7 @@
 """Spread and order: variance, standard deviation, median, mode.
 
-`correction` is what is taken off the number of elements in the variance's divisor, any real number; with none left the
-variance is infinite, or NaN where there is no spread either, as in torch.
+`correction`, any real number, is subtracted from the number of elements in the variance's divisor. If the divisor is
+not positive, the variance is infinite, or NaN if there is no spread either, as in torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ndgrad._src.arrays.precision import finfo, is_inexact
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad._src.ops.reduce import count, keep
-from ndgrad._src.ops.scan import running
+from ndgrad._src.ops.scan import accumulate_extremum
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 # ----- variance and standard deviation --------------------------------------------------------------------------------
 
-#: Up to this many elements a dot product is as accurate as NumPy's pairwise sum, and quicker.
+#: Up to this many elements a dot product is as accurate as NumPy's pairwise sum, and faster.
 _SHORT = 4096
 
 
 def _moments(np: Library, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
-    """Variance and mean, in two passes: deviations first, so that nothing cancels.
+    """Return variance and mean in two passes: deviations first, so that nothing cancels.
 
-    The mean of equal numbers may be rounded, and then they all deviate from it by the same: a spread that is
-    not there, with a gradient that is not small. Where the deviations are no larger than that, numbers are
-    counted from the first of them.
+    The mean of equal numbers may be rounded. All of them then deviate from it equally, which gives a spurious spread
+    with a gradient that is not small. If the deviations are no larger than that, they are taken from the first number
+    instead.
     """
     n = count(x.shape, dim)
     mean = reduce_sum(np, x, dim, True) / n
@@ -57,7 +57,7 @@ def _moments(np: Library, x: Payload, dim: tuple[int, ...], keepdim: bool, corre
 
 
 def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
-    """The sum of squares over `dim`, which is kept, of an array that is overwritten."""
+    """Return the sum of squares over `dim`, which is kept. The array is overwritten."""
     deviation = np.asarray(deviation)
     if deviation.dtype.kind == "c":
         return reduce_sum(np, deviation.real**2 + deviation.imag**2, dim, True)
@@ -70,12 +70,12 @@ def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
 def _deviation(
     x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, whole: bool, ops: Vocabulary
 ) -> Payload:
-    """2 (x - mean) / (n - correction), the variance's derivative. The mean's own derivative drops out, because it is
-    multiplied by the sum of the deviations, which is 0.
+    """Return 2 (x - mean) / (n - correction), the variance's derivative.
 
-    With none left the slope is infinite, with the signs of the deviations. With less than none left it has the other
-    sign, though the variance is infinite. Both are torch's, as is the rule if no dimension is named (`whole`): infinity
-    without a sign, and NaN at the mean.
+    The mean's own derivative drops out, because it is multiplied by the sum of the deviations, which is 0. If the
+    divisor is zero the slope is infinite, with the signs of the deviations. If it is negative the slope has the
+    opposite sign, although the variance is infinite. Both follow torch, and so does the case without a dimension
+    (`whole`): infinity without a sign, and NaN at the mean.
     """
     left = count(tuple(x.shape), dim) - correction
     if whole and left <= 0:
@@ -101,7 +101,7 @@ def _var_t(
 
 
 def _half_inverse(out: Payload, ops: Vocabulary) -> Payload:
-    """d sqrt(v) / dv at out = sqrt(v), and 0 where there is no spread."""
+    """Return d sqrt(v) / dv at out = sqrt(v), and 0 if there is no spread."""
     return ops.where(out == 0, 0.0, 0.5 / ops.where(out == 0, 1.0, out))
 
 
@@ -171,8 +171,9 @@ var_mean = op(
 def _std_mean(
     np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool, correction: float, whole: bool = False
 ) -> tuple[Any, Any]:
-    """The root of the variance. Numbers whose squares leave the range of the dtype are divided by the
-    largest of them first."""
+    """Return the root of the variance. If squares leave the range of the dtype, numbers are first divided by the
+    largest.
+    """
     with numpy.errstate(over="ignore"):
         variance, mean = _moments(np, x, dim, keepdim, correction)
     if np is numpy and x.size and is_inexact(x.dtype) and not getattr(x, "is_meta", False):
@@ -227,11 +228,11 @@ std_mean = op(
 )  # fmt: skip
 
 
-# ----- median: of an even number of elements, the lower of the middle two ---------------------------------------------
+# ----- median: for an even number of elements, the lower of the middle two --------------------------------------------
 
 
-def _chosen(np: Library, x: Payload, index: Payload, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """Values at `index` (with `dim` kept), and the index, contiguous and as int64."""
+def _take_chosen(np: Library, x: Payload, index: Payload, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    """Return the values at `index` (with `dim` kept), and the index, contiguous and as int64."""
     index = np.ascontiguousarray(as_int64(index))
     values = np.take_along_axis(x, index, dim)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
@@ -249,7 +250,7 @@ def _median(np: Library, x: Payload, *, dim: int, keepdim: bool, ignore_nan: boo
         index = np.argpartition(x, (n - 1) // 2, axis=dim)[middle]
         if any_nan:
             index = np.where(nan.any(axis=dim, keepdims=True), nan.argmax(axis=dim, keepdims=True), index)
-    return _chosen(np, x, index, dim, keepdim)
+    return _take_chosen(np, x, index, dim, keepdim)
 
 
 def _median_all(np: Library, x: Payload, *, ignore_nan: bool = False) -> Payload:
@@ -270,8 +271,8 @@ def _nanmedian_all(np: Library, x: Payload) -> Payload:
     return _median_all(np, x, ignore_nan=True)
 
 
-def _lines(x: Payload, ops: Vocabulary) -> Payload:
-    """A batch of arrays as a batch of lines."""
+def _flatten_samples(x: Payload, ops: Vocabulary) -> Payload:
+    """Reshape a batch of arrays to a batch of rows."""
     size = x.shape[0]
     return ops.reshape(x, shape=(size, count(tuple(x.shape), tuple(range(1, len(x.shape))))))
 
@@ -295,7 +296,7 @@ median_all = op(
     lambda np, x: _median_all(np, x),
     vjp={"x": share_all},
     jvp={"x": share_all_t},
-    batch=lambda x, ops: ops.median(_lines(x, ops), dim=1)[0],
+    batch=lambda x, ops: ops.median(_flatten_samples(x, ops), dim=1)[0],
     backward_name="MedianBackward0",
     may_be_discrete=True,
     piecewise_linear=True,
@@ -320,19 +321,20 @@ nanmedian_all = op(
     _nanmedian_all,
     vjp={"x": share_all},
     jvp={"x": share_all_t},
-    batch=lambda x, ops: ops.nanmedian(_lines(x, ops), dim=1)[0],
+    batch=lambda x, ops: ops.nanmedian(_flatten_samples(x, ops), dim=1)[0],
     backward_name="NanmedianBackward0",
     may_be_discrete=True,
     piecewise_linear=True,
 )  # fmt: skip
 
 
-# ----- mode: the most frequent value, the smallest of several, where it stands last -----------------------------------
+# ----- mode: the most frequent value (the smallest of several) and its last position ----------------------------------
 
 
 def _mode(np: Library, x: Payload, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """Along sorted lines, each element's place in its run of equals; the first longest run ends
-    where that is largest."""
+    """Find, in sorted rows, the position of each element in its run of equals. The maximum ends the first longest
+    run.
+    """
     order = np.argsort(x, axis=dim, kind="stable")
     ranked = np.take_along_axis(x, order, dim)
     n = x.shape[dim]
@@ -342,9 +344,9 @@ def _mode(np: Library, x: Payload, *, dim: int, keepdim: bool) -> tuple[Any, Any
     starts = np.zeros(x.shape, places.dtype)
     starts[rest] = np.where(ranked[rest] != ranked[earlier], places[1:], 0)
     starts[first] = 0
-    length = places - running(np, np.maximum, starts, dim)
+    length = places - accumulate_extremum(np, np.maximum, starts, dim)
     index = np.take_along_axis(order, length.argmax(axis=dim, keepdims=True), dim)
-    return _chosen(np, x, index, dim, keepdim)
+    return _take_chosen(np, x, index, dim, keepdim)
 
 
 mode = op(
@@ -363,7 +365,7 @@ mode = op(
 
 # ----- ranks ----------------------------------------------------------------------------------------------------------
 
-# Where the k-th smallest element stands, for every k; NaNs are last. Quantiles look their neighbours up here.
+# The position of the k-th smallest element, for every k; NaNs are last. Quantiles find their neighbours here.
 ranking = op(
     "ranking", "x",
     lambda np, x, *, dim: as_int64(np.argsort(x, axis=dim, kind="stable")),
@@ -377,8 +379,10 @@ ranking = op(
 
 
 def _histogram(np: Library, x: Payload, *, bins: int, low: float, high: float) -> Payload:
-    """Each line's counts in `bins` equal bins between low and high, the last closed; what is outside,
-    or NaN, is not counted."""
+    """Return the counts of each row in `bins` equal bins between low and high. The last bin is closed.
+
+    Values outside and NaN are not counted.
+    """
     lines = x.reshape((count(x.shape, range(len(x.shape) - 1)), x.shape[-1]))
     inside = (lines >= low) & (lines <= high)
     place = np.minimum(((np.where(inside, lines, low) - low) * (bins / (high - low))).astype(np.int64), bins - 1)
@@ -401,8 +405,8 @@ def _bincount(np: Library, x: Payload, weights: Payload | None, *, minlength: in
 
 
 def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> Any:
-    """Each sample counts in a stretch of its own. Stretches must have one length, as results that are stacked."""
-    values = registry.recorder.innermost_array(x) if hasattr(x, "_array") else x  # of the samples of outer vmaps, too
+    """Count each sample in a separate range. The ranges must have one length, because the results are stacked."""
+    values = registry.recorder.innermost_array(x) if hasattr(x, "_array") else x  # includes the samples of outer vmaps
     largest = values.max(-1) if values.size else numpy.full(1, -1)
     shortest, length = (max(int(n) + 1, minlength) for n in (largest.min(), largest.max()))
     if shortest != length:

@@ -1,63 +1,68 @@
-"""The op table: what an op is, and the words in which its rules are written.
+"""The op table: the definition of an op, and the language in which its rules are written.
 
-One adjacent block per op says all there is to know about it:
+One block per op holds everything known about it:
 
     exp = elementwise("exp", "exp", x=lambda t, out: t * out)
 
     matmul = op("matmul", "x y", forward=..., vjp=dict(x=..., y=...), jvp="multilinear", batch=...)
 
-**Arguments.** Array arguments are positional and come first (with `variadic`, the last name stands for any number
-of them); settings are keyword-only and already normalised (a `dim` is
-a non-negative int or tuple, a dtype a NumPy dtype): the public functions do that, so rules need not.
+**Arguments.** Array arguments are positional and come first. With `variadic`, the last name stands for any number of
+arrays. Settings are keyword-only and already normalised by the public functions: a `dim` is a non-negative int or
+tuple, a dtype is a NumPy dtype.
 
-**Forward** takes raw arrays and settings. A string names a function of the array library ("exp" is `numpy.exp` or
-`cupy.exp`); a function that names `np` as its first parameter is given the array library.
+**Forward** takes raw arrays and settings. A string names a function of the array library: "exp" is `numpy.exp` or
+`cupy.exp`. A function whose first parameter is `np` receives the array library.
 
-**Rules** name what they need, and what they name is what is saved for them:
-  * an array argument or `out` (`out0`, `out1`, ... where there are several outputs),
+**Rules** name the values that they need, and exactly these values are saved for them:
+  * an array argument or `out` (`out0`, `out1`, ... for several outputs),
   * `x_shape`, `x_dtype`, `x_ndim` for an array argument `x`, when its values are not needed,
   * any setting,
-  * `ops`, the vocabulary: the table's own ops, running on whatever the rule runs on (raw arrays in an ordinary
-    backward, tensors under create_graph or inside a transform). Operators and indexing work on both.
+  * `ops`, the vocabulary: the table's own ops, on the same kind of values as the rule. These are raw arrays in an
+    ordinary backward pass, and tensors under create_graph or inside a transform. Operators and indexing work on both.
 
-**Reverse** (`vjp`): a dict, argument name -> rule of `g`, the gradient of the output (`g0`, `g1`, ... where there are
-several; `gs`, all of them, where the settings decide how many: `outputs=VARIABLE`). Or one function for all arguments
-together that also names `needs` (a tuple of bools) and returns a tuple.
+**Reverse** (`vjp`): a dict, argument name -> rule of `g`, the gradient of the output. With several outputs the
+gradients are `g0`, `g1`, ...; if the settings decide their number (`outputs=VARIABLE`), `gs` is the tuple of all. The
+alternative is one function for all arguments together, which also names `needs` (a tuple of bools) and returns a tuple.
 The engine reduces a gradient to the shape and dtype of its input (sum over broadcast dimensions, real part for a real
 input), so rules do not.
 
 **Elementwise** rules are the partial derivative times `t`, without conjugates. They serve both modes: forward mode as
-they stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself. What the rules of
-several arguments have in common can be given as `shared`, a function of the same names; rules that name `shared` get
-its value, which an ordinary backward computes once.
+they stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself. A factor that the
+rules of several arguments have in common can be given as `shared`, a function of the same names. Rules that name
+`shared` get its value, which an ordinary backward pass computes once.
 
 **Forward mode** (`jvp`): "elementwise"; "linear" (jointly linear: apply the op to the tangents); "multilinear" (linear
 in each argument: one term per tangent); or a dict, argument name -> rule of `t`, whose terms are added.
 
-**Batching** (`batch`): "elementwise" (ranks aligned, then the op itself), "leading" (the op already treats leading
-dimensions as a batch), "dims" (the setting `dim`/`dims` moves up by one), or a function of the arguments with a batch
-dimension in front of each (unbatched ones expanded, which is free) that names what it needs, `ops` and `batched` (which
-arguments were batched; naming it leaves the unbatched ones unexpanded) and returns the result with the batch in front.
+**Batching** (`batch`) is one of:
+  * "elementwise": align the ranks, then apply the op itself,
+  * "leading": the op already treats leading dimensions as a batch,
+  * "dims": the setting `dim` or `dims` moves up by one,
+  * a function of the arguments with a batch dimension in front of each. Unbatched arguments are expanded, which is
+    free. The function names the values it needs, `ops`, and `batched` (a bool per argument; naming it leaves unbatched
+    arguments unexpanded). It returns the result with the batch in front.
 
-**Parts.** An op that reads a part of `x` says how the gradient of that part is added to the gradient of `x` in place,
-so that n reads of one array cost what they read: `partial_view` (its own view of the gradient is the part),
-`copies_part`, or `adjoint_write`, a function of `g` and of what the reverse rule names, which returns the in-place op:
-(name, arguments, settings). An op that writes a part `consumes` its gradient: a rule that says `ops.index_put_(g, 0.0,
-...)` for `x` may change `g` itself, if the engine owns it, and rules run from the last argument to the first, so that
-this one comes last. See ndgrad._src.core.part_gradients.
+**Parts.** An op that reads a part of `x` declares how the gradient of that part is added to the gradient of `x` in
+place. So n reads of one array cost only the elements read. The declaration is `partial_view` (the op's own view of the
+gradient is the part), `copies_part`, or `adjoint_write`. The last is a function of `g` and of the names of the reverse
+rule, which returns the in-place op: (name, arguments, settings).
 
-**Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules
-likewise (Note [Half precision] in _src.arrays.precision). `halves=True` says that a forward function takes halves as
-they are. Views and single ufuncs do. `halves_on_device=True` says that on a GPU the forward function and the rules do:
-kernels there (of cuBLAS, or our own) add up in single precision by themselves.
+An op that writes a part `consumes` its gradient: a rule `ops.index_put_(g, 0.0, ...)` for `x` may change `g` itself, if
+the engine owns it. Rules run from the last argument to the first, so this rule comes last. See
+ndgrad._src.core.part_gradients.
 
-**Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if
-it has looked at values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse,
-as `DATA_DEPENDENT` does.
+**Half precision.** Forward functions receive float16 and bfloat16 as float32, and their results are rounded; the same
+holds for rules (Note [Half precision] in _src.arrays.precision). `halves=True` marks a forward function that takes
+halves as they are, such as views and single ufuncs. `halves_on_device=True` marks a forward function and rules that do
+so on a GPU, whose kernels (cuBLAS or ndgrad's own) accumulate in single precision.
 
-**What else is known of an op** (`Facts`) stands in its block too: torch's names for what it saves, its kind, its
-name in a profile. Rules that only one room needs (Taylor series, index sets, counts of operations) are kept
-there, in a `RulesOfOps`.
+**Without data.** On the meta device the forward runs on arrays that have only a shape and a dtype, and again on zeros
+if it has read values. So blocks contain no shape functions. `needs_values` and `DATA_DEPENDENT` mark ops that the meta
+device must refuse.
+
+**Facts.** The block also holds other facts about an op (`Facts`): torch's names for saved values, the op's kind, its
+name in a profile. Rules that only one layer needs (Taylor series, index sets, counts of operations) are kept in that
+layer, in a `RulesOfOps`.
 
 `NOT_DIFFERENTIABLE` and `DATA_DEPENDENT` are values in the table, never absences.
 """
@@ -96,19 +101,19 @@ VARIABLE = 0
 #: Name -> op, in order of definition.
 table: dict[str, Op] = {}
 
-#: What stands for functions that take no complex numbers in CuPy.
-_OF_ANY_DTYPE: dict[str, Callable[..., Any]] = {
+#: Replacements for functions that do not take complex numbers in CuPy.
+_CUPY_REPLACEMENTS: dict[str, Callable[..., Any]] = {
     "logical_not": lambda x: x == 0,
     "logical_xor": lambda x, y: (x != 0) ^ (y != 0),
 }
 
-#: Arguments of elementwise ops that keep their dtype: masks, and orders, which may be whole numbers.
-_APART = frozenset(["condition", "mask", "k", "v"])
+#: Arguments of elementwise ops that keep their own dtype: masks, and orders, which may be integers.
+_UNPROMOTED = frozenset(["condition", "mask", "k", "v"])
 
-#: Elementwise ops whose results are bools, and exact for integers beside floats.
+#: Elementwise ops with bool results, which are exact when integers are compared with floats.
 _COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "isclose", "logical_and", "logical_or", "logical_xor"])
 
-#: Python's operators, which take other libraries' arrays too, as NumPy's ufuncs.
+#: NumPy's ufuncs for Python's operators, which also accept arrays of other libraries.
 _UFUNCS: dict[Callable[..., Any], str] = {
     operator.add: "add",
     operator.sub: "subtract",
@@ -128,24 +133,23 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 class Facts(TypedDict, total=False):
-    """What is known of an op beside its rules."""
+    """Facts about an op in addition to its rules."""
 
-    #: torch's names for what it saves, where they are not self, other and result: {"a": "mat1"}
-    #: is shown as `_saved_mat1`.
+    #: torch's names for saved values, if they are not self, other and result: {"a": "mat1"} is shown as `_saved_mat1`.
     saved_names: Mapping[str, str]
-    #: One of KINDS: why its derivative is zero where it is, which `explain` says.
+    #: One of KINDS: the reason for a zero derivative, as `explain` reports it.
     kind: str
-    #: It is made of pieces on each of which it is linear, so that a Taylor series goes through one of them.
+    #: True if the op consists of linear pieces. A Taylor series then follows one of them.
     piecewise_linear: bool
-    #: The name that users know, where it is not the op's (without `_all`).
+    #: The name that users know, if it differs from the op's name (without `_all`).
     known_as: str
-    #: The name in a profile, where it is not the op's (without `_all`).
+    #: The name in a profile, if it differs from the op's name (without `_all`).
     aten_name: str
-    #: What to say of a bool argument that NumPy refuses.
+    #: The error message for bool arguments, which NumPy refuses.
     refuses_bool: str
-    #: The arguments that are brought to one dtype on torch's face ("x y"); of an elementwise op, all of them.
+    #: The arguments promoted to a common dtype in torch's namespace ("x y"). Default for elementwise ops: all.
     promotes: str
-    #: The arguments whose dtypes must agree there.
+    #: The arguments whose dtypes must be equal in torch's namespace.
     one_dtype: str
     #: Its function raises for some values, such as an index out of range: a program computes it though nothing reads
     #: the result. A string has the kinds of dtypes of results for which it does ("iu").
@@ -156,52 +160,55 @@ class Facts(TypedDict, total=False):
 
 
 class Traits(Facts, total=False):
-    """What an op is, beside its functions and `Facts`. What is not given is False, None or empty; `outputs` is 1."""
+    """Properties of an op in addition to its functions and `Facts`.
 
-    #: How many results it has; VARIABLE if its settings and shapes decide.
+    Omitted entries are False, None or empty; `outputs` is 1.
+    """
+
+    #: Number of results; VARIABLE if settings and shapes decide it.
     outputs: int
-    #: Which of them have no derivative.
+    #: Positions of the results without a derivative.
     discrete_outputs: Sequence[int]
-    #: Its last argument stands for any number of arrays.
+    #: The last argument stands for any number of arrays.
     variadic: bool
-    #: Its result is a view of its first argument.
+    #: The result is a view of the first argument.
     view: bool
-    #: Each element of the result is one element of the base, and only some are.
+    #: Each element of the result is one element of the base, but some elements of the base are missing.
     partial_view: bool
-    #: The elements of the result are those of the base, each once.
+    #: The result has all elements of the base, each once.
     whole_view: bool
     #: The view op with the same settings, whose result this op copies.
     copies_part: Op | None
     adjoint_write: Callable[..., Any] | None
     consumes: bool
-    #: The result is the same memory, but no differentiable view (detach).
+    #: The result shares memory with the argument, but is no differentiable view (detach).
     shares_storage: bool
-    #: (np, target, *others, **settings): the in-place form, changing only what it must.
+    #: In-place kernel (np, target, *others, **settings), which changes as few elements as possible.
     write_kernel: Callable[..., Any] | None
     elementwise: bool
     inplace: bool
-    #: The name of its node, where it is not the op's own in torch's manner (MulBackward0).
+    #: The name of the op's node, if it is not derived from the op's name in torch's way (MulBackward0).
     backward_name: str | None
     may_be_discrete: bool
-    #: Without values the result has no shape, or no sense.
+    #: Without values the result has no shape or no meaning.
     needs_values: bool
     shared: Callable[..., Any] | None
-    #: Its forward function takes float16 and bfloat16 as they are.
+    #: The forward function takes float16 and bfloat16 as they are.
     halves: bool | None
     halves_on_device: bool
-    #: The array arguments of a joint rule that take no gradient (index arrays, masks).
+    #: Array arguments of a joint rule that get no gradient (index arrays, masks).
     constant: str
-    #: The array arguments that may be None.
+    #: Array arguments that may be None.
     optional: str
 
 
-#: The kinds of ops, and why the derivative of each is zero where it is.
+#: The kinds of ops, with the reason why a derivative of each can be zero.
 KINDS = {
     "choice": "the branch that depends on x is chosen nowhere",
     "clamp": "its argument lies beyond the bound everywhere, so the result does not depend on it",
     "extreme": "other values are the extreme ones",
     "join": "only other parts of its result matter to y",
-    "overwrite": "it overwrites the value, so what was there does not matter",
+    "overwrite": "it overwrites the value, so the old value does not matter",
     "product": "the other factor is zero",
     "rectifier": "its argument is nowhere positive",
     "saturating": "it is saturated: its argument is so large that the derivative underflows",
@@ -212,12 +219,14 @@ _Rule = TypeVar("_Rule", bound=Callable[..., Any])
 
 
 class RulesOfOps(Generic[_Rule]):
-    """Rules of one subject, by op, where that subject alone needs them. A decorator adds one for the ops that it names:
+    """Rules for one subject, by op name, kept outside the table because only that subject needs them.
+
+    A decorator adds a rule for the ops that it names:
 
         @recurrence("sinh", "cosh")
         def _sinh_cosh(...): ...
 
-    Families of ops are loaded when first used, so ops are named here, and a test holds that each name is an op's.
+    Families of ops are loaded on first use, so rules refer to ops by name. A test checks that each name is an op.
     """
 
     every: ClassVar[list[RulesOfOps[Any]]] = []
@@ -229,10 +238,10 @@ class RulesOfOps(Generic[_Rule]):
 
     def __call__(self, *names: str) -> Callable[[_Rule], _Rule]:
         def add(function: _Rule) -> _Rule:
-            twice = [name for name in names if name in self.by_name]
-            if twice:
+            duplicates = [name for name in names if name in self.by_name]
+            if duplicates:
                 raise ValueError(
-                    f"{self.subject}: {', '.join(twice)} has a rule already. Change that one. [nd-op-block]"
+                    f"{self.subject}: {', '.join(duplicates)} has a rule already. Change that one. [nd-op-block]"
                 )
             self.by_name.update(dict.fromkeys(names, function))
             return function
@@ -244,7 +253,7 @@ class RulesOfOps(Generic[_Rule]):
 
 
 class Op:
-    """A primitive: forward and rules. Calling it runs it on tensors and records it."""
+    """A primitive: a forward function and its rules. Calling an op runs it on tensors and records it."""
 
     def __init__(
         self,
@@ -263,7 +272,7 @@ class Op:
         if unknown := traits.keys() - Traits.__annotations__.keys():
             raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see _src.ops.table [nd-op-block]")
         self.name = name
-        self.__name__ = name.removesuffix("_all")  # as those who watch ops know it
+        self.__name__ = name.removesuffix("_all")  # the name shown by profilers and modes
         self.args = tuple(args)
         self.settings = dict(settings)
         self.forward = forward
@@ -301,7 +310,7 @@ class Op:
         halves = traits.get("halves")
         self.halves = self.view or self.shares_storage or ufunc if halves is None else halves
         self.halves_on_device = traits.get("halves_on_device", False)
-        #: NumPy makes float32 of bfloat16 and a Python float
+        #: NumPy promotes bfloat16 with a Python float to float32.
         self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = traits.get("backward_name") or _camel(name) + "Backward0"
@@ -316,11 +325,11 @@ class Op:
         self.one_dtype = "one_dtype" in traits
         self.may_raise = traits.get("may_raise", False)
         self.moves_values = traits.get("moves_values", False)
-        usual = " ".join(a for a in self.args if a not in _APART) if self.elementwise else ""
-        together = traits.get("promotes", traits.get("one_dtype", usual)).split()
-        brought = tuple(i for i, a in enumerate(self.args) if a in together)
+        default = " ".join(a for a in self.args if a not in _UNPROMOTED) if self.elementwise else ""
+        promoted = traits.get("promotes", traits.get("one_dtype", default)).split()
+        brought = tuple(i for i, a in enumerate(self.args) if a in promoted)
         self.promotes = brought if len(brought) > 1 or self.variadic else ()
-        #: Whether it is a function of numbers that may make floats of integers.
+        #: True if the op may turn integers into floats.
         self.narrows = self.elementwise and self.outputs == 1 and self.differentiable and not self._keeps_integers()
         self.compares = name in _COMPARISONS
         _give_defaults(forward, self.settings)
@@ -330,14 +339,15 @@ class Op:
         self._positions: dict[int, tuple[int, ...]] = {}
         table[name] = self
 
-    def promoting(self, count: int) -> Sequence[int]:
-        """The positions of the arguments, of which there are `count`, that are brought to one dtype on torch's face."""
+    def promoted_positions(self, count: int) -> Sequence[int]:
+        """Return the positions, among `count` arguments, that are promoted to a common dtype in torch's namespace."""
         return range(self.promotes[0], count) if self.variadic and self.promotes else self.promotes
 
     @functools.cached_property
     def number_settings(self) -> tuple[str, ...]:
-        """The settings that are numbers of the user's, through which no derivative passes: a tensor that
-        has one is refused there."""
+        """Settings that are numbers given by the user. No derivative passes through them, so tensors that require a
+        gradient are refused.
+        """
         return tuple(name for name, default in self.settings.items() if default.__class__ is float or name in _NUMBERS)
 
     def __repr__(self) -> str:
@@ -351,17 +361,17 @@ class Op:
 
     @functools.cached_property
     def ufunc(self) -> numpy.ufunc | None:
-        """NumPy's function that is the op's forward, if it is one of its ufuncs."""
+        """The NumPy ufunc that implements the forward function, or None."""
         name = self.forward if isinstance(self.forward, str) else _UFUNCS.get(self.forward)
         found = getattr(numpy, name, None) if name else None
         return found if isinstance(found, numpy.ufunc) else None
 
     def _keeps_integers(self) -> bool:
-        """Whether integers of any width come out as integers, as from a sum or a product."""
+        """True if integers of any width give integers, as in a sum or a product."""
         kinds = [] if self.ufunc is None else self.ufunc.types
         return bool(kinds) and all(f"{c * len(self.args)}->{c}" in kinds for c in "bBhHiIlLqQ")
 
-    # What is generated is made on first use, since making all would dominate the import.
+    # The functions below are generated on first use, since generating all of them would dominate the import time.
 
     @functools.cached_property
     def eager(self) -> Callable[..., Any]:
@@ -369,23 +379,24 @@ class Op:
 
     @functools.cached_property
     def strict(self) -> Callable[..., Any]:
-        """`eager` for calls by users, whose dtypes must agree where torch wants them to."""
+        """`eager` for calls by users: dtypes must be equal if torch requires it."""
         return registry.recorder.make_eager(self, strict=True) if self.one_dtype else self.eager
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
-        """`eager` without asking whether a mode is in force: for callers who know that none is."""
+        """`eager` without mode checks, for callers that know that no mode is active."""
         return registry.recorder.make_eager(self, plain=True)
 
     @functools.cached_property
     def unrecorded(self) -> Callable[..., Any]:
-        """The same where the only mode is no_grad."""
+        """`plain` for calls under no_grad as the only mode: nothing is recorded."""
         return registry.recorder.make_eager(self, plain=True, unrecorded=True)
 
     @functools.cached_property
     def in_level(self) -> Callable[..., Any]:
-        """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for
-        what it does not know."""
+        """`plain`, recorded in the graph of the transform level with number `level`; NotImplemented for unsupported
+        arguments.
+        """
         return registry.recorder.make_eager(self, plain=True, level=True)
 
     @functools.cached_property
@@ -398,19 +409,19 @@ class Op:
         return registry.recorder.make_node_class(self)
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
-        """The forward function bound to an array library."""
+        """Return the forward function for an array library."""
         bound = self._forwards.get(library)
         if bound is None:
             bound = self.bare_forward_for(library)
             if not self.halves and (library.__name__ == "numpy" or not self.halves_on_device):
-                bound = registry.recorder.widening(self, bound)
+                bound = registry.recorder.make_widening(self, bound)
             if library is arrays.device_library:
                 bound = device_forward(self, library, bound)
             self._forwards[library] = bound
         return bound
 
     def bare_forward_for(self, library: Any) -> Callable[..., Any]:
-        """The same, for a caller who knows that no argument is of half precision."""
+        """Return the forward function for an array library, for arguments that are never of half precision."""
         bound = self._bare_forwards.get(library)
         if bound is None:
             bound = self._bare_forwards[library] = self._bind(library)
@@ -420,27 +431,29 @@ class Op:
         forward = self.forward
         if isinstance(forward, str):
             made: Callable[..., Any] = getattr(library, forward)
-            return made if library.__name__ == "numpy" else _OF_ANY_DTYPE.get(forward, made)
+            return made if library.__name__ == "numpy" else _CUPY_REPLACEMENTS.get(forward, made)
         code = getattr(forward, "__code__", None)
         if code is not None and code.co_argcount and code.co_varnames[0] == "np":
             return functools.partial(forward, library)
         return forward
 
-    # ----- what the rules name -----
+    # ----- names in the rules -----
 
     @functools.cached_property
     def written_rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
-        """Per differentiable argument, its reverse rule and the names it takes, as the table has them."""
+        """The reverse rule of each differentiable argument with the names it takes, as written in the table."""
         if isinstance(self.vjp, Mapping):
             return {a: (self.vjp[a], parameter_names(self.vjp[a])) for a in self.args if a in self.vjp}
         return {}
 
     @functools.cached_property
     def rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
-        """The same, each by itself: one that names `shared` takes what that is made of instead."""
+        """The reverse rules as independent functions: a rule that names `shared` takes the arguments of `shared`
+        instead.
+        """
         if self.shared is None:
             return self.written_rules
-        return {a: _by_itself(rule, names, self.shared) for a, (rule, names) in self.written_rules.items()}
+        return {a: _make_standalone(rule, names, self.shared) for a, (rule, names) in self.written_rules.items()}
 
     @functools.cached_property
     def joint_rule(self) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
@@ -450,7 +463,7 @@ class Op:
 
     @functools.cached_property
     def differentiable_args(self) -> tuple[str, ...]:
-        """The array arguments that gradients flow to, in order."""
+        """The array arguments with gradients, in order."""
         if not self.differentiable:
             return ()
         if self.joint_rule is not None:
@@ -460,14 +473,14 @@ class Op:
     # ----- arguments by name: with `variadic`, the last name collects all remaining ones -----
 
     def bind(self, args: Sequence[Any]) -> dict[str, Any]:
-        """Array arguments by the names rules use."""
+        """Return the array arguments by their names in the rules."""
         if not self.variadic:
             return dict(zip(self.args, args, strict=True))
         fixed = len(self.args) - 1
         return {**dict(zip(self.args, args[:fixed])), self.args[-1]: tuple(args[fixed:])}
 
     def differentiable_positions(self, count: int) -> tuple[int, ...]:
-        """Which of `count` actual arguments gradients flow to, in order."""
+        """Return the positions, among `count` actual arguments, that have gradients."""
         known = self._positions.get(count)
         if known is None:
             names = (
@@ -478,27 +491,29 @@ class Op:
         return known
 
     def torch_name(self, name: str) -> str:
-        """The name under which torch shows a saved value (`_saved_self`)."""
+        """Return torch's name for a saved value, as in `_saved_self`."""
         return self.saved_names.get(name) or _TORCH_NAMES.get(name, name)
 
 
-def _by_itself(
+def _make_standalone(
     rule: Callable[..., Any], names: tuple[str, ...], shared: Callable[..., Any]
 ) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """A rule that computes the shared value from what it is made of."""
+    """Return a rule that computes the shared value from its arguments, and the names that it takes."""
     parts = parameter_names(shared)
     every = tuple(dict.fromkeys((*(n for n in names if n != "shared"), *parts)))
 
-    def alone(*values: Any) -> Any:
+    def standalone(*values: Any) -> Any:
         env = dict(zip(every, values, strict=True))
         env["shared"] = shared(*[env[n] for n in parts])
         return rule(*[env[n] for n in names])
 
-    return alone, every
+    return standalone, every
 
 
 def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:
-    """Let rules leave out settings on raw arrays as they may on tensors, at no cost per call."""
+    """Set the defaults of settings on the forward function, so that rules may omit them on raw arrays at no cost per
+    call.
+    """
     code = getattr(forward, "__code__", None)
     if code is not None and settings:
         names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
@@ -506,7 +521,7 @@ def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:
         forward.__kwdefaults__ = {**given, **(forward.__kwdefaults__ or {})}
 
 
-#: Settings that are numbers although their default is an integer, which keeps integers what they are, or None.
+#: Float settings whose default is an int (which preserves integer dtypes) or None.
 _NUMBERS = frozenset(("alpha", "beta", "correction", "divisor_override", "eps", "neginf", "posinf", "value"))
 
 
@@ -552,10 +567,9 @@ def elementwise(
     halves_on_device: bool = False,
     **partials: Any,
 ) -> Op:
-    """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the
-    manual above), and its `Facts`.
+    """Define an elementwise op by its partial derivatives times `t`, one keyword per argument, and its `Facts`.
 
-    Where the function is not holomorphic on complex numbers (abs, real, angle), give `vjp` and `jvp` instead.
+    Functions that are not holomorphic on complex numbers (abs, real, angle) give `vjp` and `jvp` instead.
     """
     facts: Any = {fact: partials.pop(fact) for fact in Facts.__annotations__ if fact in partials}
     if partials:

@@ -1,10 +1,10 @@
 """Toeplitz matrices, stored by their diagonals: line[..., n - 1 + i - j] is the entry (i, j) of a matrix of n columns.
 
-The constraint: a matrix of order n is n numbers twice, and neither it nor the outer product that its gradient would be
-is ever written out, unless it is small. Three ops are closed under derivatives: a solve, a product, which is a
-convolution with the line, and the sums along the diagonals of an outer product, which are a correlation and belong to
-the line. Both go by Fourier transforms, so their errors are those of the largest number they meet; small ones are
-summed as they stand. Arguments of one op have the same leading dimensions: the public functions see to that.
+The constraint: a matrix of order n has only about 2 n numbers. So neither the matrix nor the outer product in its
+gradient is ever formed, unless it is small. Three ops are closed under derivatives: a solve, a product, and sums along
+the diagonals of an outer product. The product is a convolution with the line; the sums are a correlation, and are the
+gradient of the line. Both use Fourier transforms, so their errors are relative to the largest number; small problems
+are summed directly. The public functions give all arguments the same leading dimensions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.host_fallback import on_host
+from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-#: Matrices of up to this many entries are written out: products are exact, and stacks of systems are solved at once.
+#: Matrices with up to this many entries are formed: products are exact, and stacks of systems are solved at once.
 _SMALL = 4096
 
 
@@ -31,16 +31,15 @@ def _full(np: Library, line: Any, rows: int, columns: int) -> Payload:
 
 
 def adjoint_line(line: Any, ops: Vocabulary) -> Payload:
-    """The line of the conjugate transpose."""
+    """Return the line of the conjugate transpose."""
     return ops.conj(ops.flip(line, dims=(len(line.shape) - 1,)))
 
 
 # ----- products with a matrix, and sums along the diagonals of an outer product ---------------------------------------
 
 
-def _convolved(np: Library, a: Payload, b: Payload, size: int) -> Any:
-    """The spectrum of the cyclic convolution of some size of what stands in the next to last dimension,
-    and the way back from it."""
+def _convolve(np: Library, a: Payload, b: Payload, size: int) -> Any:
+    """Return the spectrum of the cyclic convolution along the next to last dimension, and the inverse transform."""
     dtype = np.result_type(a, b)
     wide = np.result_type(dtype, np.float64)
     ahead, back = (np.fft.fft, np.fft.ifft) if wide.kind == "c" else (np.fft.rfft, np.fft.irfft)
@@ -49,41 +48,41 @@ def _convolved(np: Library, a: Payload, b: Payload, size: int) -> Any:
 
 
 def _size(at_least: int) -> int:
-    """A power of two: transforms of other lengths may be many times slower."""
+    """Return a power of two. Transforms of other lengths may be many times slower."""
     return 1 << max(at_least - 1, 0).bit_length()
 
 
-def _times(np: Library, line: Any, x: Payload) -> Payload:
+def _multiply(np: Library, line: Any, x: Payload) -> Payload:
     n = x.shape[-2]
     rows = line.shape[-1] - n + 1
     if rows * n <= _SMALL:
         return np.matmul(_full(np, line, rows, n), x)
-    # of the whole convolution of the line with x only the middle is read, where what is turned around by a
-    # cyclic one does not reach
-    spectrum, back = _convolved(np, line[..., None], x, _size(line.shape[-1]))
+    # Only the middle of the convolution of the line with x is read, which the wrap-around of a cyclic convolution does
+    # not reach.
+    spectrum, back = _convolve(np, line[..., None], x, _size(line.shape[-1]))
     return np.ascontiguousarray(back(spectrum)[..., n - 1 : n - 1 + rows, :])
 
 
-def _sums(np: Library, w: Payload, y: Payload) -> Payload:
+def _sum_diagonals(np: Library, w: Payload, y: Payload) -> Payload:
     rows, n = w.shape[-2], y.shape[-2]
     length = rows + n - 1
     if rows * n <= _SMALL:
-        # Rows with room for one more number than the result are, read as if they had none, each one place
-        # further on than the one before.
+        # The rows have space for one more number than the result. Read without that space, each row starts one position
+        # later than the one before.
         outer = np.matmul(w, y[..., ::-1, :].swapaxes(-1, -2))
         lead = outer.shape[:-2]
         wide = np.concatenate([outer, np.zeros((*lead, rows, rows), outer.dtype)], axis=-1)
         return (
             wide.reshape((*lead, rows * (length + 1)))[..., : rows * length].reshape((*lead, rows, length)).sum(axis=-2)
         )
-    spectrum, back = _convolved(np, w, y[..., ::-1, :], _size(length))
+    spectrum, back = _convolve(np, w, y[..., ::-1, :], _size(length))
     return np.ascontiguousarray(back(spectrum.sum(axis=-1, keepdims=True))[..., :length, 0])
 
 
-# T x for columns x; how many rows T has follows from the lengths.
+# T x for columns x. The number of rows of T follows from the lengths.
 toeplitz_times = op(
     "toeplitz_times", "line x",
-    _times,
+    _multiply,
     vjp={
         "line": lambda g, x, ops: ops.toeplitz_sums(g, ops.conj(x)),
         "x": lambda g, line, ops: ops.toeplitz_times(adjoint_line(line, ops), g),
@@ -92,10 +91,10 @@ toeplitz_times = op(
     batch="leading",
 )  # fmt: skip
 
-# For each diagonal of w y^T, from the upper right corner to the lower left, its sum; w and y have as many columns.
+# The sum of each diagonal of w y^T, from the upper right corner to the lower left. w and y have equally many columns.
 toeplitz_sums = op(
     "toeplitz_sums", "w y",
-    _sums,
+    _sum_diagonals,
     vjp={
         "w": lambda g, y, ops: ops.toeplitz_times(g, ops.conj(y)),
         "y": lambda g, w, ops: ops.toeplitz_times(ops.flip(g, dims=(len(g.shape) - 1,)), ops.conj(w)),
@@ -116,9 +115,9 @@ def _solve(np: Library, line: Any, b: Payload) -> Payload:
         return np.zeros((*lead, n, columns), dtype)
     try:
         if all(size == 1 or stride == 0 for size, stride in zip(line.shape[:-1], line.strides[:-1], strict=True)):
-            # one matrix for the whole stack, whose right sides stand side by side
+            # One matrix for the whole stack; its right sides are joined as columns.
             sides = np.moveaxis(b, -2, 0)
-            found = on_host(np, _levinson)(line[(0,) * (line.ndim - 1)], sides.reshape((n, -1)))
+            found = wrap_for_host(np, _levinson)(line[(0,) * (line.ndim - 1)], sides.reshape((n, -1)))
             made = np.moveaxis(found.reshape(sides.shape), 0, -2).astype(dtype, copy=False)
             return np.ascontiguousarray(np.broadcast_to(made, (*lead, n, columns)))
         if n * n <= _SMALL:
@@ -126,7 +125,7 @@ def _solve(np: Library, line: Any, b: Payload) -> Payload:
         lines, sides = np.broadcast_to(line, (*lead, line.shape[-1])), np.broadcast_to(b, (*lead, n, columns))
         pairs = zip(lines.reshape((-1, line.shape[-1])), sides.reshape((-1, n, columns)), strict=True)
         return (
-            np.stack([on_host(np, _levinson)(*pair) for pair in pairs])
+            np.stack([wrap_for_host(np, _levinson)(*pair) for pair in pairs])
             .reshape((*lead, n, columns))
             .astype(dtype, copy=False)
         )
@@ -151,13 +150,15 @@ def _levinson(line: Any, b: Any) -> Any:
 
 
 def _solve_vjp(g: Payload, line: Any, out: Payload, needs: tuple[bool, ...], ops: Vocabulary) -> tuple[Any, ...]:
-    """As for every solve, with w = T^-H g the gradient of b, that of T is -w out^H, of which the line gets
-    the sums along diagonals."""
+    """Apply the rule of every solve: w = T^-H g is the gradient of b, and -w out^H that of T.
+
+    The gradient of the line consists of the sums along its diagonals.
+    """
     w = ops.solve_toeplitz(adjoint_line(line, ops), g)
     return -ops.toeplitz_sums(w, ops.conj(out)) if needs[0] else None, w
 
 
-# The x with T x = b for columns b, by Levinson's recursion.
+# The solution x of T x = b for columns b, by Levinson's recursion.
 solve_toeplitz = op(
     "solve_toeplitz", "line b",
     _solve,

@@ -1,9 +1,9 @@
-r"""Special functions that SciPy has and torch has not: gamma quotients, exponential integrals, quotients by x, angles
-in degrees, elliptic, hypergeometric and Legendre functions.
+r"""Special functions that SciPy has and torch lacks: gamma quotients, exponential integrals, quotients by x, angles in
+degrees, elliptic, hypergeometric and Legendre functions.
 
-The constraint: values are SciPy's, and derivatives of every order keep their digits where the closed form is a quotient
-of two things that vanish together. Where that can happen, the order is a setting: near the point a power series
-answers, and a recurrence elsewhere.
+The constraint: values are SciPy's, and derivatives of every order keep their digits if the closed form is a quotient of
+two terms that vanish together. In that case the order is a setting: a power series is used near the point, and a
+recurrence elsewhere.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.scalar_operands import beside_arrays
-from ndgrad._src.arrays.special_source import in_promoted_type
+from ndgrad._src.arrays.scalar_operands import as_operands
+from ndgrad._src.arrays.special_source import cast_to_promoted
 from ndgrad._src.ops.error_function import _special
-from ndgrad._src.ops.gamma import beside, digamma_rise, no_derivative, on_host, real_function
+from ndgrad._src.ops.gamma import digamma_rise, make_like, no_derivative, real_function, run_on_host
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ gamma_function = elementwise(
 
 
 def _rgamma_slope(x: Payload, ops: Vocabulary) -> Payload:
-    """Below 1/2, 1/gamma(x) = sin(pi x) gamma(1 - x) / pi, whose derivative holds at the poles of gamma too."""
+    """Return the slope of 1/gamma. Below 1/2, 1/gamma(x) = sin(pi x) gamma(1 - x) / pi, whose derivative holds at the
+    poles too.
+    """
     left = x < 0.5
     low, high = ops.where(left, x, 0.25), ops.where(left, 0.75, x)
     mirrored = ops.gamma_function(1.0 - low)
@@ -45,9 +47,11 @@ rgamma = elementwise("rgamma", real_function("rgamma"), x=lambda t, x, ops: t * 
 
 
 def _poch_x(t: Payload, x: Payload, m: Payload, out: Payload, ops: Vocabulary) -> Payload:
-    """At the poles of gamma(x), below 0: as gamma(x + m) / gamma(x), 1/gamma being smooth there, or if x + m
-    is a pole too, mirrored."""
-    x, m = beside(x, m, ops), beside(m, x, ops)
+    """Return the derivative in x. At the poles of gamma(x) it uses gamma(x + m) / gamma(x), where 1/gamma is smooth.
+
+    If x + m is a pole too, the mirrored formula is used.
+    """
+    x, m = make_like(x, m, ops), make_like(m, x, ops)
     top = x + m
     left, up = x <= 0, top > 0
     both, one = left & (top <= 0) & (m % 1 == 0), left & up
@@ -69,10 +73,12 @@ poch = elementwise(
 
 
 def _binom_change(t: Payload, x: Payload, k: Any, out: Payload, ops: Vocabulary, of_k: bool) -> Payload:
-    r"""gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1) = B(x + 1, m) sin(pi m) / pi with m = k - x, which
-    holds where x - k + 1 is a pole of gamma and the coefficient 0. With j = x - k for k it is the same
-    number, which does for k below 0."""
-    x, k = beside(x, k, ops), beside(k, x, ops)
+    r"""Differentiate gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1) = B(x + 1, m) sin(pi m) / pi with m = k - x.
+
+    The right side also holds if x - k + 1 is a pole of gamma, where the coefficient is 0. Replacing k by j = x - k
+    gives the same number, which covers k below 0.
+    """
+    x, k = make_like(x, k, ops), make_like(k, x, ops)
     above, below = (k - x > 0.5) & (x > -1.0), (k < -0.5) & (x > -1.0)
     mirrored = above | below
     inner, upper = ops.where(mirrored, 1.0, k), ops.where(mirrored, 2.0, x)
@@ -82,7 +88,7 @@ def _binom_change(t: Payload, x: Payload, k: Any, out: Payload, ops: Vocabulary,
     n, m = ops.where(mirrored, x + 1.0, 1.0), ops.where(above, k - x, ops.where(below, -k, 1.0))
     size = ops.exp(ops.betaln(n, m)) * (1 / math.pi)
     sine, turned = ops.sin(m * math.pi), ops.cos(m * math.pi) * math.pi
-    # d/dm = (digamma(m) - digamma(n + m)) sin + pi cos, d/dn = (digamma(n) - digamma(n + m)) sin
+    # d/dm = (digamma(m) - digamma(n + m)) sin + pi cos, d/dn = (digamma(n) - digamma(n + m)) sin.
     along_m = -digamma_rise(m, n, ops) * sine + turned
     along_n = -digamma_rise(n, m, ops) * sine
     found = ops.where(above, along_m if of_k else along_n - along_m, -along_m if of_k else along_n)
@@ -97,7 +103,7 @@ binom = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- powers less one, and Box and Cox's transforms ------------------------------------------------------------------
+# ----- powers minus one, and Box-Cox transforms -----------------------------------------------------------------------
 
 powm1 = elementwise(
     "powm1", real_function("powm1"), args="x y",
@@ -108,8 +114,9 @@ powm1 = elementwise(
 
 
 def _boxcox(np: Library, log: Any, lmbda: Any) -> Payload:
-    """(exp(lmbda log) - 1) / lmbda; an infinite logarithm goes to -1 / lmbda on one side of 0 and stays
-    infinite on the other."""
+    """Return (exp(lmbda log) - 1) / lmbda. For log = -inf it is -1 / lmbda on one side of 0 and infinite on the
+    other.
+    """
     log, lmbda = np.broadcast_arrays(log, lmbda)
     with numpy.errstate(all="ignore"):
         infinite = np.isinf(log)
@@ -121,20 +128,22 @@ def _boxcox(np: Library, log: Any, lmbda: Any) -> Payload:
 
 
 def _boxcox_of(np: Library, x: Payload, lmbda: Any) -> Payload:
-    x, lmbda = beside_arrays(np, x, lmbda)
+    x, lmbda = as_operands(np, x, lmbda)
     with numpy.errstate(all="ignore"):
         return _boxcox(np, np.log(x), lmbda)
 
 
 def _boxcox1p_of(np: Library, x: Payload, lmbda: Any) -> Payload:
-    x, lmbda = beside_arrays(np, x, lmbda)
+    x, lmbda = as_operands(np, x, lmbda)
     with numpy.errstate(all="ignore"):
         return _boxcox(np, np.log1p(x), lmbda)
 
 
 def _boxcox_change(log: Any, lmbda: Any, ops: Vocabulary) -> Payload:
-    """d/dlmbda of (exp(lmbda log) - 1) / lmbda: log^2 times the derivative of exprel; for log(0)
-    the limit, 1 / lmbda^2."""
+    """Return d/dlmbda of (exp(lmbda log) - 1) / lmbda: log^2 times the derivative of exprel.
+
+    For log(0) it is the limit, 1 / lmbda^2.
+    """
     infinite = (log == -math.inf) & (lmbda > 0)
     finite = ops.where(infinite, 0.0, log)
     return ops.where(
@@ -146,7 +155,7 @@ def _boxcox_change(log: Any, lmbda: Any, ops: Vocabulary) -> Payload:
 boxcox = elementwise(
     "boxcox", _boxcox_of, args="x lmbda",
     x=lambda t, x, lmbda: t * x ** (lmbda - 1.0),
-    lmbda=lambda t, x, lmbda, ops: t * _boxcox_change(ops.log(beside(x, lmbda, ops)), beside(lmbda, x, ops), ops),
+    lmbda=lambda t, x, lmbda, ops: t * _boxcox_change(ops.log(make_like(x, lmbda, ops)), make_like(lmbda, x, ops), ops),
     inplace=False,
 )  # fmt: skip
 
@@ -154,7 +163,8 @@ boxcox = elementwise(
 boxcox1p = elementwise(
     "boxcox1p", _boxcox1p_of, args="x lmbda",
     x=lambda t, x, lmbda: t * (x + 1.0) ** (lmbda - 1.0),
-    lmbda=lambda t, x, lmbda, ops: t * _boxcox_change(ops.log1p(beside(x, lmbda, ops)), beside(lmbda, x, ops), ops),
+    lmbda=lambda t, x, lmbda, ops: t
+        * _boxcox_change(ops.log1p(make_like(x, lmbda, ops)), make_like(lmbda, x, ops), ops),
     inplace=False,
 )  # fmt: skip
 
@@ -170,10 +180,10 @@ def _quotient(
     term: Callable[[int], float],
     limit: float,
 ) -> Payload:
-    r"""The derivative of f(x) = h(x) / x of an order, h(0) = 0, and the limit at infinity.
+    r"""Return the derivative of f(x) = h(x) / x, h(0) = 0, of the given order, with its limit at infinity.
 
-    From x f = h follows x f_n + n f_(n-1) = h_n, a recurrence that loses digits where x is small; there f_n is the
-    series sum_k (k + n)! / k! c_(k+n) x^k with f = sum_k c_k x^k.
+    From x f = h follows x f_n + n f_(n-1) = h_n, a recurrence that loses digits if x is small. There f_n is the series
+    sum_k (k + n)! / k! c_(k+n) x^k with f = sum_k c_k x^k.
     """
     wide = x.astype(np.float64)
     near = np.abs(wide) < 0.25
@@ -191,7 +201,7 @@ def _quotient(
 def _exprel(np: Library, x: Payload, *, order: int) -> Payload:
     if x.dtype.kind == "c":
         raise NotImplementedError(
-            f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor. "
+            f"exprel() is not implemented for complex numbers, but got {x.dtype}. Apply it to a real tensor. "
             "[nd-complex]"
         )
     with numpy.errstate(over="ignore", invalid="ignore"):
@@ -217,7 +227,7 @@ exprel = elementwise(
 def _log1prel(np: Library, x: Payload, *, order: int) -> Any:
     if x.dtype.kind == "c":
         raise NotImplementedError(
-            f"log1prel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor. "
+            f"log1prel() is not implemented for complex numbers, but got {x.dtype}. Apply it to a real tensor. "
             "[nd-complex]"
         )
 
@@ -256,15 +266,15 @@ exp1 = elementwise("exp1", real_function("exp1"), x=lambda t, x, ops: t * -(ops.
 
 
 def _expn(np: Library, n: Any, x: Payload) -> Payload:
-    """E_n(x), of whole n; SciPy has those from 0 on, and below E_n(x) = x^(n-1) gamma(1 - n) Q(1 - n, x)."""
+    """Return E_n(x) for integer n. SciPy covers n >= 0; below, E_n(x) = x^(n-1) gamma(1 - n) Q(1 - n, x)."""
     order, at = np.broadcast_arrays(np.asarray(n), np.asarray(x))
     below = order < 0
     if not below.any():
-        return in_promoted_type(_special(np, "expn")(order, at), (n, x))
+        return cast_to_promoted(_special(np, "expn")(order, at), (n, x))
     shape = np.where(below, 1.0 - order, 1.0)
     with numpy.errstate(all="ignore"):
         left = at**-shape * _special(np, "gamma")(shape) * _special(np, "gammaincc")(shape, at)
-    return in_promoted_type(np.where(below, left, _special(np, "expn")(np.where(below, 0, order), at)), (n, x))
+    return cast_to_promoted(np.where(below, left, _special(np, "expn")(np.where(below, 0, order), at)), (n, x))
 
 
 expn = elementwise(
@@ -278,11 +288,11 @@ expn = elementwise(
 
 
 def _ellipkm1(np: Library, p: Any, *, order: int) -> Payload:
-    """The derivative of K(1 - p), K the complete elliptic integral of the first kind of
-    parameter m = 1 - p, of an order.
+    """Return the derivative of K(1 - p) of the given order, K the complete elliptic integral of parameter m = 1 - p.
 
-    K = pi/2 F(1/2, 1/2; 1; m), so near m = 0 its series is differentiated. Elsewhere the first derivative is Carlson's
-    integral, dK/dm = R_D(0, 1, p) / 6, and the differential equation, which is the same in m and in p, gives the rest:
+    K is the integral of the first kind, K = pi/2 F(1/2, 1/2; 1; m), so near m = 0 its series is differentiated.
+    Elsewhere the first derivative is Carlson's integral, dK/dm = R_D(0, 1, p) / 6. The differential equation, which is
+    the same in m and in p, gives the higher ones:
         m p K_(n+2) + (n + 1) (1 - 2p) K_(n+1) - (n + 1/2)^2 K_n = 0   (derivatives in p).
     """
     import scipy.special as functions
@@ -304,7 +314,7 @@ def _ellipkm1(np: Library, p: Any, *, order: int) -> Payload:
 
 
 ellipkm1 = elementwise(
-    "ellipkm1", lambda np, x, *, order: on_host(np, "ellipkm1", lambda x: _ellipkm1(numpy, x, order=order), x),
+    "ellipkm1", lambda np, x, *, order: run_on_host(np, "ellipkm1", lambda x: _ellipkm1(numpy, x, order=order), x),
     settings={"order": 0},
     x=lambda t, x, order, ops: t * ops.ellipkm1(x, order=order + 1),
     inplace=False,
@@ -314,7 +324,7 @@ ellipk = elementwise(
     "ellipk", real_function("ellipk"), x=lambda t, x, ops: t * -ops.ellipkm1(1.0 - x, order=1), inplace=False
 )
 
-# ----- functions of three arguments, and Bessel's of whole orders -----------------------------------------------------
+# ----- functions of three arguments, and Bessel functions of integer order --------------------------------------------
 
 # Kummer's confluent hypergeometric function.
 hyp1f1 = elementwise(
@@ -325,7 +335,7 @@ hyp1f1 = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# The associated Legendre function of whole order k and real degree v, on -1 < x < 1.
+# The associated Legendre function of integer order k and real degree v, on -1 < x < 1.
 lpmv = elementwise(
     "lpmv", real_function("lpmv"), args="k v x",
     k=lambda t: no_derivative("lpmv", "m"),
@@ -334,7 +344,7 @@ lpmv = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# The Bessel function of the second kind of whole order.
+# The Bessel function of the second kind of integer order.
 yn = elementwise(
     "yn", real_function("yn"), args="k x",
     k=lambda t: no_derivative("yn", "n"),

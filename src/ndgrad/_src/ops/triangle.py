@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 tril = op(
     "tril", "x",
-    lambda np, x, *, diagonal: np.tril(x, diagonal).astype(x.dtype, copy=False),  # CuPy makes float32 of bfloat16
+    lambda np, x, *, diagonal: np.tril(x, diagonal).astype(x.dtype, copy=False),  # CuPy promotes bfloat16 to float32
     settings={"diagonal": 0},
     vjp={"x": lambda g, diagonal, ops: ops.tril(g, diagonal=diagonal)},
     jvp="linear",
@@ -36,8 +36,7 @@ triu = op(
 
 
 def _diagonal(np: Library, x: Payload, *, offset: int, dim0: int, dim1: int) -> Payload:
-    """NumPy hands out diagonals read-only although each element stands for itself; ours is as
-    writable as its source."""
+    """Return a diagonal that is writable if its source is. NumPy's is read-only, although its elements are distinct."""
     out = x.diagonal(offset, dim0, dim1)
     if not getattr(out.flags, "writeable", True) and x.flags.writeable:
         out.flags.writeable = True
@@ -62,7 +61,7 @@ diagonal = op(
 
 
 def _embed_diagonal(np: Library, x: Payload, *, shape: tuple[int, ...], offset: int, dim0: int, dim1: int) -> Payload:
-    out = zeros_beside(np, x, shape, x.dtype)
+    out = zeros_on_same_device(np, x, shape, x.dtype)
     _diagonal(np, out, offset=offset, dim0=dim0, dim1=dim1)[...] = x
     return out
 
@@ -81,7 +80,7 @@ diagonal_backward = op(
 
 
 def _diag_embed(np: Library, x: Payload, *, offset: int, dim0: int, dim1: int) -> Payload:
-    """The smallest square matrices with the last dimension of x on the given diagonal, lying in dims dim0 and dim1."""
+    """Return the smallest square matrices with the last dimension of x on the given diagonal, in dims dim0 and dim1."""
     shape = list(x.shape[:-1])
     for dim in sorted((dim0, dim1)):
         shape.insert(dim, x.shape[-1] + abs(offset))

@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions and their inverses, on the principal branches that NumPy has."""
+"""Trigonometric and hyperbolic functions and their inverses, on NumPy's principal branches."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ cos = elementwise("cos", "cos", x=lambda t, x, ops: t * -ops.sin(x))
 tan = elementwise("tan", "tan", x=lambda t, out: t + t * out * out)
 
 def _one_less_square(x: Any, dtype: Any) -> Any:
-    """1 - x^2. On a branch cut the sign of a zero says on which side of it the function is, and its derivative must
-    be on the same: of complex numbers 1 - z forgets that sign, since 0 - 0 is 0, and -(z - 1) keeps it. So do z -
-    (-1) in place of z + 1 below."""
+    """Return 1 - x^2 on the right side of a branch cut.
+
+    On a cut the sign of a zero selects the side of the function, and the derivative must be on the same side. For
+    complex numbers 1 - z loses that sign, since 0 - 0 is 0, while -(z - 1) keeps it. For the same reason the code uses
+    z - (-1) instead of z + 1.
+    """
     return -(x * x - 1.0) if dtype.kind == "c" else 1.0 - x * x
 
 
@@ -36,7 +39,7 @@ atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0), kind="sat
 
 
 def _radius_squared(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
-    """x^2 + y^2; infinite at the origin, where the angle has no derivative, and the quotients by it are to be 0."""
+    """Return x^2 + y^2, and infinity at the origin: the angle has no derivative there, and quotients must be 0."""
     squared = x * x + y * y
     return ops.where(squared == 0, math.inf, squared) if may_vanish(squared, ops) else squared
 
@@ -68,7 +71,7 @@ tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out, kind="sat
 
 
 def _asinh_x(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    """1 / sqrt(x^2 + 1), where the square may overflow and the root not."""
+    """Return 1 / sqrt(x^2 + 1). The square may overflow, but not the root."""
     return t / (ops.sqrt(x * x - -1.0) if x_dtype.kind == "c" else ops.hypot(x, 1.0))
 
 
@@ -76,10 +79,12 @@ asinh = elementwise("asinh", "arcsinh", x=_asinh_x)
 
 
 def _acosh_x(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    """1 / sqrt(x^2 - 1); for complex numbers the two roots are taken apart, so that the branch is that of acosh."""
+    """Return 1 / sqrt(x^2 - 1). For complex numbers the two roots are computed separately, to stay on the branch of
+    acosh.
+    """
     if x_dtype.kind == "c":
         return t * (ops.rsqrt(x - -1.0) * ops.rsqrt(x - 1.0))
-    large = ops.abs(x) > 2 / math.sqrt(finfo(x_dtype).eps)  # where 1 is nothing beside the square, which may overflow
+    large = ops.abs(x) > 2 / math.sqrt(finfo(x_dtype).eps)  # 1 is negligible, and the square may overflow
     near = ops.where(large, 2.0, x)
     return t * ops.where(large, 1.0 / ops.abs(ops.where(large, x, 2.0)), ops.rsqrt(near * near - 1.0))
 
@@ -92,13 +97,13 @@ atanh = elementwise("atanh", "arctanh", x=lambda t, x: t / (1.0 - x * x))
 
 
 def _sinc(np: Library, x: Payload, *, order: int) -> Payload:
-    r"""The `order`-th derivative of f(x) = sin(pi x) / (pi x).
+    r"""Return the `order`-th derivative of f(x) = sin(pi x) / (pi x).
 
     Far from 0, differentiating x f = sin(pi x) / pi n times gives the recurrence
         f_n = (pi^(n-1) sin(pi x + n pi/2) - n f_(n-1)) / x,
     which loses n digits for each factor by which |pi x| falls below n. Near 0 the Taylor series of the n-th derivative,
         f_n = sum over k with n + k even of  (-1)^((n+k)/2) pi^(n+k) / ((n+k+1) k!)  x^k,
-    takes over; for |pi x| < 1 + n/2 it needs about 24 + 3n terms.
+    is used; for |pi x| < 1 + n/2 it needs about 24 + 3n terms.
     """
     if order == 0:
         angle = math.pi * x
@@ -118,6 +123,6 @@ def _sinc(np: Library, x: Payload, *, order: int) -> Payload:
     return np.where(near, series * small if first else series, out)
 
 
-# `order` is the number of derivatives taken: masking x = 0 in a rule, as one may be tempted to, would make every
-# second derivative there 0 instead of -pi^2 / 3.
+# `order` is the number of derivatives. Masking x = 0 in a rule would make every second derivative there 0 instead of
+# -pi^2 / 3.
 sinc = elementwise("sinc", _sinc, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.sinc(x, order=order + 1))

@@ -1,15 +1,15 @@
-"""What rules compute with: the table's ops, on raw arrays or on tensors.
+"""Vocabularies: the table's ops as rules call them, on raw arrays or on tensors.
 
-A rule that names `ops` is handed one of these. `RawOps(numpy).sum` is the forward function of op `sum`, so an ordinary
-backward runs without wrappers; `TensorOps().sum` is the op itself, so the same rule records a graph. Names are looked
-up once and kept on the instance.
+A rule that names `ops` receives a vocabulary. `RawOps(numpy).sum` is the forward function of op `sum`, so an ordinary
+backward pass runs without wrappers. `TensorOps().sum` is the op itself, so the same rule records a graph. Names are
+looked up once and cached on the instance.
 
-A name with an underscore at its end (`ops.index_put_(g, ...)`) is the op that may change its first argument.
-It does so only in a vocabulary that `owns` the gradient (see ndgrad._src.core.part_gradients); in the others it is the
-op without the underscore.
+A name with a trailing underscore (`ops.index_put_(g, ...)`) is the op that may change its first argument. It does so
+only in a vocabulary that `owns` the gradient (see ndgrad._src.core.part_gradients). In other vocabularies it is the op
+without the underscore.
 
-The conjugate of a real value is that value, and no op: another tensor over the same memory would
-not know of writes to it.
+The conjugate of a real value is the value itself, without an op: a second tensor over the same memory would not notice
+writes to it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from ndgrad._src.ops.table import Op, table
 
 
 def find(name: str) -> Op:
-    """The op of a name. Families are loaded when first used, so a name that is unknown yet may
-    come from one of them."""
+    """Return the op with the given name. An unknown name may belong to a family that is not loaded yet."""
     if name not in table:
         load_all()
     found = table.get(name)
@@ -42,12 +41,12 @@ def load_all() -> None:
 
 
 def _is_complex(x: Any) -> bool:
-    dtype = x.dtype  # torch's dtypes are ndgrad's own
+    dtype = x.dtype  # torch's dtypes are classes of ndgrad, which hold a NumPy dtype
     return bool(getattr(dtype, "numpy", dtype).kind == "c")
 
 
 class RawOps:
-    """The ops' forward functions over one array library."""
+    """The ops' forward functions for one array library."""
 
     raw = True
     owns = False
@@ -61,27 +60,27 @@ class RawOps:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        bound = self._writing(name[:-1]) if name.endswith("_") else find(name).forward_for(self.np)
+        bound = self._bind_write(name[:-1]) if name.endswith("_") else find(name).forward_for(self.np)
         setattr(self, name, bound)
         return bound
 
-    def _writing(self, name: str) -> Any:
+    def _bind_write(self, name: str) -> Any:
         return find(name).forward_for(self.np)
 
 
 class OwningRawOps(RawOps):
-    """The same for a gradient that may be changed."""
+    """Raw ops with in-place writes, for a gradient that the engine owns."""
 
     owns = True
 
-    def _writing(self, name: str) -> Any:
+    def _bind_write(self, name: str) -> Any:
         op = find(name)
         assert op.write_kernel is not None
         return functools.partial(op.write_kernel, self.np, **op.settings)
 
 
 class TensorOps:
-    """The ops themselves."""
+    """The ops themselves, on tensors."""
 
     raw = False
     owns = False
@@ -92,27 +91,27 @@ class TensorOps:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        eager = self._writing(name[:-1]) if name.endswith("_") else find(name).eager
+        eager = self._bind_write(name[:-1]) if name.endswith("_") else find(name).eager
         setattr(self, name, eager)
         return eager
 
-    def _writing(self, name: str) -> Any:
+    def _bind_write(self, name: str) -> Any:
         return find(name).eager
 
 
 class OwningTensorOps(TensorOps):
-    """The same for a gradient that may be changed."""
+    """Tensor ops with in-place writes, for a gradient that the engine owns."""
 
     owns = True
 
-    def _writing(self, name: str) -> Any:
+    def _bind_write(self, name: str) -> Any:
         op = find(name)
         write = registry.recorder.write
         return lambda target, *others, **settings: write(op, target, others, {**op.settings, **settings})
 
 
 class PlainOps:
-    """The ops on tensors of which it is known that no mode and no level concerns them."""
+    """The ops on tensors that no mode and no transform level affects."""
 
     raw = False
 
@@ -149,7 +148,7 @@ def owning_raw_ops(library: Any) -> OwningRawOps:
 
 
 def forget(name: str) -> None:
-    """Drop what is kept of an op that has been taken out of the table."""
+    """Drop cached functions of an op that was removed from the table."""
     for kept in (tensor_ops, owning_tensor_ops, plain_ops, *_raw.values(), *_owning.values()):
         vars(kept).pop(name, None)
         vars(kept).pop(name + "_", None)

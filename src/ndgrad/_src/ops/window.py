@@ -1,15 +1,15 @@
 """Views by strides: sliding windows, and as_strided with any geometry.
 
-Here one element of memory may be several elements of the view. Such a view must not be written (which of its elements
-should win?), so it is read-only, and its gradient adds up what falls on one place.
+Here one element of memory may be several elements of the view. Writing to such a view would be ambiguous, so it is
+read-only, and its gradient sums all contributions to one position.
 
 Note [As strided]
-as_strided speaks of memory, everything else in this library of values. Its settings therefore hold two geometries: that
-of x when the op was called (`source`) and that of the result (`target`), both counted in elements from x's first one.
-The forward makes a true view, and only of an array that lies in memory as `source` says. The derivatives are about
+as_strided is about memory, everything else in this library about values. Its settings therefore hold two geometries:
+that of x when the op was called (`source`) and that of the result (`target`), both counted in elements from x's first
+one. The forward makes a true view, and only of an array whose memory layout is `source`. The derivatives are about
 values, and are a pair of linear maps: `strided_values` lays x out in a piece of memory and reads the result from it,
-and `as_strided_backward` is its transpose. Where x itself has several elements in one place (it was expanded), the
-place holds their mean, so that the gradient is shared out among them, as torch does. Places that are no element of x
+and `as_strided_backward` is its transpose. If x itself has several elements at one position (it was expanded), the
+position holds their mean, so that the gradient is shared among them, as in torch. Positions that are no element of x
 hold zero: they do not depend on x.
 """
 
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad._src.arrays.addresses import flat_bytes, owner_of, pointer
 from ndgrad._src.arrays.integers import as_places
-from ndgrad._src.arrays.meta import zeros_beside
+from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.scatter import add_at
-from ndgrad._src.ops.split import along
+from ndgrad._src.ops.split import index_along
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def strided_view(
     np: Library, x: Payload, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True
 ) -> Payload:
-    """A view of the memory of x; strides and the offset from x's first element are in bytes.
+    """Return a view of the memory of x. Strides and the offset from x's first element are in bytes.
 
     The view's `base` is the array that owns the memory, which numpy.lib.stride_tricks would hide.
     """
@@ -72,15 +72,17 @@ unfold = op(
 
 
 def _unfold_backward(np: Library, x: Payload, *, shape: tuple[int, ...], dim: int, width: int, step: int) -> Payload:
-    """Add the windows where they lie, either window by window or place by place in the window, whichever is shorter."""
-    out = zeros_beside(np, x, shape, x.dtype)
+    """Add the windows at their positions, either window by window or element by element of the window, whichever is
+    shorter.
+    """
+    out = zeros_on_same_device(np, x, shape, x.dtype)
     windows = x.shape[dim]
     if windows < width:
         for i in range(windows):
-            out[along(dim, slice(i * step, i * step + width))] += np.moveaxis(x[along(dim, i)], -1, dim)
+            out[index_along(dim, slice(i * step, i * step + width))] += np.moveaxis(x[index_along(dim, i)], -1, dim)
     else:
         for j in range(width):
-            out[along(dim, slice(j, j + (windows - 1) * step + 1, step))] += x[..., j]
+            out[index_along(dim, slice(j, j + (windows - 1) * step + 1, step))] += x[..., j]
     return out
 
 
@@ -99,38 +101,38 @@ unfold_backward = op(
 
 
 class Geometry(NamedTuple):
-    """Which places in memory an array's elements are, counted in elements."""
+    """The positions in memory of an array's elements, counted in elements."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
 
     def places(self, np: Library) -> Payload:
-        """The place of each element."""
+        """Return the position of each element."""
         out = np.full(self.sizes, self.offset, np.int64)
         for dim, (n, stride) in enumerate(zip(self.sizes, self.strides, strict=True)):
             out += (np.arange(n) * stride).reshape(n, *(1,) * (len(self.sizes) - dim - 1))
         return out
 
     def overlaps(self, np: Library) -> bool:
-        """Whether two elements are in one place."""
+        """True if two elements have the same position."""
         if 0 in self.sizes:
             return False
         reach = 0
         for stride, n in sorted((abs(s), n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1):
-            if stride <= reach:  # steps of this dimension may land among the smaller ones: look
+            if stride <= reach:  # steps of this dimension may land between smaller ones, so positions are compared
                 found = self.places(np).ravel()
                 return bool(len(np.unique(found)) != found.size)
             reach += stride * (n - 1)
         return False
 
-    def batched(self, size: int, stride: int) -> Geometry:
-        """The same with a batch in front."""
+    def with_batch(self, size: int, stride: int) -> Geometry:
+        """Return the geometry with a batch in front."""
         return Geometry((size, *self.sizes), (stride, *self.strides), self.offset)
 
 
 def geometry_of(x: Any) -> Geometry:
-    """The geometry of a tensor or array; of one sample, where vmap keeps the batch in front."""
+    """Return the geometry of a tensor or array; under vmap, with the batch in front, that of one sample."""
     shape = tuple(x.shape)
     while hasattr(x, "_array"):
         x = x._array
@@ -142,8 +144,8 @@ def _as_strided(np: Library, x: Payload, *, source: Geometry, target: Geometry) 
     item = x.itemsize
     if any(n > 1 and have != item * want for n, have, want in zip(x.shape, x.strides, source.strides, strict=True)):
         raise RuntimeError(
-            f"as_strided: a tensor with strides {source.strides} was viewed by strides, and the view is now to be "
-            f"taken of an array with strides {geometry_of(x).strides}, where the same places hold other elements. "
+            f"as_strided: a tensor with strides {source.strides} was viewed by strides, but the view is now taken "
+            f"of an array with strides {geometry_of(x).strides}, where the same places hold other elements. "
             "clone() before as_strided(). [nd-strides]"
         )
     strides = tuple(s * item for s in target.strides)
@@ -151,7 +153,7 @@ def _as_strided(np: Library, x: Payload, *, source: Geometry, target: Geometry) 
 
 
 class _Layout:
-    """A piece of memory that holds both geometries: where each of their elements lies in it."""
+    """A piece of memory that holds both geometries, with the positions of their elements."""
 
     def __init__(self, np: Library, source: Geometry, target: Geometry) -> None:
         x, y = source.places(np).ravel(), target.places(np).ravel()
@@ -164,8 +166,8 @@ class _Layout:
 
 
 def _move(np: Library, values: Payload, length: int, to: Any, back: Any) -> Payload:
-    """Add the last dimension of `values` to memory of zeros at the places `to`, and read the memory at `back`."""
-    memory = zeros_beside(np, values, (length, *values.shape[:-1]), values.dtype)
+    """Add the last dimension of `values` to zeros at the positions `to`, and read the memory at `back`."""
+    memory = zeros_on_same_device(np, values, (length, *values.shape[:-1]), values.dtype)
     add_at(np, memory, to, np.moveaxis(values, -1, 0))
     return np.moveaxis(memory[back], 0, -1)
 
@@ -190,7 +192,7 @@ def _as_strided_backward(np: Library, x: Payload, *, source: Geometry, target: G
 
 def _as_strided_batch(x: Payload, source: Geometry, target: Geometry, ops: Vocabulary) -> Payload:
     (size, *_), (stride, *_), _ = geometry_of(x)
-    return ops.as_strided(x, source=source.batched(size, stride), target=target.batched(size, stride))
+    return ops.as_strided(x, source=source.with_batch(size, stride), target=target.with_batch(size, stride))
 
 
 as_strided = op(

@@ -34,7 +34,7 @@ from ndgrad._src.core.out_argument import write_out
 from ndgrad._src.core.promotion import agreeing
 from ndgrad._src.core.subclass import KNOWN, ask, overriding_types
 from ndgrad._src.foundations import registry
-from ndgrad._src.ops.deferred import deferred
+from ndgrad._src.ops.deferred import make_deferred
 from ndgrad._src.ops.table import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -137,7 +137,7 @@ def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
     def make() -> Callable[..., Any]:
         return make_eager(op, public=True, slow=asking, into=asking_out)
 
-    function: Any = deferred(_PREFIXES.get(home, "") + declaration.__name__, make)
+    function: Any = make_deferred(_PREFIXES.get(home, "") + declaration.__name__, make)
     function.__doc__, function.__wrapped__ = declaration.__doc__, declaration
     function.__module__, function.__qualname__ = home, name
     function.op, function.asks = op, True
@@ -161,7 +161,7 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
                 return other
         return run(op, args, settings)
 
-    function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
+    function: Any = make_deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
     function.__module__, function.__qualname__ = "ndgrad", f"Tensor.{name}"
     function.op, function.asks = op, True
     return function

@@ -41,7 +41,7 @@ class _SameLayout:
         return hash((self.layout.size, self.layout.dim))
 
     def __repr__(self) -> str:
-        return f"NestedTensor with {self.layout.size!r} = {self.layout.size.described()} as dimension {self.layout.dim}"
+        return f"NestedTensor with {self.layout.size!r} = {self.layout.size.describe()} as dimension {self.layout.dim}"
 
 
 register_pytree_node(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.arrays.placement import CPU, moved
+from ndgrad._src.arrays.placement import CPU, move_to
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype
 from ndgrad._src.core.versions import storage_of
@@ -43,7 +43,7 @@ class Slopes(NamedTuple):
 def host_array(t: Any) -> Array:
     """A copy of a tensor's values in NumPy's memory."""
     array = innermost_array(t) if isinstance(t, Variable) else t
-    return np.array(moved(array, CPU))
+    return np.array(move_to(array, CPU))
 
 
 def values_of(outputs: Sequence[Any]) -> list[Array]:

@@ -1,4 +1,4 @@
-"""torch's `distributed.checkpoint`: states of many ranks in a folder of safetensors files."""
+"""torch's `distributed.checkpoint`: the state of many ranks in a folder of safetensors files."""
 
 from __future__ import annotations
 

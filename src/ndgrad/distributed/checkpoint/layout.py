@@ -1,9 +1,9 @@
-"""What a checkpoint consists of: leaves of a nested state by their paths, tensors as boxes in files, and the text that
-says where everything is.
+"""Layout of a checkpoint: leaves of a nested state by their paths, tensors as boxes in files, and the metadata that
+locates them.
 
-A tensor is cut into boxes, each of which lies in one file under a name of its own. Whoever loads needs boxes of other
-sizes if there are other ranks or placements, and takes from each saved box what overlaps. So nothing of how a state was
-spread is part of it, except the cuts.
+A tensor is cut into boxes, each stored in one file under its own name. A load with other ranks or placements needs
+boxes of other sizes, and copies the overlap with each saved box. So a checkpoint does not depend on how a state was
+spread, except for the cuts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Path = tuple[str | int, ...]
 
 
 class CheckpointException(RuntimeError):
-    """A checkpoint that could not be written or read, with what each rank says of it."""
+    """A checkpoint could not be written or read; holds the message of each rank."""
 
     def __init__(self, what: str, failures: dict[int, str]) -> None:
         told = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(failures.items()))
@@ -36,24 +36,24 @@ class CheckpointException(RuntimeError):
 
 @dataclass(frozen=True)
 class Box:
-    """A part of a tensor: where it begins and how long it is in each dimension."""
+    """A part of a tensor: its start and length in each dimension."""
 
     offset: tuple[int, ...]
     shape: tuple[int, ...]
 
     def count(self) -> int:
-        """How many elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def overlap(self, other: Box) -> Box | None:
-        """What both have; None if nothing."""
+        """Return the intersection of two boxes, or None if it is empty."""
         begin = tuple(max(a, b) for a, b in zip(self.offset, other.offset, strict=True))
         ends = zip(self.offset, self.shape, other.offset, other.shape, strict=True)
         shape = tuple(min(a + n, b + m) - start for (a, n, b, m), start in zip(ends, begin, strict=True))
         return Box(begin, shape) if all(n > 0 for n in shape) else None
 
     def index_in(self, outer: Box) -> tuple[slice, ...]:
-        """Where this box lies in an array that holds another one."""
+        """Return the slices of this box in an array that holds the box `outer`."""
         starts = (a - b for a, b in zip(self.offset, outer.offset, strict=True))
         return tuple(slice(start, start + n) for start, n in zip(starts, self.shape, strict=True))
 
@@ -70,7 +70,7 @@ class Chunk:
 
 @dataclass
 class Entry:
-    """A tensor: its shape and dtype, and where its boxes are."""
+    """A tensor's shape, dtype and the locations of its boxes."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -79,18 +79,18 @@ class Entry:
 
 @dataclass
 class Metadata:
-    """Everything that a checkpoint says of itself."""
+    """The metadata of a checkpoint."""
 
     tensors: dict[Path, Entry] = field(default_factory=dict)
     values: dict[Path, Any] = field(default_factory=dict)
     ranks: int = 1
 
     def files(self) -> set[str]:
-        """The files in which its tensors are."""
+        """The files that hold the tensors."""
         return {chunk.file for entry in self.tensors.values() for chunk in entry.chunks}
 
     def text(self) -> str:
-        """As JSON."""
+        """Return the metadata as JSON."""
         tensors = [
             {
                 "path": list(path), "shape": list(e.shape), "dtype": e.dtype,
@@ -108,7 +108,7 @@ class Metadata:
 
     @staticmethod
     def read(text: str, where: str) -> Metadata:
-        """From JSON; a clear error for any other text."""
+        """Parse metadata from JSON; raise a clear error for any other text."""
         try:
             found = json.loads(text)
             kind, version = found["format"], found["version"]
@@ -141,12 +141,12 @@ def _unreadable(where: str, error: Exception) -> ValueError:
 
 
 def is_stateful(value: Any) -> bool:
-    """Whether an object saves and loads itself by `state_dict` and `load_state_dict`."""
+    """True if an object saves and loads itself by `state_dict` and `load_state_dict`."""
     return hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, Tensor)
 
 
 def holds_tensors(value: Any) -> bool:
-    """Whether there is a tensor somewhere in a nested value."""
+    """True if a nested value contains a tensor."""
     if isinstance(value, Mapping):
         return any(map(holds_tensors, value.values()))
     if isinstance(value, (list, tuple)):
@@ -155,7 +155,7 @@ def holds_tensors(value: Any) -> bool:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The leaves of a nested state: tensors, and values that JSON can hold."""
+    """Yield the leaves of a nested state: tensors, and values that JSON can hold."""
     if isinstance(value, Tensor):
         yield path, value
     elif isinstance(value, Mapping) and (value or not path):
@@ -181,12 +181,12 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def named(path: Path) -> str:
-    """A path as people read it."""
+    """Return a path as readable text."""
     return ".".join(map(str, path))
 
 
 def box_of(t: Tensor) -> tuple[Box, bool]:
-    """The part of a tensor that this rank has, and whether it is the first of those that have it."""
+    """Return this rank's part of a tensor, and True if this rank is the first that has it."""
     if not isinstance(t, DTensor):
         return Box((0,) * t.ndim, tuple(t.shape)), True
     if any(p.is_partial() for p in t.placements):

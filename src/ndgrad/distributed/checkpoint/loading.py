@@ -1,7 +1,7 @@
-"""`load`: every rank takes what it needs from the files, whatever ranks and placements wrote them.
+"""`load`: every rank reads the parts it needs, for any ranks and placements of the saved state.
 
-First everything that is needed is found and its checksums compared, on all ranks; only if all of it is there and whole
-is any tensor written. So a state is loaded or left as it was.
+All ranks first find everything they need and compare checksums. Tensors are written only if everything is present and
+undamaged. So a state is loaded completely or left unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ndgrad.safetensors import SafetensorError, safe_open
 
 
 def read_metadata(checkpoint_id: str | os.PathLike[str]) -> Metadata:
-    """What a checkpoint says of itself: names, shapes, dtypes and files.
+    """Return the metadata of a checkpoint: names, shapes, dtypes and files.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp
@@ -61,12 +61,12 @@ def load(
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
-    """Fill a nested state from the folder `checkpoint_id`, in place; all ranks call it. Tensors get the values that
-    they have there, DTensors this rank's part, whatever numbers of ranks and placements wrote them; numbers and texts
-    are replaced. Objects with `load_state_dict` are given what they saved. What the state does not ask for is not read.
+    """Fill a nested state from the folder `checkpoint_id`, in place; all ranks call it. Tensors get their saved values,
+    DTensors this rank's part of them, for any number of ranks and placements at saving. Numbers and strings are
+    replaced. Objects with `load_state_dict` get their saved state. Names that the state does not contain are not read.
 
-    A name that is missing, a tensor of another shape, and a file that is missing or damaged are errors on every rank,
-    and nothing has been changed then.
+    A missing name, a tensor of another shape, and a missing or damaged file raise an error on every rank and leave the
+    state unchanged.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp
@@ -89,7 +89,7 @@ def load(
 
 
 class _Reader:
-    """What one load reads."""
+    """The state of one load."""
 
     def __init__(self, folder: FilePath) -> None:
         self.folder = folder
@@ -174,7 +174,9 @@ class _Reader:
         return array
 
     def filled(self, value: Any, path: Path) -> Any:
-        """A state with what the checkpoint has in its place: tensors, dicts and lists in place, the rest anew."""
+        """Return the state with the checkpoint's values: tensors, dicts and lists are filled in place, other values
+        replaced.
+        """
         if isinstance(value, Tensor):
             self._fill(value, path)
             return value

@@ -1,8 +1,8 @@
-"""`save`: every rank writes what it alone has to one file, and the first rank writes what lies where.
+"""`save`: every rank writes the parts that only it has to one file, and the first rank writes the metadata.
 
-A checkpoint is there when its metadata is, which is written last and under its name at once. Files of a save have a
-name of their own for it, so a save over an older checkpoint touches nothing of that one before its metadata takes the
-older one's place; what then belongs to nobody is removed. A rank that cannot write tells the others, and all raise.
+A checkpoint exists once its metadata exists. The metadata is written last, by an atomic rename. Each save uses new file
+names, so a save over an older checkpoint leaves that one intact until the new metadata replaces the old. Files that are
+then unreferenced are removed. A rank that cannot write tells the others, and all raise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from ndgrad import safetensors
 from ndgrad._src.core.variable import wrap
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.checkpoint.layout import (
     METADATA,
@@ -39,7 +39,7 @@ from ndgrad.distributed.tensor.dtensor import DTensor
 
 
 def ranks_of(process_group: Any, no_dist: bool = False) -> ProcessGroup | None:
-    """The group whose ranks save or load together; None for a process that is alone."""
+    """Return the group whose ranks save or load together, or None for a single process."""
     if no_dist or not is_initialized():
         return None
     group = group_of(process_group)
@@ -49,7 +49,7 @@ def ranks_of(process_group: Any, no_dist: bool = False) -> ProcessGroup | None:
 
 
 def together(group: ProcessGroup | None, what: str, work: Callable[[], Any]) -> list[Any]:
-    """Do something on every rank; what each has got of it, or an error on all if any failed."""
+    """Run `work` on every rank and return all results; raise on all ranks if it failed on any."""
     result, told = None, ""
     try:
         result = work()
@@ -66,12 +66,12 @@ def together(group: ProcessGroup | None, what: str, work: Callable[[], Any]) -> 
 
 
 def plain_state(state: Any) -> dict[str, Any]:
-    """A state whose objects that save themselves are replaced by what they save; all else is what it was."""
+    """Return a state in which objects with a `state_dict` are replaced by it; other values are unchanged."""
     return {key: value.state_dict() if is_stateful(value) else value for key, value in state.items()}
 
 
 def array_of(t: Tensor) -> Any:
-    """The values that this rank has of a tensor."""
+    """Return this rank's values of a tensor."""
     local = t.to_local() if isinstance(t, DTensor) else t
     return np.asarray(local.detach().cpu()._array)
 
@@ -85,11 +85,11 @@ def save(
     process_group: Any = None,
     no_dist: bool = False,
 ) -> Metadata:
-    """Write a nested state to the folder `checkpoint_id`; all ranks call it. DTensors are written in pieces, by those
-    who have them; plain tensors by the first rank that has them; numbers and texts are part of the metadata. Objects
-    with a `state_dict` are saved by it.
+    """Write a nested state to the folder `checkpoint_id`; all ranks call it. Each rank writes its pieces of DTensors,
+    and the first rank that has a plain tensor writes it. Numbers and strings are part of the metadata. Objects with a
+    `state_dict` are saved by it.
 
-    The folder holds the checkpoint that was there before, or this one, and never a part of one.
+    The folder holds either the previous checkpoint or this one, never a part of one.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp
@@ -131,7 +131,7 @@ def save(
 
 
 def folder_of(name: str, checkpoint_id: Any, storage: Any, planner: Any) -> FilePath:
-    """The folder of a checkpoint."""
+    """Return the folder of a checkpoint."""
     if storage is not None or planner is not None:
         raise NotImplementedError(
             f"checkpoint.{name}: checkpoints are folders of safetensors files; other storage and planners are not "
@@ -143,7 +143,7 @@ def folder_of(name: str, checkpoint_id: Any, storage: Any, planner: Any) -> File
 
 
 def _merged(plans: list[Any]) -> Metadata:
-    """What all ranks have, as one; they must agree on what they share."""
+    """Merge the plans of all ranks; they must agree on shared entries."""
     made = Metadata()
     for rank, (tensors, values, _) in enumerate(plans):
         for path, (shape, dtype, _, _, _) in tensors.items():
@@ -154,7 +154,7 @@ def _merged(plans: list[Any]) -> Metadata:
                     "rank before it [nd-peer]"
                 )
         for path, value in values.items():
-            made.values.setdefault(path, value)  # the first rank's, where they differ
+            made.values.setdefault(path, value)  # the first rank's value wins if they differ
     both = made.tensors.keys() & made.values.keys()
     if both:
         raise ValueError(f"{named(min(both, key=str))} is a tensor on one rank and none on another [nd-peer]")
@@ -162,8 +162,9 @@ def _merged(plans: list[Any]) -> Metadata:
 
 
 def _is_mine(path: Path, plans: list[Any], rank: int) -> bool:
-    """Whether this rank writes what it has of a tensor: its part of a spread one, if it is the first to have it, and a
-    plain one if no rank before has it."""
+    """True if this rank writes its part of a tensor: it is the first rank with this part of a spread tensor, or with
+    this plain tensor.
+    """
     _, _, box, first, spread = plans[rank][0][path]
     if spread:
         return bool(first and box.count())
@@ -188,17 +189,17 @@ def _write(target: FilePath, file: str, state: dict[Path, Any], plans: list[Any]
 
 
 def checksum(array: Any) -> int:
-    """Of an array's bytes, which lie one after the other."""
+    """Return the checksum of a contiguous array's bytes."""
     return zlib.crc32(array.reshape(-1).view(np.uint8))
 
 
 def stored(array: Any) -> Any:
-    """An array as safetensors knows it: complex128 as pairs of numbers."""
+    """Return an array in a form that safetensors supports: complex128 as pairs of numbers."""
     return array.view(np.float64).reshape((*array.shape, 2)) if array.dtype == np.complex128 else array
 
 
 def _publish(folder: FilePath, made: Metadata) -> None:
-    with replacing(folder / METADATA) as file:
+    with open_replacement(folder / METADATA) as file:
         file.write(made.text().encode())
         file.flush()
         os.fsync(file.fileno())
@@ -211,7 +212,7 @@ def _publish(folder: FilePath, made: Metadata) -> None:
 
 
 def _to_disk(path: FilePath) -> None:
-    """Let the file, or the folder's list of files, reach the disk."""
+    """Flush a file, or a folder's list of files, to the disk."""
     with contextlib.suppress(OSError):
         handle = os.open(path, os.O_RDONLY)
         try:

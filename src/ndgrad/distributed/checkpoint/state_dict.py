@@ -1,5 +1,6 @@
-"""torch's `distributed.checkpoint.state_dict`: the states of modules and optimizers by the names of parameters,
-whatever is wrapped around the module and however it is spread."""
+"""torch's `distributed.checkpoint.state_dict`: states of modules and optimizers by parameter name, for any wrapper
+around the module and any placement.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ __all__ = [
 
 @dataclass
 class StateDictOptions:
-    """`full_state_dict`: whole tensors on every rank instead of DTensors, to get and to set; `strict`: whether all
-    names must be there; `ignore_frozen_params`: leave out parameters that require no grad."""
+    """Options for getting and setting states. `full_state_dict`: whole tensors on every rank instead of DTensors;
+    `strict`: require all names; `ignore_frozen_params`: leave out parameters that require no grad.
+    """
 
     full_state_dict: bool = False
     cpu_offload: bool = False
@@ -49,7 +51,7 @@ def _whole(value: Any, options: StateDictOptions) -> Any:
 
 
 def _as_spread(value: Any, like: Any) -> Any:
-    """A whole tensor as the DTensor that takes its place."""
+    """Return a whole tensor as a DTensor that is placed like `like`."""
     if isinstance(like, DTensor) and isinstance(value, Tensor) and not isinstance(value, DTensor) and value.ndim:
         return distribute_tensor(value.detach(), like.device_mesh, like.placements, src_data_rank=None)
     return value
@@ -58,7 +60,7 @@ def _as_spread(value: Any, like: Any) -> Any:
 def get_model_state_dict(
     model: Module, *, submodules: Any = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
-    """A module's state by names that do not depend on how it is wrapped; the tensors are the module's own.
+    """Return a module's state under names that do not depend on wrappers; the tensors are the module's own.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.checkpoint.state_dict import get_model_state_dict
@@ -78,7 +80,7 @@ def get_model_state_dict(
 def set_model_state_dict(
     model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> Any:
-    """Give a module its state; whole tensors are spread as the module's are.
+    """Load a module's state; whole tensors are spread like the module's parameters.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
@@ -97,7 +99,7 @@ def _listed(optimizers: Any) -> list[Any]:
 
 
 def _with_state(optimizer: Any) -> None:
-    """Let an optimizer that has made no step have its state, by a step of size zero."""
+    """Make sure that an optimizer has state: take a step of size zero if it has made none."""
     inner = optimizer.optim if isinstance(optimizer, ZeroRedundancyOptimizer) else optimizer
     if inner is None or inner.state:
         return
@@ -118,8 +120,8 @@ def _with_state(optimizer: Any) -> None:
 def get_optimizer_state_dict(
     model: Module, optimizers: Any, *, submodules: Any = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
-    """The state of an optimizer, or of several, by the names of the module's parameters. One that has made no step gets
-    its state first, so that there is something to load into.
+    """Return the state of one or several optimizers, by the names of the module's parameters. An optimizer that has
+    made no step gets its initial state first, so that there is something to load into.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.checkpoint.state_dict import get_optimizer_state_dict
@@ -138,7 +140,7 @@ def get_optimizer_state_dict(
     for optimizer in _listed(optimizers):
         _with_state(optimizer)
         if isinstance(optimizer, ZeroRedundancyOptimizer):
-            optimizer.consolidate_state_dict(to=optimizer.group.rank())  # every rank keeps all of it
+            optimizer.consolidate_state_dict(to=optimizer.group.rank())  # every rank keeps the whole state
         state = optimizer.state_dict()
         params = [p for g in optimizer.param_groups for p in g["params"]]
         for number, values in state["state"].items():
@@ -160,8 +162,9 @@ def _name(names: dict[int, str], p: Any) -> str:
 def set_optimizer_state_dict(
     model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> None:
-    """Give an optimizer, or several, the state that `get_optimizer_state_dict` gave; whole tensors are spread as the
-    parameters are."""
+    """Load the result of `get_optimizer_state_dict` into one or several optimizers; whole tensors are spread like the
+    parameters.
+    """
     names = {id(p): name for name, p in _bare(model).named_parameters()}
     groups = list(optim_state_dict["param_groups"])
     for optimizer in _listed(optimizers):
@@ -183,7 +186,7 @@ def set_optimizer_state_dict(
 def get_state_dict(
     model: Module, optimizers: Any, *, submodules: Any = None, options: StateDictOptions | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The states of a module and of its optimizers."""
+    """Return the states of a module and of its optimizers."""
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
         get_optimizer_state_dict(model, optimizers, submodules=submodules, options=options),
@@ -198,7 +201,7 @@ def set_state_dict(
     optim_state_dict: dict[str, Any],
     options: StateDictOptions | None = None,
 ) -> Any:
-    """Give a module and its optimizers their states."""
+    """Load the states of a module and of its optimizers."""
     keys = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return keys

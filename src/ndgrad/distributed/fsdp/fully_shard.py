@@ -1,7 +1,7 @@
 """`fully_shard`: modules whose parameters, gradients and optimizer state are divided among the ranks (ZeRO 2 and 3).
 
-The class of a module becomes one of its own, `FSDPModule` with the class it had, whose call gathers the parameters
-before and frees them after. Everything else is done by units (`unit`) and their passes (`passes`).
+The class of a module becomes a new subclass of `FSDPModule` and of its old class. A call of the module gathers the
+parameters before and frees them afterwards. Units (`unit`) and their passes (`passes`) do everything else.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """In which dtypes a fully sharded module computes and sends: `param_dtype` is that of gathered parameters,
-    `reduce_dtype` that in which gradients are summed, `output_dtype` that of results. Pieces, gradients and the
-    optimizer's state keep the dtype of the parameters.
+    """Dtypes in which a fully sharded module computes and communicates: `param_dtype` for gathered parameters,
+    `reduce_dtype` for the sum of gradients, `output_dtype` for results. Pieces, gradients and the optimizer's state
+    keep the dtype of the parameters.
 
     >>> from ndgrad.distributed.fsdp import MixedPrecisionPolicy
     >>> MixedPrecisionPolicy(param_dtype=ndgrad.bfloat16, reduce_dtype=ndgrad.float32).cast_forward_inputs
@@ -52,20 +52,20 @@ class MixedPrecisionPolicy:
 
 
 class UnshardHandle:
-    """Parameters on their way, by `unshard(async_op=True)`."""
+    """A handle of parameters that are being gathered, from `unshard(async_op=True)`."""
 
     def __init__(self, state: _State) -> None:
         self._state: _State | None = state
 
     def wait(self) -> None:
-        """Wait for them: the module then has whole parameters."""
+        """Wait until the module has its whole parameters."""
         if self._state is not None:
             self._state.show_wholes()
             self._state = None
 
 
 class FSDPModule:
-    """What `fully_shard` adds to a module."""
+    """Methods that `fully_shard` adds to a module."""
 
     _fsdp_state: _State
 
@@ -73,23 +73,23 @@ class FSDPModule:
         return self._fsdp_state.call(super().__call__, args, kwargs)  # type: ignore[misc]  # Module comes after it
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
-        """The parameters with their names: between passes, the pieces."""
+        """Return the parameters with their names; between passes these are the pieces."""
         self._between_passes()
         return super().named_parameters(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The state, with the pieces of parameters as DTensors."""
+        """Return the state, with the pieces of parameters as DTensors."""
         self._between_passes()
         return super().state_dict(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
 
     def _between_passes(self) -> None:
-        """A backward pass that failed may have left whole parameters to modules."""
+        """Restore the pieces if a failed backward pass has left whole parameters in the modules."""
         passes = self._fsdp_state.passes
         if passes is not None and passes.is_left():
             passes.restore()
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gather the module's parameters, which forward does by itself; with `async_op`, only send for them."""
+        """Gather the module's parameters, as forward does by itself; with `async_op`, only start to gather."""
         state = self._fsdp_state
         for unit in state.units:
             unit.begin_gather()
@@ -100,7 +100,7 @@ class FSDPModule:
         return None
 
     def reshard(self) -> None:
-        """Free the module's whole parameters, which the passes do by themselves."""
+        """Free the module's whole parameters, as the passes do by themselves."""
         for unit in self._fsdp_state.units:
             unit.show_pieces()
             unit.free()
@@ -111,8 +111,8 @@ class FSDPModule:
         return [m._fsdp_state for m in self.modules() if isinstance(m, FSDPModule)]  # type: ignore[attr-defined]
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
-        """Whether backward sends gradients. Without, each rank keeps the sum of its own, whole, until a backward that
-        does: for micro-batches.
+        """Set whether backward sends gradients. If not, each rank accumulates its whole gradients until a backward pass
+        sends them. This is useful for micro-batches.
 
         >>> import ndgrad
         >>> from ndgrad.distributed.fsdp import fully_shard
@@ -130,25 +130,26 @@ class FSDPModule:
                 unit.sync = requires_gradient_sync
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Accepted: every backward that sends gradients waits for them at its end."""
+        """Accept torch's call without effect: every backward that sends gradients waits for them at its end."""
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, *, recurse: bool = True) -> None:
-        """Whether parameters are freed between forward and backward."""
+        """Set whether parameters are freed between forward and backward."""
         for state in self._states(recurse):
             state.reshard_after_forward = reshard_after_forward
             for unit in state.units:
                 unit.reshard_after_forward = reshard_after_forward
 
     def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
-        """Whether parameters are freed after backward: if not, the next forward need not gather them, as long as they
-        are not written."""
+        """Set whether parameters are freed after backward. If not, the next forward does not gather them, unless they
+        are written.
+        """
         for state in self._states(recurse):
             for unit in state.units:
                 unit.reshard_after_backward = reshard_after_backward
 
 
 class _State:
-    """A fully sharded module: its units, and how it is called."""
+    """State of a fully sharded module: its units and settings."""
 
     def __init__(self, module: Module, units: list[Unit], policy: MixedPrecisionPolicy, reshard: bool | None) -> None:
         self.module, self.units, self.policy = module, units, policy
@@ -158,7 +159,7 @@ class _State:
         self._depth = 0
 
     def _passes(self) -> Passes:
-        """The passes of the root under which the module is: the first that is called is the root."""
+        """Return the passes of the module's root: the first module that is called is the root."""
         if self.passes is None:
             states = [m._fsdp_state for m in self.module.modules() if isinstance(m, FSDPModule)]
             passes = Passes([unit for state in states for unit in state.units])
@@ -166,12 +167,12 @@ class _State:
                 state.passes, state._is_root = passes, state is self
                 reshard = state.reshard_after_forward
                 for unit in state.units:
-                    # a root's backward begins when its forward has ended
+                    # The root keeps its parameters by default: its backward starts right after its forward.
                     unit.reshard_after_forward = state is not self if reshard is None else reshard
         return self.passes  # type: ignore[return-value]  # set just now
 
     def show_wholes(self) -> None:
-        """Let the module have whole parameters."""
+        """Give the module its whole parameters."""
         passes = self._passes()
         for unit in self.units:
             unit.show_wholes(passes)
@@ -186,7 +187,7 @@ class _State:
         if self._depth:  # the module calls itself
             return forward(*args, **kwargs)
         passes = self._passes()
-        again = thread.task is not None  # a checkpoint runs it again inside backward, which frees its parameters
+        again = thread.task is not None  # a checkpoint reruns it inside backward, which frees its parameters
         if self._is_root and not again:
             passes.begin_forward()
         args, kwargs = self._cast((args, kwargs), self.policy.param_dtype if self.policy.cast_forward_inputs else None)
@@ -215,12 +216,12 @@ class _State:
         return out
 
     def _watch(self, out: Any, passes: Passes) -> None:
-        """Backward begins in the module when the gradient of a result is known."""
+        """Notice the start of the module's backward: the gradient of a result is known."""
 
         def begin(gradient: Tensor) -> None:
             for unit in reversed(self.units):
                 passes.need(unit)
-                with enable_grad():  # for checkpoints inside, which run parts of the module again
+                with enable_grad():  # for checkpoints inside the module, which rerun parts of it
                     unit.show_wholes(passes)
 
         found = [t for t in tree_leaves(out) if isinstance(t, Tensor) and t.requires_grad and not t.is_leaf]
@@ -237,7 +238,7 @@ class _State:
 
 
 class _Packing(saved_tensors_hooks):
-    """What nodes save of gathered parameters is a place; of everything else, what hooks around would make of it."""
+    """Saved-tensor hooks: gathered parameters are packed as places, other tensors by the surrounding hooks."""
 
     def __init__(self, units: list[Unit], passes: Passes) -> None:
         self.units, self.passes = units, passes
@@ -263,7 +264,7 @@ class _Packing(saved_tensors_hooks):
 
 @dataclass(frozen=True)
 class _Around:
-    """What the hooks around have made of a saved tensor."""
+    """A saved tensor packed by the surrounding hooks."""
 
     value: Any
     unpack: Callable[[Any], Any]
@@ -290,14 +291,14 @@ def fully_shard(
     offload_policy: Any = None,
     ignored_params: Iterable[Any] | None = None,
 ) -> Any:
-    """Divide a module's parameters among the ranks, in place; returns the module. Call it on the parts first, each of
-    which is then gathered by itself, and on the whole last; make the optimizer afterwards.
+    """Divide a module's parameters among the ranks, in place, and return the module. Call it on submodules first: each
+    is then gathered separately. Call it on the whole module last, and create the optimizer afterwards.
 
     With `reshard_after_forward=True` parameters are gathered for forward, freed, and gathered again for backward
-    (ZeRO-3); with False they stay until backward has used them (ZeRO-2). By default the module that is called first
-    keeps them, and those inside it do not. Every rank starts from the parameters of the first one of the mesh. On a
-    mesh with two dimensions, the second divides and the first has replicas. Layers that `parallelize_module` has
-    divided over another dimension of the mesh are divided once more.
+    (ZeRO-3); with False they stay until backward has used them (ZeRO-2). By default only the root module keeps them.
+    Every rank starts from the parameters of the first one of the mesh. On a mesh with two dimensions, the second
+    divides and the first holds replicas. Layers that `parallelize_module` has divided over another dimension are
+    divided once more.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.fsdp import fully_shard
@@ -343,7 +344,7 @@ def fully_shard(
     for p in sharded:
         by_dtype.setdefault(p.local._array.dtype, []).append(p)
     label = type(module).__name__
-    # a policy is for real floating dtypes, bfloat16 among them, whose kind is its own
+    # A policy applies to real floating dtypes; bfloat16 has a kind of its own.
     units = [
         Unit(label, alike, groups, (None, None) if kind.kind in "ciub" else dtypes) for kind, alike in by_dtype.items()
     ]
@@ -360,7 +361,7 @@ def _numpy_dtype(dtype: Dtype) -> np.dtype[Any] | None:
 def _parameters_of(
     module: Module, mesh: DeviceMesh, ignored: set[int]
 ) -> list[tuple[str, list[tuple[Module, str]], Any]]:
-    """The parameters that no fully sharded module inside has, with all modules that have them."""
+    """Return the parameters that belong to no fully sharded submodule, with all modules that hold them."""
     taken = {
         id(p.value)
         for part in module.modules()
@@ -406,7 +407,7 @@ def _divided(
     mesh: DeviceMesh,
     placement: Callable[[Any], Shard | None] | None,
 ) -> Sharded:
-    """A parameter whose pieces this rank and the others have; its modules get the piece."""
+    """Divide a parameter among the ranks; its modules get this rank's piece."""
     wanted = (placement(p) if placement is not None else None) or Shard(0)
     dim = wanted.dim % p.ndim
     group: ProcessGroup = mesh.get_group(mesh.ndim - 1)
@@ -419,7 +420,7 @@ def _divided(
         start = sum(sizes[: group.rank()])
         piece = whole[(slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)].copy()
         placements: list[Placement] = [*[REPLICATE] * (mesh.ndim - 1), Shard(dim)]
-        if seen is not None:  # the parts that it was spread into are what is divided, so that mesh comes first
+        if seen is not None:  # the outer mesh comes first: this divides the parts of an already spread parameter
             placements, mesh = [seen.placements[0], Shard(dim)], _both(seen.mesh, mesh)
         value: Any = DTensor.from_local(wrap(Tensor, piece), mesh, placements, shape=tuple(p.shape))
     value = Parameter(value, p.requires_grad)
@@ -428,14 +429,14 @@ def _divided(
     return made
 
 
-#: Meshes of two dimensions made of two of one, by their groups.
+#: Two-dimensional meshes built from two one-dimensional ones, by their groups.
 _crossed: dict[tuple[int, int], DeviceMesh] = {}
 
 
 def _both(first: DeviceMesh, second: DeviceMesh) -> DeviceMesh:
-    """The mesh of two dimensions of which these are the lines through this rank."""
+    """Return the two-dimensional mesh whose lines through this rank are `first` and `second`."""
     groups = first.get_group(), second.get_group()
-    key = id(groups[0]), id(groups[1])  # the mesh holds them, so that their ids stay their own
+    key = id(groups[0]), id(groups[1])  # the mesh holds the groups, so their ids stay unique
     if key not in _crossed:
         lines = np.empty((groups[1].size(), groups[0].size()), np.int64)
         transport.all_gather(groups[1], lines, np.ascontiguousarray(first._ranks)).wait()

@@ -1,15 +1,15 @@
-"""Which unit is gathered when, and when gradients leave: the passes of a fully sharded module, forward and backward.
+"""Order of gathering units and sending gradients in the passes of a fully sharded module, forward and backward.
 
-Forward, units are gathered one after the other as their modules are called, and the next one, as the pass before had
-it, is under way while a module computes. Backward goes through them in reverse: the hook on a module's result, or a
-node that asks for what it saved, gathers the unit and sends for the one before it. When all gradients of a unit are
-there its block is freed and its reduce_scatter begins; at the end of the pass the pieces become the `.grad` of the
+In forward, units are gathered in the order of their modules' calls. While a module computes, the next unit of the
+previous pass's order is already under way. Backward goes through the units in reverse: the hook on a module's result,
+or a node that reads its saved tensors, gathers the unit and starts the one before it. When all gradients of a unit are
+complete, its block is freed and its reduce_scatter begins. At the end of the pass the pieces become the `.grad` of the
 parameters.
 
-Collectives must come in one order on all ranks, whatever each of them computes. Gathering and scattering have a
-communicator each, and each its own order, the reverse of that of calls or returns: a unit that a rank does not use in
-its backward is gathered in its turn all the same, and scattered at the end of the pass, as zeros. Which parameters have
-been used by any rank is one small message at the end: those that none has used keep the `.grad` that they had.
+Collectives must come in one order on all ranks, whatever each rank computes. Gathering and scattering have one
+communicator each. Their orders are the reverse of the order of returns and of calls. A unit that a rank does not use in
+its backward is still gathered in its turn, and scattered as zeros at the end of the pass. One small message at the end
+tells which parameters any rank has used. Parameters that no rank has used keep their `.grad`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from ndgrad.distributed.reductions import ReduceOp
 
 
 class Passes:
-    """Those of all units under one root module."""
+    """The passes of all units under one root module."""
 
     def __init__(self, units: list[Unit]) -> None:
         self.units = units
-        #: the units of the forward passes whose backward comes next, in the order in which their modules were called,
-        #: which is that of scattering, backwards, and returned, which is that of gathering
+        #: Units of the forward passes whose backward comes next. `called` is ordered by calls; scattering follows it
+        #: backwards. `returned` is ordered by returns; gathering follows it backwards.
         self.called: list[Unit] = []
         self.returned: list[Unit] = []
         self._before: list[Unit] = []
         self._ended = False
         self._active = False
-        #: how many of `returned` are still to be gathered, and of `called` to be scattered
+        #: Numbers of units in `returned` not yet gathered, and in `called` not yet scattered.
         self._gathered = self._scattered = 0
         self._used: set[tuple[int, int]] = set()
         self._complete: set[Unit] = set()
@@ -48,8 +48,8 @@ class Passes:
     # ----- forward -----
 
     def begin_forward(self) -> None:
-        """The root module is called."""
-        if self._active:  # a backward pass that failed has left it
+        """Start a forward pass: the root module is called."""
+        if self._active:  # left active by a failed backward pass
             self.restore()
             self._active = False
         if self._ended:
@@ -58,7 +58,7 @@ class Passes:
                 unit.outstanding = 0
 
     def enter(self, units: Sequence[Unit], recording: bool) -> None:
-        """A module with these units is called outside backward."""
+        """Prepare the units of a module that is called outside backward."""
         for unit in units:
             unit.check()
             unit.show_wholes(self)
@@ -72,22 +72,22 @@ class Passes:
                 order[place].begin_gather()
 
     def leave(self, units: Sequence[Unit]) -> None:
-        """The module has returned what requires grad: backward will come here."""
+        """Note that the module has returned a result that requires grad, so that backward will come here."""
         for unit in units:
             _last(self.returned, unit)
 
     def end_forward(self) -> None:
-        """The root module has been called: what was sent for in vain is freed."""
+        """End a forward pass of the root module: free units that were gathered in vain."""
         for unit in self.units:
             if unit.reshard_after_forward:
                 unit.free()
 
     def is_left(self) -> bool:
-        """Whether a backward pass of the units has begun, has not ended, and runs no more."""
+        """True if a backward pass of the units has begun, has not ended, and no longer runs."""
         return self._active and thread.task is None
 
     def restore(self) -> None:
-        """Let modules have their pieces, if a pass that failed has left them whole parameters."""
+        """Give modules their pieces, if a failed pass has left whole parameters in them."""
         for unit in self.units:
             unit.show_pieces()
 
@@ -102,7 +102,7 @@ class Passes:
             queue_callback(self._end_backward)
 
     def need(self, unit: Unit) -> None:
-        """Backward needs the parameters of a unit."""
+        """Gather a unit for backward."""
         if thread.task is not None:
             self._begin_backward()
             place = self.returned.index(unit) if unit in self.returned else self._gathered
@@ -118,7 +118,7 @@ class Passes:
         unit.finish_gather()
 
     def unpack(self, place: Place) -> Tensor:
-        """What a node has saved of a unit's block."""
+        """Return the saved tensor at a place of a unit's block."""
         self.need(place.unit)
         found: Tensor = place.unit.tensor_at(place)
         return found
@@ -128,8 +128,8 @@ class Passes:
     def take_gradients(
         self, unit: Unit, numbers: list[int], grads: Sequence[Any], task: Any, again: bool
     ) -> Sequence[Any]:
-        """The gradients of a call of a module are complete; `again`, of one that a checkpoint made."""
-        if task.wanted is not None:  # of certain inputs alone: the engine gets them, now
+        """Take the complete gradients of a module call; `again` for a call that a checkpoint repeated."""
+        if task.wanted is not None:  # only for certain inputs: the engine needs them now
             return self._now(unit, numbers, grads)
         self._begin_backward()
         unit.add_gradients(numbers, grads)
@@ -160,10 +160,10 @@ class Passes:
             unit.begin_scatter()
 
     def _end_backward(self) -> None:
-        """The pass has ended: averages become gradients."""
+        """End the pass: averages become gradients."""
         self._active, self._ended = False, True
         for unit in reversed(self.returned[: self._gathered]):
-            unit.begin_gather()  # as those ranks do whose backward got there
+            unit.begin_gather()  # matches the ranks whose backward got there
         self._scatter_in_order(at_end=True)
         for unit in self.units:
             if unit.reshard_after_backward:
@@ -171,7 +171,7 @@ class Passes:
                 unit.free()
         self._receive()
         late = [unit for unit in reversed(self.called) if unit.sync and unit.gradients]
-        if late:  # a module that was run again by a checkpoint with a backward pass of its own
+        if late:  # a module rerun by a checkpoint with its own backward pass
             for unit in late:
                 self._scatter(unit)
             self._receive()
@@ -190,7 +190,7 @@ class Passes:
                     unit.give(i, piece)
 
     def _used_by_any(self, units: list[Unit]) -> set[tuple[int, int]]:
-        """The parameters that have a gradient on some rank."""
+        """Return the parameters that have a gradient on some rank."""
         keys = [(self.units.index(unit), i) for unit in units for i in range(len(unit.params))]
         flags = np.array([key in self._used for key in keys], np.uint8)
         for group in (units[0].scatters, units[0].replicas):

@@ -1,16 +1,15 @@
-"""The parameters of one module that are gathered together, used, and freed again; and the way back of their gradients.
+"""Parameters of one module that are gathered, used and freed together, and the reduction of their gradients.
 
-Between uses a rank has its piece of each parameter, a DTensor. For a forward or backward pass of the module the pieces
-travel in one message into one block of memory, in which all parameters lie whole; the gradients go back in one
-reduce_scatter, from which a rank gets its pieces of the average. The message of a rank is its pieces one after the
-other.
+Between uses a rank has its piece of each parameter, a DTensor. For a forward or backward pass of the module, one
+message gathers the pieces into one block of memory that holds all parameters whole. One reduce_scatter sends the
+gradients back, and each rank gets its pieces of the average. The message of a rank is the concatenation of its pieces.
 
 Note [Gathered memory]
-A graph must not keep whole parameters alive between forward and backward, or nothing would be saved. So the tensors
-that a module sees are results of one node (`_Gathered`), which holds no values, and what other nodes would save of
-the block's memory, views included, is packed into a place (`Place`): an offset, a shape and strides in a block that is
-gathered again when backward asks for it. A place knows which values it meant: if a parameter has been written in
-between, backward raises, as it does for any tensor.
+A graph must not keep whole parameters alive between forward and backward, or no memory would be saved. So the tensors
+that a module sees are results of one node (`_Gathered`), which holds no values. Saved tensors in the block's memory,
+views included, are packed into a place (`Place`): an offset, a shape and strides in a block that is gathered again for
+backward. A place records the version of its values: if a parameter has been written in between, backward raises, as it
+does for any tensor.
 """
 
 from __future__ import annotations
@@ -39,14 +38,15 @@ if TYPE_CHECKING:
     from ndgrad.distributed.tensor.placements import Spec
     from ndgrad.nn.modules.module import Module
 
-#: Parameters begin at multiples of this many bytes in a block.
+#: Alignment of parameters in a block, in bytes.
 _ALIGNED = 64
 
 
 class Sharded:
-    """One parameter: the modules that have it, and this rank's piece of it. What is divided is the parameter, or, where
-    that is spread over another mesh (tensor parallel), this rank's part of it, which modules see as a DTensor
-    (`seen`)."""
+    """A parameter: the modules that hold it, and this rank's piece of it. The divided tensor is the parameter itself.
+    If that is spread over another mesh (tensor parallel), it is this rank's part of it, and modules see a DTensor
+    (`seen`).
+    """
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Sharded:
         seen: Spec | None = None,
     ) -> None:
         self.name, self.homes, self.value = name, homes, value
-        #: the shape of what is divided
+        #: Shape of the divided tensor.
         self.shape = tuple(value.shape if seen is None else seen.local_shape())
         self._seen = seen
-        #: the dimension along which it is divided, and how much of it each rank has
+        #: The divided dimension, and the size of each rank's piece.
         self.dim, self.sizes = dim, sizes
         ends = [0, *itertools.accumulate(sizes)]
         before = (slice(None),) * dim
@@ -72,28 +72,29 @@ class Sharded:
 
     @property
     def local(self) -> Tensor:
-        """This rank's piece."""
+        """Return this rank's piece."""
         return self.value._local
 
     def stamp(self) -> tuple[Any, int]:
-        """What tells its present values from later ones."""
+        """Return a stamp that tells the present values from later ones."""
         local = self.local
         return local._array, local._version
 
     def put_whole(self, whole: Tensor) -> None:
-        """Let the modules have what was gathered."""
+        """Give the modules the gathered parameter."""
         seen = self._seen
         self.put(whole if seen is None else DTensor.from_local(whole, seen.mesh, seen.placements, shape=seen.shape))
 
     def put(self, value: Any) -> None:
-        """Let the modules have this tensor as the parameter."""
+        """Give the modules this tensor as the parameter."""
         self._shown = value
         for module, name in self.homes:
             module._parameters[name] = value
 
     def check(self) -> None:
-        """Raise if somebody has given the modules another parameter, which would be lost; one that is spread alike
-        takes this one's place."""
+        """Raise if the modules have been given another parameter, which would be lost. A parameter that is spread alike
+        replaces this one.
+        """
         for module, name in self.homes:
             now: Any = module._parameters.get(name)
             if now is self._shown:
@@ -111,7 +112,7 @@ class Sharded:
 
 
 class Place(NamedTuple):
-    """A saved tensor that lies in a block (see Note [Gathered memory])."""
+    """A saved tensor inside a block (see Note [Gathered memory])."""
 
     unit: Unit
     stamps: tuple[tuple[Any, int], ...]
@@ -132,7 +133,7 @@ class Unit:
         dtypes: tuple[Any, Any],
     ) -> None:
         self.name, self.params = name, params
-        #: for gathering, for scattering, and for summing over replicas
+        #: Groups for gathering, for scattering, and for summing over replicas.
         self.gathers, self.scatters, self.replicas = groups
         self._dtypes = dtypes
         self.reshard_after_forward = self.reshard_after_backward = self.sync = True
@@ -140,15 +141,15 @@ class Unit:
         self.block: Any = None
         self._stamps: tuple[tuple[Any, int], ...] = ()
         self._gathering: tuple[Pending, Any] | None = None
-        #: forward passes whose backward is still to come
+        #: Number of forward passes whose backward has not run yet.
         self.outstanding = 0
-        #: whole gradients of this rank that were not sent yet, by the number of the parameter
+        #: This rank's whole gradients that have not been sent, by parameter number.
         self.gradients: dict[int, Payload] = {}
         self._scattering: tuple[Pending, Any, list[int]] | None = None
         self._summing: Pending | None = None
 
     def _measure(self) -> None:
-        """Find out where parameters lie in a block, and in which dtypes they and their gradients travel."""
+        """Compute the layout of parameters in a block, and the dtypes of messages for them and their gradients."""
         self.dtype = np.dtype(self.params[0].local._array.dtype)
         param, reduce = self._dtypes
         self.gather_dtype = self.dtype if param is None else param
@@ -161,7 +162,7 @@ class Unit:
         self.nbytes = max(end, 1)
 
     def check(self) -> None:
-        """Look at the parameters before they are used: they may have been replaced, or be of another dtype now."""
+        """Check the parameters before use: they may have been replaced, or have another dtype now."""
         for p in self.params:
             p.check()
         if self.params[0].local._array.dtype != self.dtype:
@@ -174,7 +175,7 @@ class Unit:
     # ----- gathering -----
 
     def stamps(self) -> tuple[tuple[Any, int], ...]:
-        """What tells the present values of the parameters from later ones."""
+        """Return stamps that tell the parameters' present values from later ones."""
         return tuple(p.stamp() for p in self.params)
 
     def _is_present(self, stamps: tuple[tuple[Any, int], ...]) -> bool:
@@ -184,7 +185,7 @@ class Unit:
         )
 
     def begin_gather(self) -> None:
-        """Let the pieces travel, unless they do or have arrived."""
+        """Start to gather the pieces, unless this has happened already."""
         if (self.block is not None or self._gathering is not None) and self._is_present(self._stamps):
             return
         self.free()
@@ -212,7 +213,7 @@ class Unit:
                 start += p.counts[rank]
 
     def go_on(self) -> None:
-        """Let MPI go on with what is under way: it does when it is asked."""
+        """Let MPI make progress: it does so only when it is polled."""
         if self._gathering is not None:
             self._gathering[0].is_completed()
         if self._scattering is not None:
@@ -221,11 +222,11 @@ class Unit:
             self._summing.is_completed()
 
     def whole(self, i: int) -> Payload:
-        """A parameter in the block."""
+        """Return a whole parameter in the block."""
         return np.ndarray(self.params[i].shape, self.gather_dtype, self.block, self.offsets[i])
 
     def free(self) -> None:
-        """Give the block back: this rank has its pieces."""
+        """Free the block; this rank keeps its pieces."""
         if self._gathering is not None:
             self._gathering[0].wait()
         self.block = self._gathering = None
@@ -233,7 +234,7 @@ class Unit:
     # ----- what modules see -----
 
     def show_wholes(self, passes: Passes) -> None:
-        """Let the modules have whole parameters, results of a node of the graph."""
+        """Give the modules whole parameters, as results of a graph node."""
         self.finish_gather()
         trained = [i for i, p in enumerate(self.params) if p.value.requires_grad] if is_grad_enabled() else []
         wholes: dict[int, Any] = {}
@@ -245,18 +246,18 @@ class Unit:
             p.put_whole(wholes[i] if i in wholes else wrap(Tensor, self.whole(i)))
 
     def is_trained(self) -> bool:
-        """Whether any of its parameters requires grad."""
+        """True if any of the parameters requires grad."""
         return any(p.value.requires_grad for p in self.params)
 
     def show_pieces(self) -> None:
-        """Let the modules have their pieces, as DTensors."""
+        """Give the modules their pieces, as DTensors."""
         for p in self.params:
             p.put(p.value)
 
     # ----- what graphs keep -----
 
     def place_of(self, t: Any) -> Place | None:
-        """Where in the block a tensor lies; None if it lies elsewhere."""
+        """Return the place of a tensor in the block, or None if it lies elsewhere."""
         array, block = t._array, self.block
         if block is None or not isinstance(array, np.ndarray) or not array.size:
             return None
@@ -266,7 +267,7 @@ class Unit:
         return Place(self, self._stamps, at - begin, array.shape, array.strides, array.dtype)
 
     def tensor_at(self, place: Place) -> Any:
-        """What was saved of the block, which has been gathered again."""
+        """Return a saved tensor from the block, which has been gathered again."""
         if not self._is_present(place.stamps):
             changed = [
                 p.name
@@ -283,7 +284,7 @@ class Unit:
     # ----- gradients -----
 
     def add_gradients(self, numbers: Sequence[int], grads: Sequence[Any]) -> None:
-        """Keep whole gradients of this rank until they are sent; a sum, if there are some already."""
+        """Add to this rank's whole gradients, which are kept until they are sent."""
         for i, g in zip(numbers, grads, strict=True):
             if g is None:
                 continue
@@ -291,7 +292,7 @@ class Unit:
             self.gradients[i] = array if i not in self.gradients else self.gradients[i] + array
 
     def begin_scatter(self) -> None:
-        """Let the gradients travel: every rank gets its pieces of their sum. A parameter without one counts as 0."""
+        """Start the reduce_scatter: every rank gets its pieces of the sum. A missing gradient counts as 0."""
         numbers = [i for i, p in enumerate(self.params) if p.value.requires_grad or i in self.gradients]
         params = [self.params[i] for i in numbers]
         counts = [sum(p.counts[r] for p in params) for r in range(self.scatters.size())]
@@ -308,13 +309,13 @@ class Unit:
         self._scattering = pending, out, numbers
 
     def begin_sum(self) -> None:
-        """With replicas: let what was scattered be summed over them."""
+        """Start the sum over replicas, if there are any, after the scatter."""
         if self.replicas is not None and self._scattering is not None:
             self._scattering[0].wait()
             self._summing = transport.all_reduce(self.replicas, self._scattering[1], ReduceOp.SUM)
 
     def finish_scatter(self) -> dict[int, Payload]:
-        """This rank's pieces of the average, by the number of the parameter."""
+        """Return this rank's pieces of the average, by parameter number."""
         assert self._scattering is not None
         pending, out, numbers = self._scattering
         (self._summing or pending).wait()
@@ -330,7 +331,7 @@ class Unit:
         return found
 
     def is_scattering(self) -> bool:
-        """Whether gradients are under way."""
+        """True if a scatter is in progress."""
         return self._scattering is not None
 
     def give(self, i: int, piece: Payload) -> None:
@@ -346,7 +347,7 @@ class Unit:
 
 
 class _Gathered(Function):
-    """Pieces to wholes, which are there already; backward hands the gradients over."""
+    """Graph node from pieces to whole parameters; its backward takes over the gradients."""
 
     @staticmethod
     def forward(ctx: Any, unit: Unit, passes: Passes, numbers: list[int], again: bool, *pieces: Any) -> Any:

@@ -1,4 +1,4 @@
-"""torch's `distributed.nn`: collectives that differentiate."""
+"""torch's `distributed.nn`: differentiable collectives."""
 
 from __future__ import annotations
 

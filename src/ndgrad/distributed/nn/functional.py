@@ -1,8 +1,7 @@
-"""Collectives that return new tensors and differentiate: what is differentiated is the sum over the ranks of what each
-computes.
+"""Differentiable collectives that return new tensors. Gradients are those of the sum of all ranks' results.
 
-They work inside transforms, in forward mode and to any order; every rank must differentiate what every other does,
-since the backward pass is made of collectives too.
+They work inside transforms, in forward mode and to any order. Every rank must differentiate the same computation, since
+the backward pass consists of collectives too.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _member(name: str, group: Any) -> ProcessGroup:
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The reduction of all ranks' tensors, on every rank.
+    """Return the reduction of all ranks' tensors, on every rank.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -56,14 +55,14 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
-    """The tensors of all ranks, on every rank."""
+    """Return the tensors of all ranks, on every rank."""
     return tuple(ops.all_gather(tensor.unsqueeze(0), group=_member("all_gather", group)).unbind(0))
 
 
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
-    """On rank i, the reduction of all ranks' `input_list[i]`. `output` only says of which shape."""
+    """Return the reduction of all ranks' `input_list[i]`, on rank i. `output` only gives the shape."""
     found = _member("reduce_scatter", group)
     if op not in (ReduceOp.SUM, ReduceOp.AVG):
         raise ValueError(f"reduce_scatter: {op} has no derivative here. Use SUM or AVG. [nd-no-derivative]")
@@ -73,7 +72,9 @@ def reduce_scatter(
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
 ) -> tuple[Tensor, ...]:
-    """What the ranks have for this one in their `input_tensor_list`. `output_tensor_list` only says of which shapes."""
+    """Return the tensors that the ranks have for this one in their `input_tensor_list`. `output_tensor_list` only gives
+    the shapes.
+    """
     found = _member("all_to_all", group)
     received = [t.numel() for t in output_tensor_list]
     flat = ops.all_to_all(
@@ -87,7 +88,9 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Pieces of `input` along its first dimension go to the ranks in order; what came from them, joined."""
+    """Send pieces of `input` along its first dimension to the ranks in order; return the received pieces,
+    concatenated.
+    """
     found = _member("all_to_all_single", group)
     return ops.all_to_all(
         input, group=found, sent=None if input_split_sizes is None else tuple(input_split_sizes),
@@ -96,13 +99,13 @@ def all_to_all_single(
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
-    """The tensor of the rank `src`, on every rank."""
+    """Return the tensor of the rank `src`, on every rank."""
     found = _member("broadcast", group)
     return ops.broadcast(tensor, group=found, root=rank_in("broadcast", found, src, None, "src"))
 
 
 def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The sum of all ranks' tensors on the rank `dst`, and zeros on the others."""
+    """Return the sum of all ranks' tensors on the rank `dst`, and zeros on the others."""
     found = _member("reduce", group)
     if op is not ReduceOp.SUM:
         raise ValueError(
@@ -112,26 +115,29 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = N
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """The tensors of all ranks on the rank `dst`, and zeros on the others."""
+    """Return the tensors of all ranks on the rank `dst`, and zeros on the others."""
     found = _member("gather", group)
     return tuple(ops.gather_to(tensor, group=found, root=rank_in("gather", found, dst, None, "dst")).unbind(0))
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
-    """On rank i, the i-th tensor of the rank `src`. Those of the others only say of which shape."""
+    """Return the i-th tensor of the rank `src`, on rank i. The tensors of other ranks only give the shape."""
     found = _member("scatter", group)
     return ops.scatter_from(stack(list(tensors)), group=found, root=rank_in("scatter", found, src, None, "src"))
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
-    """Send a tensor to a rank, to be received by `recv`. The result is empty and stands for the sending in the graph:
-    its backward receives the gradient of the tensor from `dst`."""
+    """Send a tensor to a rank, to be received by `recv`. The result is empty and represents the message in the graph:
+    its backward receives the gradient of the tensor from `dst`.
+    """
     found = _member("send", group)
     return ops.exchange(tensor, group=found, to=rank_in("send", found, dst, None, "dst"), tag=tag)
 
 
 def recv(shape: Sequence[int], src: int, group: Any = None, tag: int = 0, dtype: Any = None) -> Tensor:
-    """A tensor that `send` has sent. It requires grad if it can, and its backward sends its gradient to `src`."""
+    """Return a tensor that `send` has sent. It requires grad if its dtype allows, and its backward sends its gradient
+    to `src`.
+    """
     found = _member("recv", group)
     empty = creation.empty(0, dtype=dtype)
     if empty.is_floating_point() or empty.is_complex():
@@ -142,7 +148,7 @@ def recv(shape: Sequence[int], src: int, group: Any = None, tag: int = 0, dtype:
 
 
 def shift(tensor: Tensor, offset: int = 1, group: Any = None) -> Tensor:
-    """The tensor of the rank `offset` places before this one, in a ring: every rank sends and receives."""
+    """Return the tensor of the rank `offset` places before this one, in a ring: every rank sends and receives."""
     found = _member("shift", group)
     size, here = found.size(), found.rank()
     if offset % size == 0:

@@ -1,4 +1,4 @@
-"""torch's `distributed.optim`: optimizers whose state, or whose parameters, lie on several ranks."""
+"""torch's `distributed.optim`: optimizers with state or parameters on several ranks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`DistributedOptimizer`: parameters on several ranks, each stepped where it is, with the gradients of a context of
-`distributed.autograd`."""
+"""`DistributedOptimizer`: steps parameters on several ranks, each on its rank, with the gradients of a
+`distributed.autograd` context.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ndgrad.futures import Future
 class _Local:
     """The optimizer of one rank's parameters."""
 
-    #: several steps may come at once, of several contexts
+    #: Steps of several contexts may come at once.
     lock = make_lock()
 
     def __init__(
@@ -26,10 +27,10 @@ class _Local:
         self.optimizer = optimizer_class(self.parameters, *args, **kwargs)
 
     def made(self) -> None:
-        """Nothing: the answer says that the optimizer is there."""
+        """Do nothing: the reply confirms that the optimizer exists."""
 
     def step(self, context_id: int) -> None:
-        """Step with the gradients of a context; `.grad` is as before afterwards."""
+        """Step with the gradients of a context; `.grad` is unchanged afterwards."""
         gradients = get_gradients(context_id)
         with self.lock:
             before = [p.grad for p in self.parameters]
@@ -43,8 +44,8 @@ class _Local:
 
 
 class DistributedOptimizer:
-    """An optimizer of parameters that lie on several ranks, given by references. `step(context_id)` lets each rank step
-    those that it has, with the gradients that the context has for them.
+    """An optimizer of parameters on several ranks, given by references. `step(context_id)` lets each rank step its
+    parameters with the gradients of the context.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import autograd, optim, rpc
@@ -74,7 +75,9 @@ class DistributedOptimizer:
         _wait_for([optimizer.rpc_async().made() for optimizer in self.remote_optimizers])
 
     def step(self, context_id: int) -> None:
-        """Step the parameters of all ranks. If some fail, the others have stepped, and the first error is raised."""
+        """Step the parameters of all ranks. If some ranks fail, the others have stepped, and the first error is
+        raised.
+        """
         _wait_for([optimizer.rpc_async().step(context_id) for optimizer in self.remote_optimizers])
 
 

@@ -1,7 +1,7 @@
 """ZeRO's first stage: every rank keeps the state of some parameters, updates these, and sends them to the others.
 
-An optimizer with two numbers of state for each parameter then needs 1/n of that memory on each of n ranks. The
-parameters of a rank are one message, and all messages are under way together.
+An optimizer with two numbers of state for each parameter then needs 1/n of that memory on each of n ranks. Each rank
+sends its parameters in one message, and all messages are sent at the same time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class ZeroRedundancyOptimizer:
-    """`optimizer_class`, whose state is divided among the ranks of a group. The gradients must be the same on all of
-    them, as after `DistributedDataParallel`.
+    """Divide the state of an optimizer (`optimizer_class`) among the ranks of a group. The gradients must be the same
+    on all ranks, as after `DistributedDataParallel`.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.optim import ZeroRedundancyOptimizer
@@ -65,12 +65,12 @@ class ZeroRedundancyOptimizer:
         every = [p for g in self.param_groups for p in g["params"]]
         if not every:
             raise ValueError("optimizer got an empty parameter list [nd-optimizer]")
-        #: the parameters of each rank
+        #: The parameters of each rank.
         self.owned: list[list[Tensor]] = _divided(every, group.size())
         mine = {id(p) for p in self.owned[group.rank()]}
         own_groups = [{**g, "params": [p for p in g["params"] if id(p) in mine]} for g in self.param_groups]
         kept = [g for g in own_groups if g["params"]]
-        #: this rank's optimizer; None where there are fewer parameters than ranks
+        #: This rank's optimizer; None if there are fewer parameters than ranks.
         self.optim: Optimizer | None = optimizer_class(kept, **defaults) if kept else None
         self._groups_of_optim = [i for i, g in enumerate(own_groups) if g["params"]]
         self._states: list[Any] = []
@@ -85,13 +85,13 @@ class ZeroRedundancyOptimizer:
                     p.grad.zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update this rank's parameters, and get those of the others."""
+        """Update this rank's parameters, and receive the others."""
         loss = closure() if closure is not None else None
         if self.optim is not None:
             for number, own in zip(self._groups_of_optim, self.optim.param_groups, strict=True):
                 own.update(
                     {k: v for k, v in self.param_groups[number].items() if k != "params"}
-                )  # a schedule changes ours
+                )  # a schedule changes this optimizer's groups
             self.optim.step()
         self._exchange()
         return loss
@@ -123,13 +123,14 @@ class ZeroRedundancyOptimizer:
     # ----- saving -----
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Bring the state of all ranks to the rank `to`, where `state_dict()` then has it; all ranks call it."""
+        """Collect the state of all ranks on the rank `to`, for `state_dict()`; all ranks call it."""
         found = _all(self.group, None if self.optim is None else self.optim.state_dict())
         self._states = found if self.group.rank() == to else []
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of all parameters as one optimizer would have it, numbered in their order.
-        `consolidate_state_dict` comes first."""
+        """Return the state of all parameters as one optimizer would, numbered in their order. Call
+        `consolidate_state_dict` first.
+        """
         if not self._states:
             raise RuntimeError(
                 "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to=0)` on "
@@ -153,7 +154,7 @@ class ZeroRedundancyOptimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict()` gave, on any number of ranks: each keeps the state of its parameters."""
+        """Load the result of `state_dict()`, from any number of ranks: each rank keeps the state of its parameters."""
         every = [p for g in self.param_groups for p in g["params"]]
         for mine, theirs in zip(self.param_groups, state_dict["param_groups"], strict=True):
             mine.update({k: v for k, v in theirs.items() if k != "params"})
@@ -173,8 +174,9 @@ class ZeroRedundancyOptimizer:
 
 
 def _divided(params: list[Any], count: int) -> list[list[Any]]:
-    """Parameters dealt out so that the ranks get about as many elements each: the largest first, to who has the
-    least."""
+    """Divide parameters so that each rank gets about as many elements: the largest first, to the rank with the
+    fewest.
+    """
     found: list[list[Any]] = [[] for _ in range(count)]
     held = [0] * count
     for p in sorted(params, key=lambda p: -p.numel()):

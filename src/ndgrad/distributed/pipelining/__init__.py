@@ -1,4 +1,4 @@
-"""torch's `distributed.pipelining`: a model in stages, one after the other on several ranks."""
+"""torch's `distributed.pipelining`: a model divided into stages on several ranks."""
 
 from __future__ import annotations
 

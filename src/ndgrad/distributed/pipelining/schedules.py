@@ -1,9 +1,9 @@
-"""Schedules: in which order the stages of a rank compute forward and backward passes of micro-batches.
+"""Schedules: the order of forward and backward passes of micro-batches through a rank's stages.
 
-A schedule is a list of actions for each rank, made before anything runs, so that it can be looked at (`actions_of`) and
-checked without ranks. GPipe computes all forward passes and then all backward passes; 1F1B begins with backward as soon
-as there is one to do, so that a rank keeps the graphs of at most as many micro-batches as there are stages from it to
-the end. Interleaved 1F1B gives a rank several stages, a few layers each, and shortens the time in which ranks wait.
+A schedule is a list of actions for each rank. It is made before anything runs, so it can be inspected (`actions_of`)
+and checked without ranks. GPipe computes all forward passes and then all backward passes. 1F1B starts each backward
+pass as early as possible, so a rank keeps the graphs of at most as many micro-batches as there are stages from it to
+the end. Interleaved 1F1B gives a rank several stages of a few layers each, and shortens the time in which ranks wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Action(NamedTuple):
 
 
 def gpipe(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Action]:
-    """All forward passes, then all backward passes.
+    """Return all forward passes, then all backward passes.
 
     >>> from ndgrad.distributed.pipelining.schedules import gpipe
     >>> gpipe(0, 2, 1, 2)
@@ -45,7 +45,7 @@ def gpipe(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Actio
 
 
 def one_forward_one_backward(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Action]:
-    """As many forward passes as there are stages after this one, then backward and forward in turn.
+    """Return as many forward passes as there are stages after this one, then backward and forward passes in turn.
 
     >>> from ndgrad.distributed.pipelining.schedules import one_forward_one_backward
     >>> one_forward_one_backward(0, 2, 1, 3)
@@ -62,8 +62,8 @@ def one_forward_one_backward(rank: int, ranks: int, stages_per_rank: int, count:
 
 
 def interleaved(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Action]:
-    """1F1B over several stages of a rank: rounds of micro-batches go through its first stage, then its second, and so
-    on; backward, through its last stage first.
+    """Return 1F1B over several stages of a rank: rounds of micro-batches go through its first stage, then its second,
+    and so on; backward goes through its last stage first.
 
     >>> from ndgrad.distributed.pipelining.schedules import interleaved
     >>> interleaved(1, 2, 2, 2)
@@ -90,7 +90,7 @@ def interleaved(rank: int, ranks: int, stages_per_rank: int, count: int) -> list
 
 
 class _Schedule(ABC):
-    """Micro-batches through the stages of this rank."""
+    """Base class: run micro-batches through the stages of this rank."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Schedule(ABC):
 
     @abstractmethod
     def actions_of(self, rank: int) -> list[Action]:
-        """What a rank does, in order."""
+        """Return the actions of a rank, in order."""
 
     def step(
         self,
@@ -137,9 +137,10 @@ class _Schedule(ABC):
         return_outputs: bool = True,
         **kwargs: Any,
     ) -> Any:
-        """One batch, forward and backward: gradients are added to those of the parameters. The rank with the first
-        stage gives the arguments and the one with the last the target; that one gets the results, joined, and the
-        losses of the micro-batches, in `losses`. Without a loss function, or under `no_grad`, there is no backward.
+        """Run one batch, forward and backward; gradients are added to those of the parameters. The rank with the first
+        stage gives the arguments, the rank with the last stage the target. The last rank gets the concatenated results,
+        and the losses of the micro-batches in `losses`. Without a loss function, or under `no_grad`, there is no
+        backward. Gradients are divided by the number of micro-batches, as for the mean of their losses.
 
         Gradients are divided by the number of micro-batches, as the mean of their losses has it."""
         recording = is_grad_enabled() and self._loss_fn is not None
@@ -153,7 +154,7 @@ class _Schedule(ABC):
         return_outputs: bool = True,
         **kwargs: Any,
     ) -> Any:
-        """One batch, forward alone."""
+        """Run one batch, forward only."""
         with no_grad():
             return self._run(args, kwargs, target, losses, return_outputs, False)
 
@@ -179,7 +180,7 @@ class _Schedule(ABC):
                     if self._loss_fn is not None:
                         found[action.number] = self._loss_fn(out, targets[action.number])
             elif recording:
-                divisor = self._count if self._scale_grads else 1  # of a mean over micro-batches
+                divisor = self._count if self._scale_grads else 1  # for a mean over micro-batches
                 stage.backward_one(action.number, found[action.number] if stage.is_last else None, divisor)
             stage.go_on()
         for stage in self._stages.values():
@@ -192,7 +193,9 @@ class _Schedule(ABC):
 
 
 def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Arguments as those of micro-batches: tensors in equal parts along their first dimension, the rest as it is."""
+    """Split arguments into micro-batches: tensors in equal parts along their first dimension, other values
+    unchanged.
+    """
 
     def parts(value: Any) -> list[Any]:
         if not isinstance(value, Tensor) or value.ndim == 0:
@@ -219,7 +222,7 @@ def _joined(outs: list[Any]) -> Any:
 
 
 class PipelineScheduleSingle(_Schedule):
-    """Schedules of ranks with one stage each."""
+    """Base class of schedules with one stage per rank."""
 
     _order: Callable[..., list[Action]]
 
@@ -240,12 +243,12 @@ class PipelineScheduleSingle(_Schedule):
         super().__init__([stage], n_microbatches, loss_fn, output_merge_spec, scale_grads)
 
     def actions_of(self, rank: int) -> list[Action]:
-        """What a rank does, in order."""
+        """Return the actions of a rank, in order."""
         return type(self)._order(rank, self._group.size(), 1, self._count)
 
 
 class ScheduleGPipe(PipelineScheduleSingle):
-    """All forward passes, then all backward passes. The graphs of all micro-batches are alive in between.
+    """Run all forward passes, then all backward passes. The graphs of all micro-batches are alive in between.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.pipelining import PipelineStage, ScheduleGPipe
@@ -259,7 +262,7 @@ class ScheduleGPipe(PipelineScheduleSingle):
 
 
 class Schedule1F1B(PipelineScheduleSingle):
-    """Forward and backward in turn: the graphs of at most as many micro-batches as there are stages are alive.
+    """Run forward and backward in turn: at most as many graphs as there are stages are alive.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.pipelining import PipelineStage, Schedule1F1B
@@ -273,7 +276,7 @@ class Schedule1F1B(PipelineScheduleSingle):
 
 
 class PipelineScheduleMulti(_Schedule):
-    """Schedules of ranks with several stages each."""
+    """Base class of schedules with several stages per rank."""
 
     _order: Callable[..., list[Action]]
 
@@ -295,12 +298,12 @@ class PipelineScheduleMulti(_Schedule):
         super().__init__(stages, n_microbatches, loss_fn, output_merge_spec, scale_grads)
 
     def actions_of(self, rank: int) -> list[Action]:
-        """What a rank does, in order."""
+        """Return the actions of a rank, in order."""
         return type(self)._order(rank, self._group.size(), len(self._stages), self._count)
 
 
 class ScheduleInterleaved1F1B(PipelineScheduleMulti):
-    """1F1B for ranks that have several stages each, in turn.
+    """Run 1F1B on ranks with several stages each, in turn.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
@@ -316,6 +319,6 @@ class ScheduleInterleaved1F1B(PipelineScheduleMulti):
 
 
 class ScheduleLoopedBFS(PipelineScheduleMulti):
-    """GPipe for ranks that have several stages each: all micro-batches go through a stage before the next one."""
+    """Run GPipe on ranks with several stages each: all micro-batches go through a stage before the next one."""
 
     _order = staticmethod(gpipe)

@@ -1,10 +1,9 @@
-"""One stage of a pipeline: a part of a model on one rank, what it receives, computes and sends, micro-batch by
-micro-batch.
+"""A stage of a pipeline: a part of a model on one rank that receives, computes and sends micro-batches.
 
-A stage receives the results of the one before it as leaves of its own graph, and sends its results on; backward, it
-receives the gradients of its results and sends those of what it had received. Messages never block: what is sent is
-waited for at the end of a step, and what is received when it is needed. Each has a tag of its own, made of the micro-
-batch, the stage and the direction, so that schedules may be in any order that lets every stage get what it needs.
+A stage receives the results of the previous stage as leaves of its own graph, and sends its results on. In backward it
+receives the gradients of its results and sends those of its inputs. Messages never block: the step waits for sends at
+its end, and for receives when they are needed. Each message has its own tag, made of the micro-batch, the stage and the
+direction, so schedules may have any order that lets every stage get its inputs.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
     from ndgrad.distributed.agreement import Pending
     from ndgrad.nn.modules.module import Module
 
-#: At most this many tensors go from a stage to the next.
+#: The largest number of tensors passed from a stage to the next.
 _MOST = 16
 
 
 class PipelineStage:
-    """Stage `stage_index` of `num_stages`: `submodule`, which takes what the stage before it returns. The stages lie on
-    the ranks of `group` in turn, rank i having stages i, i + n, ...
+    """Stage `stage_index` of `num_stages`: `submodule`, which takes the results of the previous stage. Rank i of the n
+    ranks of `group` has stages i, i + n, ...
 
-    What tensors come is found out in the first step; `input_args`, if given, are examples of them.
+    The first step finds out the shapes and dtypes of inputs; `input_args`, if given, are examples of them.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.pipelining import PipelineStage, Schedule1F1B
@@ -79,14 +78,14 @@ class PipelineStage:
                 "PipelineStage(dw_builder=...): backward is not split here. Leave it out. [nd-unsupported]"
             )
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
-        self.group: ProcessGroup = twin_group(found, "pipelines")  # its tags are not those of users
+        self.group: ProcessGroup = twin_group(found, "pipelines")  # keeps its tags apart from the user's
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
-        #: shapes and dtypes of what comes from the stage before, known after the first micro-batch of its kind
+        #: Shapes and dtypes of inputs from the previous stage, known after the first micro-batch of its kind.
         self._comes: list[tuple[tuple[int, ...], str, bool]] | None = None
         self._goes: list[tuple[tuple[int, ...], str, bool]] | None = None
         self._taken: dict[int, tuple[list[Any], list[Any]]] = {}
         self._sending: list[Pending] = []
-        #: what stages on this very rank hand to each other
+        #: Tensors handed over between stages on the same rank.
         self.beside: dict[tuple[int, int, str], list[Any]] = {}
 
     # ----- neighbours -----
@@ -106,7 +105,7 @@ class PipelineStage:
             self._sending.append(transport.send(self.group, array, peer, self._tag(stage, number, direction, i)))
 
     def _receive(self, like: Sequence[tuple[tuple[int, ...], str, bool]], number: int, direction: int) -> list[Any]:
-        """What the neighbour has sent to this stage: forward from the one before, backward from the one after."""
+        """Receive from a neighbour: forward from the previous stage, backward from the next."""
         source = self.stage_index - 1 if not direction else self.stage_index + 1
         peer = self._rank_of(source)
         if peer == self.group.rank():
@@ -123,7 +122,7 @@ class PipelineStage:
     # ----- one micro-batch -----
 
     def begin(self) -> None:
-        """A step begins: nothing is known of micro-batches, nor of their shapes, which may be others than before."""
+        """Begin a step: forget micro-batches and their shapes, which may change."""
         self._taken.clear()
         self.beside.clear()
         self._sending = []
@@ -160,7 +159,7 @@ class PipelineStage:
         return tensors
 
     def _ask(self, peer: int) -> list[Any]:
-        """Of which shapes and dtypes the results of the stage before are."""
+        """Ask the previous stage for the shapes and dtypes of its results."""
         size = np.zeros(1, np.int64)
         transport.receive(self.group, size, peer, self._tag(self.stage_index, -1, 0, 0)).wait()
         told = np.empty(int(size[0]), np.uint8)
@@ -189,8 +188,9 @@ class PipelineStage:
         self._send([np.array(t.detach()._array, order="C") for t in outs], self.stage_index + 1, number, 0)
 
     def backward_one(self, number: int, loss: Any = None, divisor: int = 1) -> None:
-        """The backward pass of a micro-batch, of its loss divided by `divisor` where this is the last stage; gradients
-        of what came from the stage before are sent to it."""
+        """Run the backward pass of a micro-batch, of its loss divided by `divisor` on the last stage. Send the
+        gradients of the inputs to the previous stage.
+        """
         received, outs = self._taken.pop(number)
         if self.is_last:
             run_backward(loss / divisor if divisor != 1 else loss)
@@ -210,11 +210,11 @@ class PipelineStage:
         self._send(sent, self.stage_index - 1, number, 1)
 
     def finish(self) -> None:
-        """A step has ended: wait until all that was sent has left."""
+        """End a step: wait until all sends have completed."""
         for pending in self._sending:
             pending.wait()
         self._sending = []
 
     def go_on(self) -> None:
-        """Let MPI go on with what is under way."""
+        """Let MPI make progress."""
         self._sending = [pending for pending in self._sending if not pending.is_completed()]

@@ -1,8 +1,8 @@
-"""Planning past this machine: what a step costs on how many ranks, and what bounds it.
+"""Predict the cost of a step on any number of ranks, and the resource that limits it.
 
-`measure()` finds out what this machine does (`Machine`), `record(step)` what a step of a program computes and sends
-(`Job`), and `Job.predict(machine, ranks)` replays the one on the other at any number of ranks. docs/planning.md has the
-model, and how far it was from measurements.
+`measure()` measures this machine (`Machine`), `record(step)` records the computing and messages of a step (`Job`), and
+`Job.predict(machine, ranks)` simulates the job on the machine with any number of ranks. docs/planning.md explains the
+model, and compares it with measurements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a collective takes: the formulas of rings and trees, in a latency and a bandwidth.
+"""Cost of a collective: formulas for rings and trees, from a latency and a bandwidth.
 
 A message of n bytes takes a + n / b: a is the latency of a link, b its bandwidth. With p ranks, each of which sends and
 receives one message at a time,
@@ -6,14 +6,14 @@ receives one message at a time,
     ring all_reduce         2 (p - 1) steps with n / p bytes each
     halving and doubling    2 log2(p) steps, which send 2 (p - 1) / p n bytes in all
     tree all_reduce         log2(p) steps with n bytes each
-    ring all_gather         p - 1 steps with n / p bytes each; n is what everybody has in the end
-    reduce_scatter          the same; n is what everybody begins with
+    ring all_gather         p - 1 steps with n / p bytes each; n is the result's size
+    reduce_scatter          the same; n is the argument's size
     all_to_all              p - 1 steps with n / p bytes each
     broadcast, reduce       log2(p) steps with n bytes (tree), or scattered and gathered
     gather, scatter         log2(p) steps, (p - 1) / p n bytes at the root
 
-MPI takes the quicker one for the size, and so does this. Ranks that share nodes reduce inside each node first, then
-between nodes, each rank its piece, then spread the result: three of the above.
+MPI chooses the fastest algorithm for the size, and so does this model. Ranks that share nodes reduce inside each node
+first, then between nodes, each rank its piece, then spread the result: three of the above.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 
 class Link(NamedTuple):
-    """What carries messages: seconds that each takes, and bytes a second beyond that.
+    """A connection between ranks: seconds per message, and bytes per second.
 
     >>> from ndgrad.distributed.planning import Link
     >>> Link(latency=2e-6, bandwidth=1e10).seconds(10_000_000)
@@ -34,20 +34,19 @@ class Link(NamedTuple):
     bandwidth: float
 
     def seconds(self, nbytes: float) -> float:
-        """The time of one message."""
+        """Return the time of one message."""
         return self.latency + nbytes / self.bandwidth
 
 
 class Cost(NamedTuple):
-    """The time of a collective in its two parts: what its messages take however short they are, and what their bytes
-    take."""
+    """The time of a collective in two parts: the latency of its messages, and the transfer of their bytes."""
 
     latency: float
     transfer: float
 
     @property
     def seconds(self) -> float:
-        """Both."""
+        """The sum of both."""
         return self.latency + self.transfer
 
     def __add__(self, other: object) -> Cost:
@@ -67,7 +66,7 @@ def _quickest(*ways: Cost) -> Cost:
 
 
 def flat(kind: str, nbytes: float, ranks: int, link: Link) -> Cost:
-    """The cost of a collective among ranks that all reach each other by one kind of link."""
+    """Return the cost of a collective among ranks with one kind of link between all of them."""
     p, n = ranks, nbytes
     if p <= 1:
         return NOTHING
@@ -94,8 +93,8 @@ def flat(kind: str, nbytes: float, ranks: int, link: Link) -> Cost:
 
 
 def cost(kind: str, nbytes: float, ranks: int, inside: Link, between: Link | None = None, per_node: int = 0) -> Cost:
-    """The cost of a collective on `nbytes` bytes among `ranks`, of which `per_node` share a node (0: all do); links
-    inside a node and between nodes.
+    """Return the cost of a collective on `nbytes` bytes among `ranks`, of which `per_node` share a node (0: all of
+    them), with links inside a node and between nodes.
 
     >>> from ndgrad.distributed.planning import Link, cost
     >>> fast, slow = Link(1e-6, 1e11), Link(2e-6, 1e10)

@@ -1,5 +1,6 @@
-"""What a machine does: operations and bytes a second of a rank, and what messages between ranks take, measured at
-start."""
+"""Speed of a machine: operations and bytes per second of a rank, and the cost of messages between ranks, as
+measured.
+"""
 
 from __future__ import annotations
 
@@ -15,49 +16,49 @@ from ndgrad.distributed.groups import is_initialized, world_group
 from ndgrad.distributed.planning.costs import Link
 from ndgrad.distributed.reductions import ReduceOp
 
-#: What is assumed of messages where there is only one rank, so that none can be measured: ranks that share memory.
+#: Assumed link of a single rank, which cannot measure messages: ranks that share memory.
 ASSUMED = Link(2e-6, 4e9)
 
 
 class Machine(NamedTuple):
-    """What the ranks can do. Change what is to be asked about with `_replace`: another link between nodes, more cores.
+    """Speed of the ranks. Use `_replace` to ask about another machine: another link between nodes, more cores.
 
     >>> from ndgrad.distributed.planning import Link, Machine
     >>> Machine(flops=5e10, memory=1e10, call=1e-6, inside=Link(2e-6, 4e9), cores=8).per_node
     8
     """
 
-    #: floating-point operations a second of one rank, in products of float32
+    #: Floating-point operations per second of one rank, in float32 products.
     flops: float
-    #: bytes a second that one rank reads and writes
+    #: Bytes per second that one rank reads and writes.
     memory: float
-    #: seconds that calling an op takes, whatever its size
+    #: Overhead of calling an op, in seconds.
     call: float
-    #: messages between ranks of one node
+    #: Messages between ranks of one node.
     inside: Link
-    #: processors of a node: with more ranks than these, each computes more slowly
+    #: Processors of a node: with more ranks than these, each computes more slowly.
     cores: int
-    #: messages between nodes; None: as inside
+    #: Messages between nodes; None: same as `inside`.
     between: Link | None = None
-    #: how much of the time in which a rank computes its messages go on: 1 all of it, 0 only when somebody waits
+    #: Share of computing time in which messages make progress: 1 always, 0 only while waiting.
     overlap: float = 0.0
-    #: on how many ranks of one node it was measured; 0: messages are assumed, not measured
+    #: Number of ranks of one node in the measurement; 0: messages are assumed, not measured.
     ranks: int = 0
-    #: how much longer computing takes when all of these compute at once
+    #: Slowdown of computing when all these ranks compute at once.
     crowding: float = 1.0
 
     def slowdown(self, on_node: int) -> float:
-        """How much longer computing takes with some ranks on a node: as measured, or as there are processors."""
+        """Return the slowdown of computing with some ranks on a node: as measured, or from the number of processors."""
         return self.crowding if on_node == self.ranks > 0 else max(1.0, on_node / self.cores)
 
     @property
     def per_node(self) -> int:
-        """How many ranks a node has."""
+        """The number of ranks on a node."""
         return self.cores
 
 
 def _fastest(run: Callable[[], Any], seconds: float) -> float:
-    """The least time of a call, of those that fit into some seconds; at least three."""
+    """Return the least time of a call, over as many calls as fit into some seconds, at least three."""
     best, end, count = float("inf"), time.perf_counter() + seconds, 0
     while count < 3 or time.perf_counter() < end:
         begun = time.perf_counter()
@@ -68,7 +69,7 @@ def _fastest(run: Callable[[], Any], seconds: float) -> float:
 
 
 def _repeat(run: Callable[[], Any], count: int) -> float:
-    """The least time of a collective, which all ranks must call equally often."""
+    """Return the least time of a collective, which all ranks must call equally often."""
     best = float("inf")
     for _ in range(count):
         begun = time.perf_counter()
@@ -78,14 +79,14 @@ def _repeat(run: Callable[[], Any], count: int) -> float:
 
 
 def measure(seconds: float = 0.3) -> Machine:
-    """Measure this machine; all ranks call it. Of computing, it takes about `seconds` seconds.
+    """Measure this machine; all ranks call it. Measuring the computing speed takes about `seconds` seconds.
 
     >>> from ndgrad.distributed import planning
     >>> machine = planning.measure(seconds=0.02)
     >>> machine.flops > 1e6 and machine.memory > 1e6
     True
     """
-    from ndgrad._src.tensor.functions.creation import ones  # an op, for what calling one takes
+    from ndgrad._src.tensor.functions.creation import ones  # measures the overhead of an op
 
     n = 256
     a = np.ones((n, n), np.float32)
@@ -105,8 +106,9 @@ def measure(seconds: float = 0.3) -> Machine:
 
 
 def _crowding(compute: Callable[[], Any]) -> float:
-    """How much longer it takes when all ranks compute at once than when the first does alone: the middle of some runs,
-    as there may be others on the machine."""
+    """Return the slowdown when all ranks compute at once, compared with the first alone. It is the median of several
+    runs, because other programs may run on the machine.
+    """
     group = world_group()
 
     def middle() -> float:
@@ -126,7 +128,7 @@ def _crowding(compute: Callable[[], Any]) -> float:
 
 
 def _link() -> Link:
-    """Latency and bandwidth, from reductions of few and of many bytes."""
+    """Return latency and bandwidth, from reductions of few and of many bytes."""
     group = world_group()
     p = group.size()
     few, many = np.ones(2), np.zeros(1 << 19)
@@ -135,12 +137,12 @@ def _link() -> Link:
     long = _repeat(lambda: transport.all_reduce_now(group, many, ReduceOp.SUM), 12)
     steps, sent = 2 * depth, 2 * (p - 1) / p * many.nbytes
     found = np.array([latency, sent / max(long - steps * latency, 1e-9)])
-    transport.broadcast(group, found, 0).wait()  # all plan with the same numbers
+    transport.broadcast(group, found, 0).wait()  # all ranks plan with the same numbers
     return Link(float(found[0]), float(found[1]))
 
 
 def _overlap() -> float:
-    """How much of a reduction is done while its rank computes."""
+    """Return the share of a reduction that is done while its rank computes."""
     group = world_group()
     many, a = np.zeros(1 << 19), np.ones((256, 256), np.float32)
     out = np.empty_like(a)

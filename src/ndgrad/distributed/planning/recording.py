@@ -1,8 +1,8 @@
 """Recording a step: its collectives with their bytes, the computing between them, and what its ops do.
 
-While a step is recorded, the functions of `transport` and the waiting of `Pending` are replaced by ones that note when
-they were called; at other times nothing is paid for it. A step of one process is enough: what it would send is known
-from its calls, though nobody is there to receive it.
+While a step is recorded, functions that note the times of their calls replace those of `transport` and the waiting of
+`Pending`. Other code has no overhead. A step of one process is enough: its calls determine the messages, even without a
+receiver.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ndgrad.distributed.agreement import Pending
 from ndgrad.distributed.groups import is_initialized, world_group
 from ndgrad.distributed.planning.simulation import Event, Job, Work
 
-#: Functions of `transport`: what they are, and which argument's bytes count (`costs` says of what).
+#: Functions of `transport`: their kind, and the argument whose bytes count (see `costs`).
 _WATCHED = {
     "all_reduce": ("all_reduce", 1), "broadcast": ("broadcast", 1), "reduce": ("reduce", 1),
     "all_gather": ("all_gather", 1), "all_gather_uneven": ("all_gather", 1), "reduce_scatter": ("reduce_scatter", 2),
@@ -27,7 +27,7 @@ _WATCHED = {
 
 
 class _Notes:
-    """What has happened so far."""
+    """The events recorded so far."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -35,10 +35,10 @@ class _Notes:
         self.count = 0
         self.inside = 0
         self.since = time.perf_counter()
-        self.kept: list[Any] = []  # so that no id comes twice
+        self.kept: list[Any] = []  # keeps ids unique
 
     def computed(self) -> None:
-        """The time since the last event was spent computing."""
+        """Note that the time since the last event was spent computing."""
         seconds = time.perf_counter() - self.since
         if seconds > 0:
             self.events.append(Event("compute", seconds))
@@ -96,8 +96,8 @@ def _watched_wait(notes: _Notes, run: Any) -> Any:
 
 
 def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 9, ops: bool = False) -> Job:
-    """Run a step some times and keep what the run in the middle did, and how far runs differ. With `ops`, one more run
-    finds the operations of its ops, for `Job.computed_by`. In a world of several ranks, all of them call it.
+    """Run a step several times; keep the median run and the variation between runs. With `ops`, one more run counts the
+    operations of its ops, for `Job.computed_by`. In a world of several ranks, all of them call it.
 
     >>> import ndgrad
     >>> import ndgrad.distributed as dist
@@ -113,7 +113,7 @@ def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 9, ops: 
         step()
     jobs = sorted((_recorded(step) for _ in range(max(1, repeats))), key=lambda job: job.compute)
     middle, quarter = jobs[len(jobs) // 2], len(jobs) // 4
-    # the quartiles of a normal distribution are 1.35 standard deviations apart
+    # The quartiles of a normal distribution are 1.35 standard deviations apart
     spread = (jobs[-1 - quarter].compute - jobs[quarter].compute) / 1.35 / middle.compute
     return middle._replace(jitter=spread, work=_work(step) if ops else None)
 
@@ -138,8 +138,8 @@ def _recorded(step: Callable[[], Any]) -> Job:
 
 
 def _work(step: Callable[[], Any]) -> Work:
-    """Operations of a step's ops: backward does those of forward twice, once for each factor."""
-    from ndgrad.profiler import profile  # only here
+    """Count the operations of a step's ops. Backward does twice those of forward, once for each factor."""
+    from ndgrad.profiler import profile  # only needed here
 
     with profile(with_flops=True, record_shapes=True) as watched:
         step()

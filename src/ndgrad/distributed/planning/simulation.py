@@ -1,9 +1,9 @@
-"""A recorded step replayed at any number of ranks.
+"""Simulation of a recorded step on any number of ranks.
 
-All ranks do the same, so one stands for all. It computes; it starts collectives, which go over its link one after the
-other, in part while it computes (`Machine.overlap`); and where it waits for one, all that were started before must be
-done too. Beside that, the slowest of many ranks counts: with a standard deviation s of computing, the largest of p is
-about s sqrt(2 ln p) above the mean.
+All ranks do the same, so one represents all. It computes. It starts collectives, which use its link one after the
+other, in part while it computes (`Machine.overlap`). If it waits for one, all earlier ones must be done too. In
+addition, the slowest of many ranks counts: with a standard deviation s of computing, the largest of p is about s sqrt(2
+ln p) above the mean.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ndgrad._src.foundations.atomic_files import replacing
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad.distributed.planning.costs import NOTHING, Cost, cost
 from ndgrad.distributed.planning.machine import Machine
 
 
 class Event(NamedTuple):
-    """Of a step: "compute" for some seconds, "start" a collective with a number, or "wait" for one."""
+    """An event of a step: "compute" for some seconds, "start" a collective with a number, or "wait" for one."""
 
     what: str
     seconds: float = 0.0
     number: int = 0
     kind: str = ""
     nbytes: int = 0
-    #: how many ranks take part; 0: all there are
+    #: Number of participating ranks; 0: all.
     ranks: int = 0
 
 
 class Work(NamedTuple):
-    """What the ops of a step do: how many there are, their floating-point operations, and the bytes they touch."""
+    """Work of a step's ops: their number, their floating-point operations, and the bytes they touch."""
 
     ops: int
     flops: float
@@ -40,22 +40,22 @@ class Work(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What a step takes at some number of ranks, in seconds."""
+    """The predicted time of a step at some number of ranks, in seconds."""
 
     ranks: int
     seconds: float
-    #: of these: computing, waiting for messages, and waiting for the slowest rank
+    #: Parts of the total: computing, waiting for messages, and waiting for the slowest rank.
     compute: float
     waiting: float
     slowest: float
-    #: what the messages take in all, whether somebody waits or not
+    #: Total time of messages, including messages for which no rank waits.
     messages: Cost
-    #: seconds of one rank over these: how much of each rank is used
+    #: Seconds of one rank divided by these: the utilisation of each rank.
     efficiency: float
 
     @property
     def bound(self) -> str:
-        """What most of the time goes to: computing, latency, bandwidth or the slowest rank."""
+        """The largest part of the time: computing, latency, bandwidth or the slowest rank."""
         share = self.waiting / self.messages.seconds if self.messages.seconds else 0.0
         parts = {
             "computing": self.compute, "latency": share * self.messages.latency,
@@ -65,7 +65,7 @@ class Prediction(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A recorded step. Made by `record`, or by hand; `save` and `load` keep it in a file.
+    """A recorded step. Created by `record`, or by hand; `save` and `load` keep it in a file.
 
     >>> from ndgrad.distributed.planning import Job, Link, Machine
     >>> from ndgrad.distributed.planning.simulation import Event
@@ -77,10 +77,10 @@ class Job(NamedTuple):
     """
 
     events: tuple[Event, ...]
-    #: on how many it was recorded
+    #: Number of ranks in the recording.
     ranks: int = 1
     work: Work | None = None
-    #: the standard deviation of computing from step to step, as a share of it
+    #: Standard deviation of computing from step to step, relative to its time.
     jitter: float = 0.0
 
     @property
@@ -90,7 +90,7 @@ class Job(NamedTuple):
 
     @property
     def sent(self) -> dict[str, int]:
-        """Bytes given to each kind of collective."""
+        """Return the bytes given to each kind of collective."""
         found: dict[str, int] = {}
         for e in self.events:
             if e.what == "start":
@@ -98,15 +98,16 @@ class Job(NamedTuple):
         return found
 
     def computed_by(self, machine: Machine) -> float:
-        """Seconds of computing on another machine, from the operations and bytes of the ops alone."""
+        """Return the seconds of computing on another machine, from the operations and bytes of the ops alone."""
         if self.work is None:
             raise ValueError("the job was recorded without its ops: record(step, ops=True). [nd-call-order]")
         slowest = max(self.work.flops / machine.flops, self.work.nbytes / machine.memory)
         return self.work.ops * machine.call + slowest
 
     def predict(self, machine: Machine, ranks: int, *, strong: bool = False, per_node: int | None = None) -> Prediction:
-        """What the step takes on `ranks` ranks, `per_node` to a node (as many as it has processors). With `strong`, the
-        ranks divide the work of the recorded step; else each has as much as was recorded."""
+        """Predict the time of the step on `ranks` ranks, `per_node` to a node (default: its number of processors). With
+        `strong`, the ranks divide the work of the recorded step; else each has as much as was recorded.
+        """
         if ranks < 1:
             raise ValueError(f"predict(ranks={ranks}): a job has at least one rank. [nd-range]")
         on_node = min(ranks, machine.per_node if per_node is None else per_node)
@@ -116,7 +117,7 @@ class Job(NamedTuple):
         under_way: deque[list[float]] = deque()  # number, seconds left
 
         def spend(seconds: float, until: int | None) -> float:
-            """Let messages go on for some seconds, or until one is done; how long that took."""
+            """Let messages make progress for some seconds, or until one is done; return the time this took."""
             spent = 0.0
             while under_way and (until is not None or spent < seconds):
                 taken = under_way[0][1] if until is not None else min(under_way[0][1], seconds - spent)
@@ -147,14 +148,14 @@ class Job(NamedTuple):
         return Prediction(ranks, total, compute, waiting, slowest, messages, alone / total if total else 1.0)
 
     def save(self, path: str) -> None:
-        """Keep the job in a file, which is text (JSON)."""
+        """Write the job to a file, as text (JSON)."""
         text = json.dumps({"ranks": self.ranks, "work": self.work, "jitter": self.jitter, "events": self.events})
-        with replacing(path) as file:
+        with open_replacement(path) as file:
             file.write(text.encode())
 
     @staticmethod
     def load(path: str) -> Job:
-        """A job from a file."""
+        """Read a job from a file."""
         with open(path, encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
         work = None if found["work"] is None else Work(*found["work"])
@@ -162,7 +163,7 @@ class Job(NamedTuple):
 
 
 def table(job: Job, machine: Machine, ranks: Sequence[int] = (1, 8, 64, 512, 4096, 10000), **options: Any) -> str:
-    """Predictions as lines of text.
+    """Return predictions as lines of text.
 
     >>> from ndgrad.distributed.planning import Job, Link, Machine, table
     >>> from ndgrad.distributed.planning.simulation import Event

@@ -1,3 +1,6 @@
-"""Calls between ranks and graphs that span them, below `distributed.rpc` and `distributed.autograd`, which are torch's
-names for them: `messages` (values as bytes), `contexts` (where the graph leaves a rank), `agent` (who carries calls and
-runs them), `references` (values that stay elsewhere), `backward` (the engine)."""
+"""Calls between ranks, and graphs that span ranks: the layer below torch's names `distributed.rpc` and
+`distributed.autograd`.
+
+The modules are `messages` (values as bytes), `contexts` (edges of the graph between ranks), `agent` (sending and
+running calls), `references` (values on other ranks) and `backward` (the engine).
+"""

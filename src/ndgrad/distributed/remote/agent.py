@@ -1,12 +1,12 @@
-"""The agent: one per process, it carries calls to other ranks and runs those that come.
+"""The agent: one per process, it sends calls to other ranks and runs received calls.
 
-MPI's messages are taken in by whoever waits for something, and by a thread of the agent's when nobody does. A call that
-comes runs in a thread of its own, since it may call other ranks in turn: there are as many threads as calls are under
-way, kept for the next ones. So nobody who waits keeps anybody else from running, and no depth of nested calls locks up.
+Any waiting thread receives MPI's messages, and a thread of the agent does when none waits. A received call runs in its
+own thread, since it may call other ranks in turn. There are as many threads as calls in progress, and they are reused.
+So a waiting call never blocks others, and nested calls of any depth cannot deadlock.
 
-Note [Order of messages]
-Messages from one rank to another are taken in in the order in which they were sent, each whole before the next, under
-one lock. What must be in order (counts of references) is done there and then; what runs code of users is handed on.
+Note [Order of messages] Messages from one rank to another are received in the order in which they were sent, each whole
+before the next, under one lock. Messages that must stay in order (reference counts) are processed right there. User
+code runs elsewhere.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from ndgrad.distributed.remote import contexts
 from ndgrad.distributed.remote.messages import Packed, pack, packed_error, unpack, unpacked_error
 from ndgrad.futures import Future
 
-#: Buffers up to this many bytes in all travel inside the message that announces them.
+#: Buffers of up to this many bytes in total travel inside the message that announces them.
 _INLINE = 16384
-#: How often a thread that waits asks without a pause, and how long its pauses are then, in seconds.
+#: Number of polls without a pause in a waiting thread, and the length of later pauses in seconds.
 _SPINS = 50
 _PAUSE = 5e-5
-#: How long the agent's thread looks often after something has come, and its pause when nothing does.
+#: Seconds of frequent polling by the agent's thread after a message, and its pause when none comes.
 _LIVELY = 0.02
 _IDLE = 1e-3
-#: How often it is asked whether a rank is gone, and whether calls are late.
+#: Seconds between checks for lost ranks and late calls.
 _SWEEP = 0.05
 
 _FRAME, _BUFFER = 0, 1
 
 
 class WorkerInfo(NamedTuple):
-    """A rank as one to call: its name, and its number in the world."""
+    """A rank that can be called: its name, and its number in the world."""
 
     name: str
     id: int
 
 
 class Call(NamedTuple):
-    """A call under way."""
+    """A call in progress."""
 
     future: Future[Any]
     peer: int
@@ -70,13 +70,13 @@ class RemoteFuture(Future[Any]):
         self._agent = agent
 
     def done(self) -> bool:
-        """Whether the result, or an error, has come."""
+        """True if the result, or an error, has arrived."""
         if not super().done():
             self._agent.progress()
         return super().done()
 
     def wait(self) -> Any:
-        """The result; what the call has raised is raised."""
+        """Return the result; raise the exception of the call."""
         self._agent.wait_until(super().done)
         return super().wait()
 
@@ -87,9 +87,9 @@ class Agent:
     def __init__(self, group: ProcessGroup, names: list[str], seconds: float) -> None:
         self.group, self.rank = group, group.rank()
         self.workers = [WorkerInfo(name, i) for i, name in enumerate(names)]
-        #: how long a call may take
+        #: Time limit of a call, in seconds.
         self.seconds = seconds
-        #: what messages of other kinds than calls and replies mean: kind -> function of the rank and what was said
+        #: Handlers of messages other than calls and replies: kind -> function of the sender's rank and the message.
         self.on_notice: dict[str, Callable[[int, Any], None]] = {"end": self.end_context}
         self._comm = None if group.comm is None else group.comm.Dup()
         self._numbers = itertools.count(1)
@@ -104,13 +104,13 @@ class Agent:
         self._service = threading.Thread(target=self._serve, name="ndgrad-rpc", daemon=True)
 
     def start(self) -> None:
-        """Begin to run what comes: when all is there that a call may ask for."""
+        """Begin to run received calls, once everything that a call may need exists."""
         if self._comm is not None:
             atexit.register(self.close)
             self._service.start()
 
     def worker(self, to: Any) -> WorkerInfo:
-        """Who is meant by a name, a rank, or a WorkerInfo."""
+        """Return the worker with a name or rank, or a given WorkerInfo."""
         for w in self.workers:
             if to in (w.name, w.id, w) and not isinstance(to, bool):
                 return w
@@ -145,18 +145,18 @@ class Agent:
         return future
 
     def tell(self, peer: int, kind: str, said: Any) -> None:
-        """Send what nobody answers."""
+        """Send a message that gets no reply."""
         if not self._closed:
             self._send(peer, kind, 0, said, Packed(b"", ()))
 
     def end_context(self, source: int, number: int) -> None:
-        """Forget a context of autograd, and let the ranks forget it that it went to from here."""
+        """Forget an autograd context, and tell the ranks to which it was sent from here."""
         ended = contexts.closed(number)
         for peer in () if ended is None else ended.peers - {source, self.rank}:
             self.tell(peer, "end", number)
 
     def wait_until(self, happened: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Wait for something, and take in messages meanwhile; False if it has not happened in time."""
+        """Wait for a condition while receiving messages; return False if it is not met in time."""
         for _ in range(_SPINS):
             if happened():
                 return True
@@ -170,7 +170,7 @@ class Agent:
         return True
 
     def check_alive(self, ranks: Iterable[int], doing: str) -> None:
-        """Raise if one of some ranks is known to be gone."""
+        """Raise if any of the ranks is known to be gone."""
         for rank in ranks:
             told = notices.gone(rank) if rank != self.rank else None
             if told is not None:
@@ -202,7 +202,7 @@ class Agent:
     # ----- taking in -----
 
     def progress(self) -> bool:
-        """Take in what has come; whether there was anything."""
+        """Receive messages; True if there were any."""
         if self._comm is None or not self._taking.acquire(blocking=False):
             return False
         after: list[Callable[[], None]] = []
@@ -228,7 +228,7 @@ class Agent:
         return came > 0
 
     def _next_frame(self) -> tuple[int, Any, tuple[Any, ...]] | None:
-        from mpi4py import MPI  # as in ndgrad.distributed.transport
+        from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
         assert self._comm is not None
         status = MPI.Status()
@@ -244,7 +244,7 @@ class Agent:
         buffers = tuple(np.empty(n, np.uint8) for n in held)
         for b in buffers:
             request = self._comm.Irecv(b, source=source, tag=_BUFFER)
-            while not request.Test():  # it is on its way: its sender has handed it to MPI
+            while not request.Test():  # already on its way: the sender has handed it to MPI
                 if notices.gone(source) is not None:
                     return None
                 time.sleep(0)
@@ -257,7 +257,7 @@ class Agent:
             self._submit(lambda: self._run(source, number, said, packed))
         elif kind in ("result", "error"):
             call = self._calls.pop(number, None)
-            if call is not None:  # one that was too late has been given up
+            if call is not None:  # late calls have been given up
                 after.append(lambda: self._finish(call, kind, packed))
         else:
             self.on_notice[kind](source, said)
@@ -313,7 +313,7 @@ class Agent:
     def _labour(self) -> None:
         while (work := self._work.get()) is not None:
             work()
-            del work  # which holds what it was about
+            del work  # frees the objects it holds
             with self._taking:
                 self._free += 1
 
@@ -357,7 +357,7 @@ class Agent:
     # ----- the end -----
 
     def settle(self) -> None:
-        """Wait until no rank has calls that are not answered: all ranks settle together."""
+        """Wait until no rank has unanswered calls; all ranks settle together."""
         self.wait_until(lambda: not self._calls)
         if self._comm is None:
             return
@@ -379,7 +379,7 @@ class Agent:
             )
 
     def close(self) -> None:
-        """Stop, without waiting for anybody."""
+        """Stop without waiting."""
         with self._taking:
             if self._closed:
                 return
@@ -406,7 +406,7 @@ _current = _Current()
 
 
 def current_agent() -> Agent:
-    """This process's agent."""
+    """Return this process's agent."""
     if _current.agent is None:
         raise RuntimeError(
             "rpc has not been initialized. Call ndgrad.distributed.rpc.init_rpc(name) on every rank. [nd-process-group]"
@@ -415,5 +415,5 @@ def current_agent() -> Agent:
 
 
 def set_agent(agent: Agent | None) -> None:
-    """Make it this process's agent."""
+    """Set this process's agent."""
     _current.agent = agent

@@ -1,17 +1,17 @@
-"""The engine of graphs that span ranks: a backward pass that waits for gradients from elsewhere, and goes on.
+"""The engine for graphs that span ranks: a backward pass that pauses for gradients from other ranks.
 
 A pass has two phases.
 
-*Looking.* From the roots the rank that was called walks its graph. Where that ends in tensors that came from other
-ranks, those are asked to do the same from what they sent, and so on, until every rank that takes part knows which of
-its nodes will run and how many gradients each will get. A rank answers when all that it has asked have answered, so the
-first one knows when all is known, and who takes part.
+*Discovery.* The calling rank walks its graph from the roots. If the graph ends in tensors from other ranks, it asks
+these ranks to walk on from the tensors that they sent, and so on. In the end every participating rank knows which of
+its nodes will run and how many gradients each will get. A rank answers when all ranks that it asked have answered, so
+the first rank knows when the discovery is complete, and which ranks participate.
 
-*Running.* Each rank runs its nodes as the engine does (`_src.engine.engine`), youngest first among those that are
-complete. Gradients of tensors that came from elsewhere are sent back; where nothing is left to run but what waits for
-such a message, the pass rests until it comes. A rank whose nodes have all run tells the first one, and when all have,
-every rank adds what has arrived at its leaves to the gradients of the context. So a pass that fails anywhere changes no
-gradients; every rank that took part is told, and says so when it is asked for the gradients of the context.
+*Execution.* Each rank runs its nodes like the engine (`_src.engine.engine`), youngest first among the complete ones.
+Gradients of tensors from other ranks are sent back. If all remaining nodes wait for such a message, the pass pauses
+until it arrives. A rank whose nodes have all run tells the first rank. When all have, every rank adds the gradients of
+its leaves to the context. So a pass that fails anywhere changes no gradients. Every participating rank is told, and
+reports the failure when the gradients of the context are requested.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ndgrad.distributed.remote.messages import packed_error, unpacked_error
 _pass_numbers = itertools.count(1)
 _passes: dict[int, Pass] = {}
 _passes_lock = make_lock()
-#: How often a pass asks whether a rank that takes part is gone, in seconds.
+#: Seconds between checks for lost ranks during a pass.
 _LOOK = 0.05
 
 
@@ -54,9 +54,9 @@ class Pass:
     def __init__(self, context: Context, number: int, keep: bool) -> None:
         self.context, self.number, self.keep = context, number, keep
         self.agent: Agent = current_agent()
-        #: how many gradients a node will still get, of all nodes that this pass has found
+        #: Number of gradients that each node found by this pass still expects.
         self.counts: dict[Node, int] = {}
-        #: how many nodes have not run
+        #: Number of nodes that have not run.
         self.left = 0
         self.task: GraphTask | None = None
         self.lock = make_lock()
@@ -65,18 +65,18 @@ class Pass:
         self._ready: list[tuple[float, int, Node]] = []
         self._inbox: deque[tuple[SendRpcBackward, list[Any]]] = deque()
         self._running = self._over = False
-        #: on the rank that began: which ranks have finished, with their errors
+        #: On the first rank: finished ranks with their errors.
         self.reports: dict[int, bytes | None] = {}
 
     @property
     def beginner(self) -> int:
-        """The rank that was called."""
+        """The rank that started the pass."""
         return self.number >> RANK_BITS
 
     # ----- looking -----
 
     def look(self, nodes: Sequence[Node]) -> set[int]:
-        """Find what can be reached from some nodes, here and elsewhere; the ranks that take part."""
+        """Find all nodes reachable from some nodes, here and on other ranks; return the participating ranks."""
         asked: dict[int, list[int]] = {}
         with self.lock:
             stack = []
@@ -132,7 +132,7 @@ class Pass:
         return self.task
 
     def deliver(self, message: int, grads: list[Any]) -> None:
-        """The gradients of what was sent by a message."""
+        """Add the gradients of the tensors sent by a message."""
         node = self.context.sent[message]
         with self.lock:
             self._make_task([], [g for g in grads if g is not None])
@@ -140,7 +140,7 @@ class Pass:
         self.advance()
 
     def advance(self) -> None:
-        """Run what can be run, unless another thread does."""
+        """Run all complete nodes, unless another thread does."""
         with self.lock:
             if self._running or self._over:
                 return
@@ -202,7 +202,7 @@ class Pass:
         self.left -= 1
 
     def _hand_back(self, task: GraphTask, node: Any, grads: Any, keep: bool) -> tuple[Any, ...]:
-        """Send the gradients of tensors that came from a rank back to it."""
+        """Send the gradients of tensors from another rank back to it."""
         given = [g if g is None or isinstance(g, Variable) else wrap_gradient(Tensor, g) for g in grads]
         self.agent.call(
             node.peer, _deliver, (self.context.number, self.number, node.message, given), record=False, seconds=0
@@ -217,7 +217,7 @@ class Pass:
             self.agent.call(self.beginner, _finished, (self.number, rank, error), record=False, seconds=0)
 
     def commit(self) -> None:
-        """Add what has arrived at leaves to the gradients of the context."""
+        """Add the gradients of leaves to the context."""
         with self.context.lock:
             gradients = self.context.gradients
             for (node, _), g in self.task.captures.items() if self.task is not None else ():
@@ -253,7 +253,7 @@ def _look_from(context_id: int, number: int, keep: bool, messages: list[int]) ->
 
 def _deliver(context_id: int, number: int, message: int, grads: list[Any]) -> None:
     part = _passes.get(number)
-    if part is not None:  # else it was given up
+    if part is not None:  # None after the pass was given up
         part.deliver(message, grads)
 
 
@@ -301,9 +301,9 @@ def _checked_roots(roots: Any) -> list[Any]:
 
 
 def backward(context_id: int, roots: list[Tensor], retain_graph: bool = False) -> None:
-    """Run backward from scalars through all ranks that the graph of a context reaches. Gradients of leaves are kept
-    for the context, on the rank of each leaf (`get_gradients`); `.grad` stays as it is. If something fails on a rank,
-    no gradient has changed, and every rank that took part knows.
+    """Run backward from scalars through all ranks that the graph of a context reaches. Gradients of leaves are kept in
+    the context, on the rank of each leaf (`get_gradients`); `.grad` is unchanged. If a rank fails, no gradient changes,
+    and every participating rank reports the failure.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import autograd, rpc
@@ -370,7 +370,7 @@ def _tell_given_up(agent: Agent, context_id: int, number: int, ranks: set[int], 
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """The gradients that the backward passes of a context have given leaves on this rank.
+    """Return the gradients of leaves on this rank from the backward passes of a context.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import autograd, rpc

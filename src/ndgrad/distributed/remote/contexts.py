@@ -1,9 +1,9 @@
-"""Contexts of distributed autograd: what each rank knows of a graph that spans several.
+"""Contexts of distributed autograd: each rank's knowledge of a graph that spans several.
 
-Where a message carries tensors that require grad, the graph goes on on another rank. The rank that sends keeps a node
-whose edges lead to the tensors, the rank that receives a node whose outputs they are, and both know it by the number
-of the message. A context has these nodes, and the gradients of leaves, which are kept apart for each context: several
-may be under way at once. Its id says which rank opened it, so that no two ranks choose the same.
+A message with tensors that require grad continues the graph on another rank. The sender keeps a node whose edges lead
+to the tensors. The receiver keeps a node with the tensors as outputs. Both find their node by the number of the
+message. A context holds these nodes, and the gradients of leaves. Gradients are separate for each context, since
+several may be in progress. An id contains the rank that opened the context, so ids are unique.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ndgrad._src.core.node import MultiNode, make_node
 from ndgrad._src.core.variable import edge, meta_of, np_dtype
 from ndgrad._src.foundations.locks import make_lock
 
-#: Of ids, the bits behind the rank that gave them.
+#: Bits of an id after those of the rank.
 RANK_BITS = 48
 
 
 class SendRpcBackward(MultiNode):
-    """Where tensors left this rank. Its gradients come by messages, and go on to the tensors."""
+    """Node of tensors that left this rank. Its gradients arrive as messages, and go on to the tensors."""
 
     __slots__ = ("message", "peer")
     outputs = 0
@@ -40,7 +40,7 @@ class SendRpcBackward(MultiNode):
 
 
 class RecvRpcBackward(MultiNode):
-    """Where tensors came to this rank. What it does with its gradients is the pass's part: they go to `peer`."""
+    """Node of tensors received by this rank. The pass sends its gradients to `peer`."""
 
     __slots__ = ("message", "peer")
     outputs = 0
@@ -61,24 +61,26 @@ class RecvRpcBackward(MultiNode):
 
 
 class Context:
-    """What this rank knows of a context."""
+    """This rank's part of a context."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        #: by the number of the message: what was sent from here, and what was received
+        #: Nodes of sent and received tensors, by the number of the message.
         self.sent: dict[int, SendRpcBackward] = {}
         self.received: dict[int, RecvRpcBackward] = {}
-        #: leaf -> the gradient that the passes of this context have accumulated
+        #: leaf -> gradient accumulated by the passes of this context
         self.gradients: dict[Any, Any] = {}
-        #: the ranks that it was sent to or came from
+        #: Ranks with which the context was exchanged.
         self.peers: set[int] = set()
-        #: what a pass of it has failed with, on whichever rank
+        #: Error of a failed pass, on any rank.
         self.failure: str | None = None
         self.lock = make_lock()
 
 
 class Recorded(NamedTuple):
-    """What a message says of the graph: the context, and if some of its tensors require grad, its number and which."""
+    """Graph information in a message: the context, and if some tensors require grad, the message's number and their
+    indices.
+    """
 
     context: int
     message: int
@@ -86,22 +88,22 @@ class Recorded(NamedTuple):
 
 
 _contexts: dict[int, Context] = {}
-#: The last that have ended: a message of one that comes late must not open it again.
+#: The last contexts that have ended: a late message must not open them again.
 _ended: deque[int] = deque(maxlen=4096)
 _lock = make_lock()
 _numbers = itertools.count(1)
 _messages = itertools.count(1)
-#: The context in which this thread computes, 0 for none.
+#: The context in which this thread computes; 0 for none.
 current: ContextVar[int] = ContextVar("ndgrad_distributed_context", default=0)
 
 
 def opened(rank: int) -> Context:
-    """A new context of this rank."""
+    """Open a new context of this rank."""
     return known((rank << RANK_BITS) | next(_numbers))
 
 
 def known(number: int) -> Context:
-    """The context of this id, made where this rank has not heard of it."""
+    """Return the context with this id; create it if it is new to this rank."""
     with _lock:
         found = _contexts.get(number)
         if found is None:
@@ -110,7 +112,7 @@ def known(number: int) -> Context:
 
 
 def found(number: int) -> Context:
-    """The context of this id, which must be open."""
+    """Return the context with this id, which must be open."""
     context = _contexts.get(number)
     if context is None:
         raise RuntimeError(
@@ -121,19 +123,19 @@ def found(number: int) -> Context:
 
 
 def closed(number: int) -> Context | None:
-    """Forget a context; what it was, if it was known."""
+    """Close a context, and return it if it was known."""
     with _lock:
         _ended.append(number)
         return _contexts.pop(number, None)
 
 
 def count() -> int:
-    """How many contexts this rank knows."""
+    """Return the number of contexts known to this rank."""
     return len(_contexts)
 
 
 def forget_all() -> None:
-    """The end of the ranks' talk."""
+    """Forget all contexts when rpc ends."""
     with _lock:
         _contexts.clear()
         _ended.clear()
@@ -160,7 +162,7 @@ def record_sending(rank: int, peer: int, tensors: Sequence[Any]) -> Recorded | N
 
 
 def record_receiving(recorded: Recorded, peer: int, tensors: Sequence[Any]) -> None:
-    """Make the tensors of a message that require grad the results of a node."""
+    """Make the message's tensors that require grad outputs of a node."""
     if recorded.context in _ended:
         return
     context = known(recorded.context)

@@ -1,8 +1,8 @@
-"""Calls and results as bytes: a pickle, and beside it the memory of the arrays in it.
+"""Calls and results as bytes: a pickle, followed by the memory of its arrays.
 
-Tensors leave the pickle by number: their arrays travel as they lie in memory, after the pickle, and their place in the
-graph is recorded where a context is open (`ndgrad.distributed.remote.contexts`). Outside a context a tensor arrives
-as a constant. A pickle runs code when it is read: the ranks of a job trust each other.
+Tensors are replaced by numbers in the pickle. Their arrays follow the pickle as they lie in memory. If a context is
+open, their place in the graph is recorded (`ndgrad.distributed.remote.contexts`). Outside a context a tensor arrives as
+a constant. Unpickling runs code: the ranks of a job trust each other.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ndgrad.distributed.remote.contexts import Recorded, record_receiving, recor
 
 
 class Packed(NamedTuple):
-    """A value on its way: a pickle, what else memory it needs, and what is recorded of its tensors."""
+    """A value to send: a pickle, additional buffers, and graph information of its tensors."""
 
     text: bytes
     buffers: tuple[Any, ...]
     recorded: Recorded | None = None
-    #: how many of the buffers are those of tensors, which come first
+    #: Number of tensor buffers, which come first.
     tensors: int = 0
 
 
 class _Pickler(pickle.Pickler):
-    """Takes the tensors out of a pickle."""
+    """A pickler that takes the tensors out of a pickle."""
 
     def __init__(self, file: io.BytesIO, beside: list[Any]) -> None:
         super().__init__(file, 5, buffer_callback=lambda b: beside.append(b.raw()))
@@ -55,7 +55,9 @@ class _Pickler(pickle.Pickler):
 
 
 def pack(value: Any, rank: int, peer: int, *, record: bool = True, copy: bool = True) -> Packed:
-    """A value for another rank. Without `copy` its memory is sent as it is: nobody may write it until it has left."""
+    """Pack a value for another rank. Without `copy` its memory is sent in place and must not be written until it has
+    left.
+    """
     file, beside = io.BytesIO(), list[Any]()
     pickler = _Pickler(file, beside)
     pickler.dump(value)
@@ -71,7 +73,7 @@ def _bytes_of(array: Any, copy: bool) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts the tensors of a pickle over the memory that came with it."""
+    """An unpickler that builds the tensors over the received memory."""
 
     def __init__(self, packed: Packed) -> None:
         super().__init__(io.BytesIO(packed.text), buffers=iter(packed.buffers[packed.tensors :]))
@@ -87,13 +89,13 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _numpy_face() -> type[Any]:
-    from ndgrad.numpy import Array  # few programs have both faces
+    from ndgrad.numpy import Array  # few programs use both tensor types
 
     return Array
 
 
 def unpack(packed: Packed, peer: int) -> Any:
-    """The value that a rank has sent. Its tensors over one memory there have memories of their own here."""
+    """Return the value sent by a rank. Tensors that share memory there have separate memory here."""
     reader = _Unpickler(packed)
     value = reader.load()
     if packed.recorded is not None:
@@ -105,18 +107,18 @@ def unpack(packed: Packed, peer: int) -> Any:
 
 
 def packed_error(error: BaseException, rank: int) -> bytes:
-    """An exception for another rank: itself where it can be pickled, and its traceback in words."""
+    """Pack an exception for another rank: itself if it can be pickled, and its traceback as text."""
     told = "".join(traceback.format_exception(error)).rstrip()
     try:
         text = pickle.dumps((rank, error, told))
-        pickle.loads(text)  # many can be written that cannot be read
+        pickle.loads(text)  # some exceptions can be pickled but not unpickled
     except Exception:
         text = pickle.dumps((rank, None, told))
     return text
 
 
 def unpacked_error(text: bytes, doing: str) -> BaseException:
-    """The exception of another rank, of its own class, with where it came from."""
+    """Return the exception of another rank, of its own class, with its origin."""
     rank, error, told = pickle.loads(text)
     if not isinstance(error, Exception):
         error = DistBackendError(f"{doing} failed on rank {rank}: {told.splitlines()[-1]} [nd-peer]")

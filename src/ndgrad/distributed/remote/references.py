@@ -1,8 +1,9 @@
 """`RRef`: a value that lives on one rank and is named on others.
 
-The owner keeps a value as long as somebody names it. Every RRef of it elsewhere has an id of its own. One that is
-handed on gets a new id, which the rank that hands it on announces to the owner, before it could give back its own: see
-the agent's Note [Order of messages]. An id that is given back before it was announced is remembered until it is.
+The owner keeps a value as long as references to it exist. Every RRef on another rank has its own id. An RRef that is
+passed on gets a new id. The rank that passes it on announces the id to the owner before it could release its own: see
+the agent's Note [Order of messages]. An id that is released before it was announced is remembered until the
+announcement.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _new_id(rank: int) -> int:
 
 
 class _Owned:
-    """A value of this rank, who names it, and who has stopped naming it before it was known."""
+    """A value of this rank, the ids that refer to it, and ids that were released before their announcement."""
 
     def __init__(self) -> None:
         self.value: Future[Any] = Future()
@@ -46,7 +47,7 @@ class Owned:
         return len(self._values)
 
     def entry(self, number: int) -> _Owned:
-        """A value by its id; it may still be on its way."""
+        """Return a value's entry by its id; the value may not have arrived yet."""
         with self._lock:
             found = self._values.get(number)
             if found is None:
@@ -93,16 +94,16 @@ _tables: dict[int, Owned] = {}
 
 
 def owned_by(agent: Agent) -> Owned:
-    """What an agent's rank keeps."""
+    """Return the values that an agent's rank keeps."""
     found = _tables.get(id(agent))
     if found is None:
-        _tables.clear()  # of an agent that is gone
+        _tables.clear()  # values of an agent that is gone
         found = _tables[id(agent)] = Owned(agent)
     return found
 
 
 def _value_of(number: int, seconds: float | None) -> Any:
-    """On the owner: the value, when it is there."""
+    """Return the value on its owner, when it is available."""
     agent = current_agent()
     future = owned_by(agent).entry(number).value
     if not agent.wait_until(future.done, seconds):
@@ -115,13 +116,14 @@ def _call_method(number: int, name: str, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _backward_of(number: int, context_id: int, retain_graph: bool) -> None:
-    from ndgrad.distributed.remote.backward import backward  # which calls other ranks
+    from ndgrad.distributed.remote.backward import backward  # avoids an import cycle
 
     backward(context_id, [_value_of(number, None)], retain_graph)
 
 
 class RRef(Generic[T]):
-    """A reference to a value on some rank: on this one, if it is made of a value; `remote` makes one on another.
+    """A reference to a value on some rank. `RRef(value)` refers to a value of this rank; `remote` creates a value on
+    another.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc
@@ -150,25 +152,25 @@ class RRef(Generic[T]):
     # ----- who has it -----
 
     def is_owner(self) -> bool:
-        """Whether the value lies on this rank."""
+        """True if the value lies on this rank."""
         return self._owner == current_agent().rank
 
     def owner(self) -> WorkerInfo:
-        """The worker that has the value."""
+        """Return the worker that has the value."""
         return current_agent().workers[self._owner]
 
     def owner_name(self) -> str:
-        """Its name."""
+        """Return the owner's name."""
         return self.owner().name
 
     def confirmed_by_owner(self) -> bool:
-        """True: messages come in order, so the owner knows of a reference before it is asked for it."""
+        """Return True: messages are ordered, so the owner always knows of a reference before its use."""
         return True
 
     # ----- the value -----
 
     def to_here(self, timeout: float = -1.0) -> T:
-        """The value, copied to this rank unless it is the owner; tensors keep their place in the graph."""
+        """Return the value, copied to this rank unless it is the owner; tensors keep their place in the graph."""
         agent = current_agent()
         if self._owner == agent.rank:
             value: T = _value_of(self._number, None)
@@ -178,7 +180,7 @@ class RRef(Generic[T]):
         return found
 
     def local_value(self) -> T:
-        """The value itself, on its owner."""
+        """Return the value itself, on its owner."""
         if not self.is_owner():
             raise RuntimeError(
                 f"RRef.local_value(): the value is on {self.owner_name()} (rank {self._owner}). Use to_here(), which "
@@ -188,7 +190,7 @@ class RRef(Generic[T]):
         return value
 
     def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> None:
-        """Run backward from the value, a scalar: in a context of `distributed.autograd`, or on the owner alone."""
+        """Run backward from the scalar value: in a context of `distributed.autograd`, or on the owner alone."""
         if dist_autograd_ctx_id == -1:
             if not self.is_owner():
                 raise RuntimeError(
@@ -205,15 +207,15 @@ class RRef(Generic[T]):
     # ----- methods of the value, where it is -----
 
     def rpc_sync(self, timeout: float = -1.0) -> Any:
-        """The value's methods, each of which runs on the owner: `ref.rpc_sync().size(0)`."""
+        """Return a proxy whose methods run on the owner: `ref.rpc_sync().size(0)`."""
         return _Proxy(self, lambda f: f.wait(), timeout)
 
     def rpc_async(self, timeout: float = -1.0) -> Any:
-        """The same, as futures."""
+        """Return a proxy whose methods run on the owner and return futures."""
         return _Proxy(self, lambda f: f, timeout)
 
     def remote(self, timeout: float = -1.0) -> Any:
-        """The same, as references to results, which stay on the owner."""
+        """Return a proxy whose methods run on the owner and return references to results, which stay there."""
         return _Proxy(self, None, timeout)
 
     # ----- its life -----
@@ -234,7 +236,7 @@ class RRef(Generic[T]):
                 owned_by(agent)._unnamed(agent.rank, (self._number, self._name))
             else:
                 agent.tell(self._owner, "unnamed", (self._number, self._name))
-        except Exception:  # rpc was shut down, or the interpreter is: nobody keeps anything any more
+        except Exception:  # rpc was shut down, or the interpreter is ending: no values are kept
             return
 
     def __repr__(self) -> str:
@@ -267,9 +269,9 @@ def _arrived(owner: int, number: int, name: int) -> RRef[Any]:
 def start_remote(
     peer: int, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, seconds: float | None
 ) -> RRef[Any]:
-    """Call a function on a rank, which keeps the result; a reference to that."""
+    """Call a function on a rank, which keeps the result; return a reference to it."""
     agent = current_agent()
-    table = owned_by(agent)  # which listens from now on
+    table = owned_by(agent)  # listens from now on
     made: RRef[Any] = RRef._of(peer, _new_id(agent.rank), _new_id(agent.rank))
     if peer == agent.rank:
         table._named(peer, (made._number, made._name))

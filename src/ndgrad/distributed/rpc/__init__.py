@@ -1,4 +1,4 @@
-"""torch's `distributed.rpc`: functions that run on other ranks, over MPI.
+"""torch's `distributed.rpc`: run functions on other ranks, over MPI.
 
 Inside `distributed.autograd.context()` the graph goes along: tensors in arguments and results keep their place in it.
 Arguments and results are pickled, so functions must be importable where they run.
@@ -24,20 +24,20 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-#: How long a call may take unless it says otherwise, in seconds.
+#: Default time limit of a call, in seconds.
 DEFAULT_TIMEOUT = 60.0
 _UNSET = -1.0
 
 
 class RpcBackendOptions:
-    """What `init_rpc` can be told: how long a call may take, in seconds; 0 is for ever."""
+    """Options of `init_rpc`: the time limit of a call in seconds; 0 means no limit."""
 
     def __init__(self, rpc_timeout: float = DEFAULT_TIMEOUT, init_method: str = "") -> None:
         self.rpc_timeout, self.init_method = rpc_timeout, init_method
 
 
 class _Made:
-    """Whether init_rpc has made the process group, so that shutdown takes it away."""
+    """True if init_rpc has created the process group, which shutdown then destroys."""
 
     group = False
 
@@ -45,9 +45,9 @@ class _Made:
 def init_rpc(
     name: str, backend: Any = None, rank: int = -1, world_size: int | None = None, rpc_backend_options: Any = None
 ) -> None:
-    """Let this rank call others, and be called, under a name. All ranks call it.
+    """Register this rank under a name, so that it can call others and be called. All ranks call it.
 
-    MPI must allow calls from several threads (MPI_THREAD_MULTIPLE), which mpi4py asks it for.
+    MPI must allow calls from several threads (MPI_THREAD_MULTIPLE), which mpi4py requests.
 
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -64,7 +64,7 @@ def init_rpc(
         _Made.group = True
     group = world_group()
     if group.comm is not None:
-        from mpi4py import MPI  # as in ndgrad.distributed.transport
+        from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
             raise RuntimeError(
@@ -84,8 +84,7 @@ def init_rpc(
 
 
 def shutdown(graceful: bool = True, timeout: float = 0) -> None:
-    """Stop calling and being called. Waits, unless not `graceful`, until all ranks have called it and no call is
-    under way.
+    """Stop calling and being called. If `graceful`, wait until all ranks have called it and no call is in progress.
 
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -105,7 +104,7 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
 
 
 def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
-    """The worker of a name, this one without; workers stand where names do.
+    """Return the worker of a name, or this one. Workers are accepted in place of names.
 
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -121,7 +120,7 @@ def rpc_sync(
     to: str | int | WorkerInfo, func: Callable[..., T], args: tuple[Any, ...] | list[Any] | None = None,
     kwargs: dict[str, Any] | None = None, timeout: float = _UNSET,
 ) -> T:  # fmt: skip
-    """`func(*args, **kwargs)` on another rank. What it raises is raised here.
+    """Run `func(*args, **kwargs)` on another rank, and return its result or raise its exception.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc
@@ -138,7 +137,7 @@ def rpc_async(
     to: str | int | WorkerInfo, func: Callable[..., T], args: tuple[Any, ...] | list[Any] | None = None,
     kwargs: dict[str, Any] | None = None, timeout: float = _UNSET,
 ) -> Future[T]:  # fmt: skip
-    """The same as a future, at once.
+    """Same as `rpc_sync`, but immediately return a future.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc
@@ -154,7 +153,8 @@ def remote(
     to: str | int | WorkerInfo, func: Callable[..., T], args: tuple[Any, ...] | list[Any] | None = None,
     kwargs: dict[str, Any] | None = None, timeout: float = _UNSET,
 ) -> RRef[T]:  # fmt: skip
-    """A reference to the result, which stays on the other rank. What `func` raises, `to_here()` raises.
+    """Run a function on another rank; return a reference to the result, which stays there. `to_here()` raises its
+    exception.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc

@@ -1,4 +1,4 @@
-"""torch's `distributed.rpc.functions`: functions whose result is there later."""
+"""torch's `distributed.rpc.functions`: functions with a delayed result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def async_execution(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a function that is called by other ranks and returns a future: let the caller have the future's value. The
+    """Decorate a function that other ranks call and that returns a future: the caller gets the future's value. The
     thread that ran the function is free meanwhile.
 
     >>> from ndgrad.distributed import rpc

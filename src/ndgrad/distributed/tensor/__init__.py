@@ -1,4 +1,4 @@
-"""torch's `distributed.tensor`: tensors that are spread over a mesh of ranks."""
+"""torch's `distributed.tensor`: tensors spread over a mesh of ranks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def full(
     placements: Sequence[Placement] | None = None,
     **kwargs: Any,
 ) -> DTensor:
-    """A DTensor of this size, full of one number."""
+    """Return a DTensor of this size, filled with one number."""
     requires_grad = kwargs.pop("requires_grad", False)
     kwargs.setdefault("dtype", _creation.full((), fill_value).dtype)
     made = zeros(size, device_mesh=device_mesh, placements=placements, **kwargs)

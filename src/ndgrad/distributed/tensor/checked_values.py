@@ -1,7 +1,7 @@
-"""The values of a spread tensor for those who check them: whether all are probabilities, the largest class.
+"""Values of a spread tensor for argument checks: are all of them probabilities, what is the largest class.
 
-Functions decide by such answers what they compute, so all ranks must get the same: a question about all elements is
-answered by a reduction over the ranks that hold pieces.
+Functions branch on such answers, so all ranks must get the same. A question about all elements is answered by a
+reduction over the ranks that hold pieces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ndgrad.distributed.reductions import ReduceOp
 class CheckedValues:
     """This rank's piece of some values, and the groups of ranks that have the others."""
 
-    __array_ufunc__ = None  # NumPy leaves comparisons to it
+    __array_ufunc__ = None  # NumPy leaves comparisons to this class
 
     def __init__(self, local: Any, groups: Sequence[Any], size: int) -> None:
         self._local, self._groups, self.size = np.asarray(local), tuple(groups), size
@@ -102,7 +102,9 @@ class CheckedValues:
         return self._extreme(ReduceOp.MIN)
 
     def __getitem__(self, chosen: Any) -> Any:
-        """Of a mask: the values there. Of a number: one of them, the largest, the same on all ranks."""
+        """Return the values selected by a mask, or for a number one of the values: the largest, the same on all
+        ranks.
+        """
         if isinstance(chosen, CheckedValues):
             return self._made(self._local[chosen._local])
         return self.max()

@@ -1,4 +1,4 @@
-"""torch's `distributed.tensor.debug`: which collectives a block of code makes."""
+"""torch's `distributed.tensor.debug`: counts of the collectives in a block of code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CommDebugMode"]
 
 
 class CommDebugMode(Traffic):
-    """A block whose collectives on this rank are counted, with the bytes that they send.
+    """A block that counts this rank's collectives, with the bytes that they send.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor.debug import CommDebugMode
@@ -33,11 +33,11 @@ class CommDebugMode(Traffic):
         counters.remove(self)
 
     def get_comm_counts(self) -> dict[str, int]:
-        """How many of each collective."""
+        """Return the number of calls of each collective."""
         return dict(self.calls)
 
     def get_total_counts(self) -> int:
-        """How many collectives."""
+        """Return the total number of collectives."""
         return sum(self.calls.values())
 
 

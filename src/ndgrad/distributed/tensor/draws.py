@@ -1,8 +1,8 @@
-"""Random numbers of spread tensors: those that one process would draw.
+"""Random numbers of spread tensors: the same as in one process.
 
-Every rank draws for the whole tensor and keeps its piece, so results do not depend on how a tensor is spread, nor over
-how many ranks. That asks for generators in the same state on all ranks, which they agree on before they draw. An op
-whose draws depend on values (`poisson`, `standard_gamma`) would need the values of the others, and has no rule.
+Every rank draws for the whole tensor and keeps its piece, so results do not depend on how a tensor is spread, nor on
+the number of ranks. All ranks need generators in the same state; they check this before they draw. An op whose draws
+depend on values (`poisson`, `standard_gamma`) would need the values of other ranks, and has no rule.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.tensor.signatures import Labels, Shape, Signature, elementwise, signature_rule
 
-#: Methods of NumPy's generators, and which of their arguments is the shape.
+#: Methods of NumPy's generators, and the position of their shape argument.
 _SHAPES = {
     "random": 0, "standard_normal": 0, "integers": 2, "lognormal": 2, "standard_exponential": 0, "standard_cauchy": 0,
     "geometric": 1,
@@ -29,7 +29,7 @@ _SHAPES = {
 
 
 class Piece:
-    """Which part of a result this rank has: the shape of the whole, and by dimension where the part begins and ends."""
+    """This rank's part of a result: the shape of the whole, and the start and end of the part in each dimension."""
 
     __slots__ = ("bounds", "ndim")
 
@@ -37,8 +37,9 @@ class Piece:
         self.ndim, self.bounds = ndim, bounds
 
     def whole(self, shape: Shape) -> tuple[Shape, tuple[slice, ...]]:
-        """Of draws in the shape of a piece: the shape of the whole, and where the piece is in it. Complex numbers have
-        their two parts in front."""
+        """Return the shape of the whole, and the index of the piece in it, for draws in the shape of a piece. Complex
+        numbers have their two parts in front.
+        """
         lead = 1 if len(shape) == self.ndim + 1 else 0
         full, index = list(shape), [slice(None)] * len(shape)
         for dim, (start, stop, length) in self.bounds.items():
@@ -47,7 +48,7 @@ class Piece:
 
 
 class _Source:
-    """A generator of NumPy's that draws for the whole and gives a piece."""
+    """A NumPy generator that draws for the whole and returns a piece."""
 
     def __init__(self, source: Any, piece: Piece) -> None:
         self._source, self._piece = source, piece
@@ -68,10 +69,10 @@ class _Source:
 
 
 class PieceGenerator:
-    """In the place of a generator: what ops draw from it is this rank's piece."""
+    """Replacement of a generator: ops that draw from it get this rank's piece."""
 
     def __init__(self, generator: Any, piece: Piece) -> None:
-        # drawn on the host: a generator of a GPU is refused by name
+        # Numbers are drawn on the host; a GPU generator raises an error.
         self.numpy, self.device = _Source(source_of(generator), piece), default_generator.device
 
 

@@ -1,10 +1,10 @@
 """`DTensor`: a tensor that is spread over the ranks of a mesh.
 
-A DTensor is a shape, placements, and this rank's local tensor, which is an ordinary tensor with an ordinary graph. An
-op on DTensors looks up its plan (`planning`), moves what must be moved by differentiable steps (`redistribution`), and
-runs on the local tensors. So a backward pass is the ordinary pass over this rank's graph, in which the steps
-communicate, and hooks, checkpointing, forward mode and higher derivatives are what they are anywhere else. Nothing is
-gathered unless a plan says so: `explain` prints it.
+A DTensor consists of a shape, placements, and this rank's local tensor, which is an ordinary tensor with an ordinary
+graph. An op on DTensors looks up its plan (`planning`), redistributes its arguments by differentiable steps
+(`redistribution`), and runs on the local tensors. So a backward pass is the ordinary pass over this rank's graph, in
+which the steps communicate. Hooks, checkpointing, forward mode and higher derivatives work as usual. Tensors are
+gathered only if a plan says so: `explain` prints it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from ndgrad.distributed.tensor.redistribution import steps
 
 
 class DTensor(Tensor):
-    """A tensor of which every rank of a mesh holds what its placements say. Made by `distribute_tensor`,
-    `DTensor.from_local` or the factories beside them.
+    """A tensor spread over the ranks of a mesh, as its placements say. Created by `distribute_tensor`,
+    `DTensor.from_local` or the factories in this package.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -59,7 +59,7 @@ class DTensor(Tensor):
 
     _local: Tensor
     spec: Spec
-    #: the local tensor as ranks share it that divide its use, by dimensions of the mesh
+    #: Forms of the local tensor for ranks that divide its use, by dimensions of the mesh.
     shared_forms: dict[Any, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -81,8 +81,9 @@ class DTensor(Tensor):
         stride: Sequence[int] | None = None,
         grad_placements: Sequence[Placement] | None = None,
     ) -> DTensor:
-        """A DTensor of which `local_tensor` is what this rank has; no values are sent, unless `run_check` asks whether
-        shapes fit. Without `shape`, all pieces are taken to be as long as this one."""
+        """Create a DTensor from this rank's part, `local_tensor`. Nothing is sent, unless `run_check` is set to compare
+        shapes. Without `shape`, all pieces are assumed to be as long as this one.
+        """
         mesh = current_mesh() if device_mesh is None else device_mesh
         if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
             raise RuntimeError(
@@ -115,7 +116,9 @@ class DTensor(Tensor):
         return _wrap(_viewed(local_tensor), spec)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
-        """This rank's tensor. Gradients come back as those of its placements are: sharded alike, or replicated."""
+        """Return this rank's tensor. Its gradients are placed like gradients of the DTensor: sharded alike, or
+        replicated.
+        """
         return _viewed(self._local)
 
     def redistribute(
@@ -127,7 +130,7 @@ class DTensor(Tensor):
         forward_dtype: Any = None,
         backward_dtype: Any = None,
     ) -> DTensor:
-        """The same tensor with other placements, by the fewest collectives; differentiable.
+        """Return the same tensor with other placements, using the fewest collectives; differentiable.
 
         >>> import ndgrad
         >>> from ndgrad.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -154,7 +157,7 @@ class DTensor(Tensor):
         return _wrap(local, self.spec.with_placements(target))
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
-        """The whole tensor, on every rank, as a plain one; differentiable."""
+        """Return the whole tensor on every rank, as a plain tensor; differentiable."""
         return _viewed(self._moved((REPLICATE,) * self.spec.mesh.ndim)._local)
 
     @property
@@ -171,7 +174,7 @@ class DTensor(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on the tensor are recorded."""
+        """True if operations on the tensor are recorded."""
         return self._local.requires_grad
 
     @requires_grad.setter
@@ -179,13 +182,13 @@ class DTensor(Tensor):
         self._local.requires_grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let operations on this tensor be recorded (or not), in place."""
+        """Set whether operations on this tensor are recorded, in place."""
         self._local.requires_grad_(requires_grad)
         return self
 
     @property
     def is_leaf(self) -> bool:
-        """Whether backward ends here."""
+        """True if backward ends here."""
         return self._local.is_leaf
 
     @property
@@ -216,13 +219,13 @@ class DTensor(Tensor):
         self._local.grad = None
 
     def _gradient_spec(self) -> Spec:
-        """Terms get the gradient of the whole, so it is replicated."""
+        """Return the spec of the gradient. The gradient of terms is replicated."""
         return self.spec.with_placements(tuple(REPLICATE if p.is_partial() else p for p in self.spec.placements))
 
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
-        """Add the gradients of this tensor to the `.grad` of the leaves, on every rank together."""
+        """Add the gradients of this tensor to the `.grad` of the leaves; all ranks call it together."""
         if gradient is None:
             if self.numel() != 1:
                 raise RuntimeError(
@@ -244,8 +247,7 @@ class DTensor(Tensor):
         self._local.backward(given, retain_graph=retain_graph, create_graph=create_graph, inputs=chosen)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
-        """Call `hook` with the gradient of the tensor, a DTensor, when it is complete; what it returns takes its
-        place."""
+        """Call `hook` with the complete gradient of the tensor, a DTensor; its result replaces the gradient."""
         spec = self._gradient_spec()
 
         def on_local(gradient: Tensor) -> Any:
@@ -263,7 +265,7 @@ class DTensor(Tensor):
         self._local.retain_grad()
 
     def detach(self) -> Self:
-        """The same tensor outside the graph."""
+        """Return the same tensor outside the graph."""
         return _wrap(self._local.detach(), self.spec)  # type: ignore[return-value]
 
     def detach_(self) -> Self:
@@ -280,12 +282,12 @@ class DTensor(Tensor):
     def data(self, value: Any) -> None:
         moved = value._moved(self.spec.placements)
         self._local.data = moved._local
-        if moved.spec is not self.spec:  # another dtype, or shape
+        if moved.spec is not self.spec:  # the dtype or shape has changed
             self.spec, self._array, self.shared_forms = moved.spec, moved.spec.payload, {}
 
     @property
     def device(self) -> Any:
-        """Where the elements lie."""
+        """The device of the elements."""
         return self._local.device
 
     @property
@@ -293,11 +295,11 @@ class DTensor(Tensor):
         return self._local._version
 
     def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
-        """Whether the local tensor is."""
+        """True if the local tensor is contiguous."""
         return self._local.is_contiguous(*args, **kwargs)
 
     def contiguous(self, *args: Any, **kwargs: Any) -> Any:
-        """The same tensor, whose local tensor is contiguous."""
+        """Return the same tensor with a contiguous local tensor."""
         return _wrap(self._local.contiguous(), self.spec)
 
     # ----- values -----
@@ -312,15 +314,15 @@ class DTensor(Tensor):
         return self._local
 
     def item(self) -> Any:
-        """The one element, of a tensor that is whole on every rank."""
+        """Return the only element of a tensor that is whole on every rank."""
         return self._one("item").item()
 
     def tolist(self) -> Any:
-        """The elements as lists, of a tensor that is whole on every rank."""
+        """Return the elements as lists, of a tensor that is whole on every rank."""
         return self._one("tolist").tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
-        """The elements as an array, of a tensor that is whole on every rank."""
+        """Return the elements as an array, of a tensor that is whole on every rank."""
         return self._one("numpy").numpy(force=force)
 
     def __bool__(self) -> bool:
@@ -369,7 +371,7 @@ class DTensor(Tensor):
         return self
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Self:
-        """Take over the values of another DTensor, or of a number."""
+        """Copy the values of another DTensor, or a number, into this tensor."""
         if isinstance(src, Variable) and not isinstance(src, DTensor):
             raise RuntimeError(
                 f"copy_: a plain tensor of shape {tuple(src.shape)} into a DTensor. Distribute it first: "
@@ -383,7 +385,9 @@ class DTensor(Tensor):
         return self
 
     def fill_(self, value: Any) -> Self:
-        """Set all elements to a number. Of terms, the first rank's become the number and the others' zero."""
+        """Set all elements to a number. For a tensor of terms, the first rank's become the number and the others
+        zero.
+        """
         if any(p.is_partial() for p in self.spec.placements):
             raise RuntimeError(
                 "fill_: of a DTensor whose ranks hold terms (Partial). Redistribute it first. [nd-dtensor]"
@@ -399,21 +403,21 @@ class DTensor(Tensor):
         )
 
     def checked_values(self) -> CheckedValues:
-        """The values for those who check them; what they answer is the same on all ranks, which all must ask."""
+        """Return the values for argument checks. Answers are the same on all ranks, so all ranks must ask."""
         whole = self._moved(self._gradient_spec().placements)  # terms are not values
         mesh = self.spec.mesh
         groups = [mesh.get_group(i) for i, p in enumerate(whole.spec.placements) if p.is_shard() and mesh.size(i) > 1]
         return CheckedValues(whole._local._array, groups, self.spec.payload.size)
 
     def made_alike(self, make: Callable[[Tensor], Tensor]) -> DTensor:
-        """A new tensor that is spread like this one; of terms, one that is whole."""
+        """Create a tensor that is spread like this one; for a tensor of terms, a whole one."""
         local = make(self._local)
         spec = self._gradient_spec()
         return _wrap(local, spec_of(spec.mesh, spec.placements, spec.shape, np.dtype(local._array.dtype)))
 
     @staticmethod
     def run_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """An op some of whose arguments are DTensors."""
+        """Run an op with DTensors among its arguments."""
         if thread.levels:
             raise NotImplementedError(
                 f"{op.name}: a DTensor inside a transform (grad, vmap, ...), which would need to know the other ranks' "
@@ -429,12 +433,12 @@ class DTensor(Tensor):
         return _wrap(out, outs[0] if outs is not None else plan.result_specs((out,))[0])
 
 
-#: Methods with an underscore at the end that DTensor has itself.
+#: Methods with a trailing underscore that DTensor implements itself.
 _OWN = frozenset("copy_ zero_ fill_ requires_grad_ detach_".split())
 
 
 def _in_place(name: str) -> Any:
-    """The in-place form of a method: the method, whose result is copied into the tensor."""
+    """Return the in-place form of a method: copy its result into the tensor."""
 
     def method(self: DTensor, *args: Any, **kwargs: Any) -> DTensor:
         plain = getattr(Tensor, name[:-1], None)
@@ -492,7 +496,7 @@ for _name, _compute in {
 }.items():  # fmt: skip
     setattr(DTensor, _name, _augmented(_compute))
 
-KNOWN.add(DTensor)  # no function need ask it: its ops ask for themselves
+KNOWN.add(DTensor)  # functions need not check for it: its ops dispatch themselves
 
 
 def _wrap(local: Any, spec: Spec) -> DTensor:
@@ -503,8 +507,9 @@ def _wrap(local: Any, spec: Spec) -> DTensor:
 
 
 def _viewed(t: Any) -> Any:
-    """The tensor itself where it has a history of its own, or another over the same memory, so that `requires_grad_`
-    of one is not that of the other."""
+    """Return the tensor itself if it has a history, else another one over the same memory. So `requires_grad_` of one
+    does not affect the other.
+    """
     return t if t.requires_grad else t.detach()
 
 
@@ -522,8 +527,8 @@ def distribute_tensor(
     *,
     src_data_rank: int | None = 0,
 ) -> DTensor:
-    """A tensor that every rank has (or that the first rank of the mesh has: its values are sent), spread as
-    `placements` say. A leaf that requires grad becomes another leaf.
+    """Spread a tensor as `placements` say. The first rank of the mesh sends its values to the others, unless
+    `src_data_rank` is None. A leaf that requires grad becomes another leaf.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -572,9 +577,10 @@ def distribute_module(
     input_fn: Any = None,
     output_fn: Any = None,
 ) -> Any:
-    """A module whose parameters and buffers are DTensors: as `partition_fn(name, submodule, mesh)` makes them,
-    replicated where it does not."""
-    from ndgrad.nn.parameter import Parameter  # modules are loaded by those who have one
+    """Turn a module's parameters and buffers into DTensors, by `partition_fn(name, submodule, mesh)`. Parameters that
+    it leaves unchanged are replicated.
+    """
+    from ndgrad.nn.parameter import Parameter  # modules are loaded by programs that have one
 
     mesh = current_mesh() if device_mesh is None else device_mesh
     for name, part in module.named_modules():
@@ -596,8 +602,8 @@ def distribute_module(
 
 
 def explain(function: Any, *args: Any, **kwargs: Any) -> str:
-    """What a call on DTensors sends and computes, op by op: the collectives before each op with their bytes, the
-    all_reduces that its backward will make, and the placements of its result.
+    """Describe the messages and ops of a call on DTensors. For each op: the collectives before it with their bytes, the
+    all_reduces of its backward, and the placements of its result.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor, explain
@@ -646,7 +652,7 @@ def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTenso
                 "[nd-dtensor]"
             )
         requires_grad = kwargs.pop("requires_grad", False)
-        if random:  # all ranks draw the whole from the same generator, and keep their part: one process draws the same
+        if random:  # all ranks draw the whole from the same generator and keep their part, as one process does
             whole = function(*shape, **kwargs)
             spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, shape, np.dtype(whole._array.dtype))
             return _wrap(whole, spec)._moved(given).detach().requires_grad_(requires_grad)

@@ -1,7 +1,7 @@
-"""The norm of several tensors together, some of them spread: each rank's part of it, and one small message.
+"""Norm of several tensors together, some of them spread: each rank computes its part and sends one small message.
 
-A norm of norms is the norm of everything (of order 0, which counts, it is the sum), so a rank computes the norm of what
-it has, and the ranks exchange one number. What is replicated is counted once.
+A norm of norms is the norm of everything (of order 0, which counts, it is the sum), so a rank computes the norm of its
+parts, and the ranks exchange one number. Replicated tensors count once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
-    """The norm of all tensors, as if they were one vector; every rank calls it and gets it.
+    """Return the norm of all tensors, as if they were one vector; all ranks call it.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -60,7 +60,7 @@ def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
 
 
 def _joined(norms: Any, order: float) -> float:
-    """The norm of everything, from the norms of parts."""
+    """Return the norm of everything, from the norms of parts."""
     if not norms.size:
         return 0.0 if order >= 0 else float("inf")
     if order == 0:

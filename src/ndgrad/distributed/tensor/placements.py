@@ -1,10 +1,10 @@
-"""Placements: what the ranks along one dimension of a mesh hold of a tensor. And specs: a shape with its placements.
+"""Placements of a tensor along one dimension of a mesh, and specs: a shape with its placements.
 
     Shard(d)        pieces along the tensor's dimension d, as `chunk` cuts them: the last ones may be shorter, or empty
     Replicate()     all of it
     Partial(op)     terms, of which the tensor is the sum (or another reduction)
 
-A spec is made once for each combination, so specs are compared by identity, and what follows from one is kept on it.
+A spec is made once for each combination, so specs are compared by identity, and derived values are cached on them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ndgrad.distributed.reductions import ReduceOp
 
 
 class Placement:
-    """What the ranks along a dimension of a mesh hold of a tensor."""
+    """Base class: the parts of a tensor held by the ranks along a dimension of a mesh."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it is `Shard`, of this dimension if one is given."""
+        """True if it is `Shard`, of this dimension if one is given."""
         return isinstance(self, Shard) and (dim is None or self.dim == dim)
 
     def is_replicate(self) -> bool:
-        """Whether it is `Replicate`."""
+        """True if it is `Replicate`."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether it is `Partial`, of this reduction if one is given."""
+        """True if it is `Partial`, of this reduction if one is given."""
         return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
 
 
@@ -82,7 +82,7 @@ _REDUCTIONS = {"sum": ReduceOp.SUM, "max": ReduceOp.MAX, "min": ReduceOp.MIN}
 
 
 class Partial(Placement):
-    """Each rank has a term of the tensor, which is their sum (or the greatest, or the least).
+    """Each rank has a term of the tensor, which is the sum (or maximum, or minimum) of the terms.
 
     >>> from ndgrad.distributed.tensor import Partial
     >>> Partial(), Partial("max")
@@ -117,24 +117,25 @@ PARTIAL = Partial()
 
 
 def chunk_sizes(length: int, count: int) -> tuple[int, ...]:
-    """How much of a dimension each of `count` ranks has."""
+    """Return the length of the pieces of a dimension on each of `count` ranks."""
     each = -(-length // count) if length else 0
     return tuple(max(0, min(each, length - i * each)) for i in range(count))
 
 
 class Spread:
-    """What a spread tensor has in the place of an array: a shape and a dtype. Its values are in the local tensors of
-    the ranks."""
+    """Stand-in for the array of a spread tensor: a shape and a dtype. The values are in the local tensors of the
+    ranks.
+    """
 
     __slots__ = ("dtype", "shape")
 
     base = None
-    #: for those who take it for an array
+    #: Error for uses as an array.
     refusal = (
         "this function reads the values of a tensor, and those of a DTensor are spread over ranks. Call it on "
         "x.full_tensor(), which gathers them, or on x.to_local(), which is this rank's part. [nd-dtensor]"
     )
-    #: nobody writes it, and it lies in memory as a new array does
+    #: Never written, with the memory layout of a new array.
     flags = SimpleNamespace(writeable=False, c_contiguous=True, f_contiguous=False, carray=False)
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -166,7 +167,7 @@ class Spread:
 
 
 class Spec:
-    """A mesh, a placement for each of its dimensions, a shape and a dtype. Made by `spec_of`."""
+    """A mesh, a placement for each of its dimensions, a shape and a dtype. Created by `spec_of`."""
 
     __slots__ = ("dtype", "mesh", "payload", "placements", "shape")
 
@@ -177,8 +178,9 @@ class Spec:
         self.payload = Spread(shape, dtype)
 
     def sizes(self, mesh_dim: int) -> tuple[int, ...]:
-        """Of a dimension of the mesh that shards the tensor: how much of the tensor's dimension each rank on this line
-        has, of what the dimensions of the mesh before it have left to the line."""
+        """Return the piece lengths of the ranks on this line, for a mesh dimension that shards the tensor. They add up
+        to the length that earlier mesh dimensions have left to this line.
+        """
         placement = self.placements[mesh_dim]
         assert isinstance(placement, Shard)
         coordinate = self.mesh.get_coordinate() or [0] * self.mesh.ndim
@@ -189,7 +191,7 @@ class Spec:
         return chunk_sizes(length, self.mesh.size(mesh_dim))
 
     def local_shape(self, coordinate: list[int] | None = None) -> tuple[int, ...]:
-        """The shape of what the rank at a place of the mesh has, this one's by default."""
+        """Return the local shape at a position of the mesh, by default this rank's."""
         at = coordinate if coordinate is not None else self.mesh.get_coordinate() or [0] * self.mesh.ndim
         shape = list(self.shape)
         for i, placement in enumerate(self.placements):
@@ -208,17 +210,16 @@ _specs: dict[Any, Spec] = {}
 
 
 def spec_of(mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
-    """The one spec of a combination."""
+    """Return the unique spec of a combination."""
     key = (id(mesh), placements, shape, dtype)
     found = _specs.get(key)
     if found is None:
-        found = _specs[key] = Spec(mesh, placements, shape, dtype)  # holds the mesh, so that its id stays its own
+        found = _specs[key] = Spec(mesh, placements, shape, dtype)  # holds the mesh, so its id stays unique
     return found
 
 
 def normalised(placements: Any, mesh: DeviceMesh, ndim: int, name: str) -> tuple[Placement, ...]:
-    """Placements as they were given: one for each dimension of the mesh, dimensions of tensors counted from the
-    front."""
+    """Normalise given placements: one for each dimension of the mesh, tensor dimensions counted from the front."""
     given = [REPLICATE] * mesh.ndim if placements is None else list(placements)
     if len(given) != mesh.ndim:
         raise ValueError(

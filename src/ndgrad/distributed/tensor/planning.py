@@ -1,11 +1,10 @@
-"""How a call of an op on spread tensors is run: which arguments move first, what every rank computes, what the result
-is.
+"""Plans for calls of ops on spread tensors: arguments to redistribute, local computation, placement of the result.
 
-For each dimension of the mesh, a signature (`signatures`) leaves a few ways to run the op: to divide one of its
-labels, to make terms of terms, or to let every rank compute everything. The one that sends the fewest bytes is taken;
-of those that send as many, the one that divides the work; what is whole everywhere stays whole. The choice depends on
-shapes, dtypes, placements and settings alone, so all ranks choose the same, and it is kept: the second call of its
-kind costs a lookup. The values of numbers (`alpha`, a learning rate) are no part of what is looked up.
+For each dimension of the mesh, a signature (`signatures`) leaves a few ways to run the op: divide one of its labels,
+compute terms from terms, or let every rank compute everything. The plan takes the one that sends the fewest bytes, and
+among equals the one that divides the work. Arguments that are whole everywhere stay whole. The choice depends only on
+shapes, dtypes, placements and settings, so all ranks choose the same. It is cached: the second call of its kind costs a
+lookup. The values of numbers (`alpha`, a learning rate) are not part of the key.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from ndgrad.distributed.tensor.signatures import Signature, signature
 
 
 class Plan:
-    """How one kind of call is run."""
+    """The plan for one kind of call."""
 
     __slots__ = (
         "draws",
@@ -68,25 +67,25 @@ class Plan:
         draws: Piece | None = None,
     ) -> None:
         self.op, self.spec = op, spec
-        #: of random numbers: which piece this rank takes
+        #: For random numbers: this rank's piece.
         self.draws, self.random = draws, "generator" in op.settings
-        #: per argument the steps that bring it where it must be; None for what is no spread tensor
+        #: Per argument, the redistribution steps; None for other values.
         self.moves = tuple(moves)
-        #: per argument the dimensions of the mesh among whose ranks its use is divided although all have it
+        #: Per argument, the mesh dimensions whose ranks divide its use although all have it.
         self.shares = tuple(shares)
         self.still = not any(moves) and not any(shares)
         self.sharing = any(shares)
         self.local = None if sig.local is None else functools.partial(_local, sig.local, sizes)
         self.sizes = sizes
         self.out_placements = out_placements
-        #: of the result's dimensions that are divided: their whole lengths
+        #: Whole lengths of the result's divided dimensions.
         self.out_shapes = out_shapes
         self.result_shape = sig.result_shape
-        #: the specs of the results, known when it has run once
+        #: Specs of the results, known after the first run.
         self.outs: tuple[Spec, ...] | None = None
 
     def run(self, args: Sequence[Any], locals_: list[Any], settings: dict[str, Any]) -> Any:
-        """The local results."""
+        """Return the local results."""
         if not self.still:
             for i, found in enumerate(self.moves):
                 if found:
@@ -105,8 +104,9 @@ class Plan:
         return self.op.eager(*locals_, **settings) if self.local is None else self.local(locals_, settings)
 
     def _shared(self, argument: Any, t: Any, i: int, dims: tuple[int, ...]) -> Any:
-        """A tensor whose gradient is summed over the ranks that share it: once for all its uses, where it has not
-        moved."""
+        """Return a tensor whose gradient is summed over the ranks that share it: once for all its uses, if it was not
+        redistributed.
+        """
         known = argument.shared_forms if not self.moves[i] else None
         if known is not None and dims in known and known[dims][0] is t and known[dims][1] == t._version:
             return known[dims][2]
@@ -118,7 +118,7 @@ class Plan:
         return out
 
     def result_specs(self, outs: Sequence[Any]) -> tuple[Spec, ...]:
-        """The specs of local results: their shapes, with whole lengths where they are pieces."""
+        """Return the specs of local results: their shapes, with whole lengths for divided dimensions."""
         if self.outs is not None and len(self.outs) == len(outs):
             return self.outs
         found = []
@@ -132,11 +132,11 @@ class Plan:
 
     @property
     def wire(self) -> int:
-        """The bytes that a rank sends before the op runs."""
+        """Return the bytes that a rank sends before the op runs."""
         return sum(step.wire for found in self.moves if found for step in found)
 
     def words(self) -> list[str]:
-        """The plan, line by line."""
+        """Return a description of the plan, line by line."""
         lines = []
         for i, found in enumerate(self.moves):
             name = self.op.args[min(i, len(self.op.args) - 1)]
@@ -160,7 +160,7 @@ def _local(rule: Any, sizes: dict[int, int], args: Sequence[Any], settings: dict
 
 
 def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], settings: dict[str, Any]) -> Plan:
-    """The plan for arguments of these specs (None: no tensor; `numbers` says which are numbers)."""
+    """Make the plan for arguments of these specs (None: no tensor; `numbers` marks numbers)."""
     first = _on_one_mesh(op, specs)
     mesh = first.mesh
     sig = signature(op, [None if s is None else s.shape for s in specs], settings)
@@ -182,7 +182,7 @@ def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], set
 
 
 def _drawn_piece(sig: Signature, spec: Spec, out: tuple[Placement, ...], lengths: dict[int, int]) -> Piece:
-    """Where this rank's piece of a result is in the whole."""
+    """Return the location of this rank's piece of a result in the whole."""
     mesh = spec.mesh
     coordinate = mesh.get_coordinate() or [0] * mesh.ndim
     bounds = {dim: (0, n, n) for dim, n in lengths.items()}
@@ -208,7 +208,7 @@ def _on_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:
 
 
 def _shared_along(spec: Spec, target: tuple[Placement, ...], out: tuple[Placement, ...]) -> tuple[int, ...]:
-    """The dimensions of the mesh whose ranks divide the work although all of them have this argument."""
+    """Return the mesh dimensions whose ranks divide the work although all of them have this argument."""
     return tuple(
         d for d in range(spec.mesh.ndim)
         if target[d].is_replicate() and not out[d].is_replicate() and spec.mesh.size(d) > 1
@@ -218,7 +218,7 @@ def _shared_along(spec: Spec, target: tuple[Placement, ...], out: tuple[Placemen
 def _result_sizes(
     sig: Signature, specs: Sequence[Spec | None], spec: Spec, out: tuple[Placement, ...]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Of the result's dimensions that are divided: what this rank has of each, and the whole lengths."""
+    """Return this rank's sizes and the whole lengths of the result's divided dimensions."""
     mesh = spec.mesh
     coordinate = mesh.get_coordinate() or [0] * mesh.ndim
     sizes: dict[int, int] = {}
@@ -243,7 +243,7 @@ def _whole_length(sig: Signature, specs: Sequence[Spec | None], label: int | Non
 def _choose(
     op: Op, sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int
 ) -> tuple[list[Placement], Placement]:
-    """For one dimension of the mesh: where the arguments must be, and where the result is then."""
+    """Choose placements of the arguments and the result for one dimension of the mesh."""
     best: Any = None
     for wanted, result, divided in _ways(sig, specs, numbers, dim):
         bytes_sent = 0
@@ -261,8 +261,9 @@ def _choose(
 
 
 def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int) -> Iterator[Any]:
-    """The ways to run an op along one dimension of the mesh: where the arguments are, where the result is, and whether
-    the work is divided. What is whole everywhere stays whole."""
+    """Yield ways to run an op along one dimension of the mesh: placements of the arguments and the result, and whether
+    the work is divided. Arguments that are whole everywhere stay whole.
+    """
     now = [None if s is None else s.placements[dim] for s in specs]
     if not all(p is None or p.is_replicate() for p in now):
         yield from _with_terms(sig, now, numbers)
@@ -271,7 +272,7 @@ def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool],
 
 
 def _with_terms(sig: Signature, now: Sequence[Placement | None], numbers: Sequence[bool]) -> Iterator[Any]:
-    """Terms of terms, where the op is linear in all arguments that are sums of terms."""
+    """Yield terms of terms, if the op is linear in all arguments that are sums of terms."""
     partial = {i for i, p in enumerate(now) if isinstance(p, Partial)}
     if not partial or any(now[i] != PARTIAL for i in partial):
         return
@@ -281,7 +282,7 @@ def _with_terms(sig: Signature, now: Sequence[Placement | None], numbers: Sequen
 
 
 def _with_pieces(sig: Signature, specs: Sequence[Spec | None], dim: int) -> Iterator[Any]:
-    """One label divided, for each that can be."""
+    """Yield one way for each label that can be divided."""
     count = next(s.mesh for s in specs if s is not None).size(dim)
     for label in sorted({label for found in sig.inputs if found for label in found if label is not None}):
         where = sig.outputs.index(label) if label in sig.outputs else None
@@ -292,7 +293,7 @@ def _with_pieces(sig: Signature, specs: Sequence[Spec | None], dim: int) -> Iter
 
 
 def _divided(sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None) -> list[Placement]:
-    """Where the arguments must be for a label to be divided."""
+    """Return the placements of the arguments for dividing a label."""
     wanted: list[Placement] = []
     for i, (s, found) in enumerate(zip(specs, sig.inputs, strict=True)):
         if s is None or found is None:
@@ -318,7 +319,7 @@ def _can_divide(
         ):
             return False
         if reduction in ("max", "min") and 0 in chunk_sizes(length, count):
-            return False  # the greatest of nothing
+            return False  # a maximum of no elements is undefined
         if length < 1 or length == 1:
             return False
     return True
@@ -342,7 +343,7 @@ _plans: dict[Any, Plan] = {}
 
 
 def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type[Any]) -> Plan:
-    """The plan of a call, looked up or made."""
+    """Return the plan of a call, from the cache or new."""
     key: list[Any] = [op]
     for a in args:
         if a.__class__ is spread:

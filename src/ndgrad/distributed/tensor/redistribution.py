@@ -1,20 +1,20 @@
-"""From one placement to another: the steps, what they cost, and their derivatives.
+"""Redistribution between placements: the steps, their costs, and their derivatives.
 
 **The convention.** The gradient of a tensor that is replicated is replicated, that of shards is sharded alike, and
 that of terms (Partial) is replicated: every term contributes with the gradient of the whole. So the backward of a step
 from `a` to `b` is the step from the gradient of `b` to the gradient of `a`:
 
     forward                                    backward
-    Shard -> Replicate    all_gather           Replicate -> Shard       taking one's piece
-    Replicate -> Shard    taking one's piece   Shard -> Replicate       all_gather
+    Shard -> Replicate    all_gather           Replicate -> Shard       take a piece
+    Replicate -> Shard    take a piece         Shard -> Replicate       all_gather
     Partial -> Replicate  all_reduce           Replicate -> Replicate   nothing
     Partial -> Shard      reduce_scatter       Shard -> Replicate       all_gather
     Shard -> Shard        all_to_all           Shard -> Shard           all_to_all
     Replicate -> Partial  the first keeps it   Replicate -> Replicate   nothing
 
-One step moves nothing forward: where ranks divide a computation among them and all use a replicated tensor, each
-computes only its own term of the gradient, and `shared` sums these terms on the way back. These differ from
-`ndgrad.distributed.ops`, where the ranks' copies are values of their own.
+One step sends nothing in forward: if ranks divide a computation and all use a replicated tensor, each computes only its
+own term of the gradient, and `shared` sums these terms in backward. These steps differ from `ndgrad.distributed.ops`,
+where the ranks' copies are separate values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _same: Any = lambda g: g
 def _take(np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Any = None) -> Payload:
     start = sum(sizes[: group.rank()])
     index = (slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)
-    return np.array(x[index], order="C")  # memory of its own: a piece must neither alias the whole nor keep it alive
+    return np.array(x[index], order="C")  # own memory: a piece must neither alias the whole nor keep it alive
 
 
 join_pieces = op(
@@ -65,7 +65,7 @@ total = op(
     jvp="linear", batch="leading", halves=True, needs_values=True,
 )  # fmt: skip
 
-#: The greatest or least of terms: the gradient goes to the ranks that have it, in equal parts.
+#: The maximum or minimum of terms: the gradient goes to the ranks that have it, in equal parts.
 extreme_total = op(
     "extreme_total", "x",
     _all_reduce,
@@ -103,7 +103,7 @@ first_keeps = op(
     jvp="linear", batch="leading", halves=True, needs_values=True,
 )  # fmt: skip
 
-#: Forward nothing; backward the sum of the ranks' terms.
+#: The identity in forward; in backward the sum of the ranks' terms.
 shared = op(
     "shared", "x",
     lambda np, x, *, group: x,
@@ -117,7 +117,7 @@ shared = op(
 
 
 class Step:
-    """One collective, or none, along one dimension of a mesh: from a spec to the next."""
+    """A step from a spec to the next: at most one collective, along one dimension of a mesh."""
 
     __slots__ = ("after", "before", "mesh_dim", "run", "wire", "words")
 
@@ -131,8 +131,10 @@ class Step:
 
 
 def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[Any, str, int]:
-    """How a step is done: a function of the local tensor, its name, and the bytes that the first rank sends (or
-    receives), whose pieces are the longest: plans depend on these, and must be the same on all ranks."""
+    """Return the implementation of a step: a function of the local tensor, its name, and the bytes that the first rank
+    sends (or receives). The first rank has the longest pieces; plans depend on these bytes, which must be the same on
+    all ranks.
+    """
     group = before.mesh.get_group(mesh_dim)
     old, new = before.placements[mesh_dim], after.placements[mesh_dim]
     count, first = group.size(), [0] * before.mesh.ndim
@@ -171,9 +173,10 @@ def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[Any, str, int]:
 
 
 def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
-    """The way from a spec to other placements, with the fewest collectives: one for each dimension of the mesh that
-    changes, and more only where several dimensions of the mesh shard one dimension of the tensor, which have to be
-    undone from the inside out."""
+    """Return the steps from a spec to other placements, with the fewest collectives: one for each mesh dimension that
+    changes. Several mesh dimensions that shard one dimension of the tensor need more, because they must be undone from
+    the inside out.
+    """
     if before.placements == target:
         return ()
     found: list[Step] = []
@@ -187,8 +190,7 @@ def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
         now = after
 
     count = before.mesh.ndim
-    # From the inside out: what is sharded inside a dimension that must change, or come to be, has to be put together
-    # first.
+    # From the inside out: gather first if sharded inside a dimension that must change or be created.
     for i in reversed(range(count)):
         inner = now.placements[i]
         if isinstance(inner, Shard) and any(
@@ -205,8 +207,9 @@ def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
 
 
 def _straight(now: tuple[Placement, ...], target: tuple[Placement, ...], i: int) -> bool:
-    """Whether dimension i of the mesh can go to its target in one step: no other shards the tensor's dimensions
-    concerned, and there is such a step."""
+    """True if mesh dimension i can reach its target in one step: such a step exists, and no other mesh dimension shards
+    the tensor's dimensions concerned.
+    """
     old, new = now[i], target[i]
     if isinstance(new, Partial) and not old.is_replicate():
         return False
@@ -222,5 +225,5 @@ def _straight(now: tuple[Placement, ...], target: tuple[Placement, ...], i: int)
 
 
 def cost(spec: Spec, target: tuple[Placement, ...]) -> int:
-    """The bytes that a rank sends on the way."""
+    """Return the bytes that a rank sends for a redistribution."""
     return sum(step.wire for step in steps(spec, target))

@@ -1,4 +1,4 @@
-"""What an op does to dimensions, from which it follows how it can be divided among ranks.
+"""Signatures: the effect of an op on dimensions, which determines how ranks can divide it.
 
 A signature names the dimensions of the arguments and results by labels, as einsum does:
 
@@ -10,9 +10,9 @@ A label that the arguments and the result have in common can be divided: every r
 One that only the arguments have, and that the op sums (or takes the extreme) over, can be divided too, and the results
 are then terms of the result (Partial). Besides, an op that is linear in some arguments makes terms of terms.
 
-Most signatures follow from what the table says of an op: elementwise ops align dimensions from the right, ops with the
-batching rule "dims" act along the dimensions of their setting alone, those with "leading" leave all but the last two
-alone. The others are written out here, one function each. An op that has none cannot run on spread tensors.
+Most signatures follow from the op table: elementwise ops align dimensions from the right, ops with the batching rule
+"dims" act only along the dimensions in their setting, ops with "leading" keep all but the last two. The others are
+defined here, one function each. An op without a signature cannot run on spread tensors.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from typing import Any
 from ndgrad._src.ops.table import RANDOM, VARIABLE, Op, RulesOfOps
 
 Shape = tuple[int, ...]
-#: One per dimension; None is a dimension that must be whole.
+#: One label per dimension; None is a dimension that must be whole.
 Labels = tuple[int | None, ...]
 
 
 class Signature:
-    """The labels of the arguments (None: no array) and of the results, which may have more dimensions behind them, and
-    what else matters for dividing the op."""
+    """The labels of the arguments (None: no array) and of the results, which may have more dimensions at the end, and
+    other facts that matter for dividing the op.
+    """
 
     __slots__ = ("added", "draws", "even", "inputs", "linear", "local", "outputs", "reductions", "result_shape")
 
@@ -47,25 +48,25 @@ class Signature:
         local: Callable[..., Any] | None = None,
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), outputs
-        #: label -> how the results of the ranks become one, if it is divided and the result does not have it
+        #: label -> reduction of the ranks' results, if it is divided and the result does not have it
         self.reductions = reductions or {}
-        #: sets of arguments in which the op is linear together, the others held fixed
+        #: Sets of arguments in which the op is jointly linear, with the others fixed.
         self.linear = tuple(linear)
-        #: arguments that are added to what is summed: where that is divided, only one rank may add them
+        #: Arguments that are added to a sum: if the sum is divided, only one rank may add them.
         self.added = added
-        #: labels that can be divided only into equal parts
+        #: Labels that can be divided only into equal parts.
         self.even = even
-        #: the shape of the result, where it is not that of the local results put together
+        #: Shape of the result, if it is not that of the combined local results.
         self.result_shape = result_shape
-        #: (ops, args, settings, local sizes of the result's dimensions) -> result, where the op itself is not what
-        #: every rank runs
+        #: Function that every rank runs in place of the op: (ops, args, settings, local sizes of the result's
+        #: dimensions) -> result.
         self.local = local
-        #: whether it draws random numbers, of which every rank takes its piece (`draws`)
+        #: True if it draws random numbers, of which every rank takes its piece (`draws`).
         self.draws = False
 
 
 class Labeller:
-    """Hands out labels."""
+    """Generator of new labels."""
 
     def __init__(self) -> None:
         self.next = 0
@@ -80,7 +81,7 @@ class Labeller:
 
 signature_rule: RulesOfOps[Callable[..., Signature | None]] = RulesOfOps("signatures")
 
-#: Elementwise ops that are linear, by the arguments in which they are so together.
+#: Linear elementwise ops, with the sets of arguments in which they are jointly linear.
 _LINEAR_ELEMENTWISE: dict[str, tuple[tuple[int, ...], ...]] = {
     "add": ((0, 1),), "sub": ((0, 1),), "neg": ((0,),), "mul": ((0,), (1,)), "div": ((0,),), "conj": ((0,),),
     "real": ((0,),), "imag": ((0,),), "where": ((1, 2),), "complex": ((0, 1),), "deg2rad": ((0,),),
@@ -89,14 +90,13 @@ _LINEAR_ELEMENTWISE: dict[str, tuple[tuple[int, ...], ...]] = {
 }  # fmt: skip
 #: Ops of the batching rule "leading" that treat every element alike.
 _EVERY_ELEMENT = frozenset("cast clone zeros_like fill zero alias detach clone_ordered".split())
-#: Those that act on the last two dimensions, matrix by matrix.
+#: Ops that act on the last two dimensions, matrix by matrix.
 _MATRIX = frozenset(
     "inv cholesky det slogdet matrix_exp svdvals eigvalsh eigh qr svd eig lu_factor matrix_sqrt matrix_log tril triu "
     "trace cofactor "
     "polar_unitary scale_diagonal ldl_factor".split()
 )
-#: Ops of the batching rule "dims" that are reductions although they have no setting `keepdim`, or are none of what the
-#: rule says.
+#: Ops of the batching rule "dims" that are reductions without a setting `keepdim`, or that deviate from the rule.
 _REDUCED = {
     "sum": "sum",
     "count_nonzero": "sum",
@@ -114,7 +114,7 @@ _NOT_ALONG = frozenset(
 
 
 def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
-    """The signature of an op for arguments of these shapes; None if it has none."""
+    """Return the signature of an op for arguments of these shapes, or None."""
     rule = signature_rule.get(op.name)
     if rule is not None:
         return rule(op, shapes, settings)
@@ -130,12 +130,12 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
 
 
 def _is_local(op: Op) -> bool:
-    """Whether an op is a function of its arguments alone: it draws nothing, and sends nothing."""
+    """True if an op is a function of its arguments alone: it draws and sends nothing."""
     return op.batch is not RANDOM and not {"generator", "group"} & op.settings.keys()
 
 
 def has_signature(op: Op) -> bool:
-    """Whether spread tensors can be given to an op at all."""
+    """True if an op accepts spread tensors."""
     if signature_rule.get(op.name) is not None:
         return True
     return _is_local(op) and (
@@ -148,7 +148,7 @@ def has_signature(op: Op) -> bool:
 
 
 def linear_in(op: Op, count: int) -> tuple[frozenset[int], ...]:
-    """In which arguments an op is linear, as its forward-mode rule says."""
+    """Return the arguments in which an op is linear, according to its forward-mode rule."""
     if op.jvp == "linear":
         return (frozenset(range(count)),)
     if op.jvp == "multilinear":
@@ -187,7 +187,7 @@ def _dims_of(settings: dict[str, Any], ndim: int) -> tuple[int, ...]:
 
 
 def _along(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
-    """An op that acts along some dimensions, and on each line of them alone."""
+    """Return the signature of an op that acts along some dimensions, on each line separately."""
     arrays = [s for s in shapes if s is not None]
     if not arrays or any(len(s) != len(arrays[0]) for s in arrays):
         return None
@@ -265,7 +265,7 @@ def _permute(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 
 def _with_local_shape(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
     shape = tuple(sizes.get(i, n) for i, n in enumerate(settings["shape"]))
-    return args[0].reshape(shape)  # a local tensor need not lie in memory as the whole would
+    return args[0].reshape(shape)  # the memory layout of a local tensor may differ from that of the whole
 
 
 @signature_rule("expand")
@@ -287,8 +287,10 @@ def _expanded_locally(ops: Any, args: Sequence[Any], settings: dict[str, Any], s
 
 @signature_rule("reshape", "unsafe_view")
 def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Dimensions fall into groups with the same number of elements on both sides. Of each group the first can be
-    divided: into pieces of any sizes if it is the same on both sides, else into equal ones."""
+    """Return the signature of a reshape. Dimensions fall into groups with the same number of elements on both sides.
+    The first of each group can be divided: into pieces of any sizes if it is the same on both sides, else into equal
+    ones.
+    """
     shape, to = shapes[0], tuple(settings["shape"])
     labels: list[int | None] = [None] * len(shape)
     out: list[int | None] = [None] * len(to)
@@ -306,7 +308,7 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
                 j += 1
             else:
                 break
-        # ones in front of a group are no part of what is divided
+        # Leading ones of a group are not divided.
         while first_i < i - 1 and shape[first_i] == 1:
             first_i += 1
         while first_j < j - 1 and to[first_j] == 1:
@@ -372,7 +374,7 @@ def _getitem(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 
 
 def getitem_labels(shape: Shape, index: Any) -> tuple[Labels, Labels] | None:
-    """The labels of a tensor and of a part of it: slices of everything leave their dimension as it is."""
+    """Return the labels of a tensor and of a part of it: full slices keep their dimension."""
     index = index if isinstance(index, tuple) else (index,)
     named = sum(1 for k in index if k is not None and k is not Ellipsis)
     full: list[Any] = []
@@ -410,7 +412,7 @@ def _whole_reduction(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) 
 
 @signature_rule("mean", "mean_all")
 def _mean(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Pieces differ in length, so every rank sums, and divides by the whole length."""
+    """Return the signature of a mean. Pieces differ in length, so every rank sums, and divides by the whole length."""
     shape = shapes[0]
     dims = tuple(range(len(shape))) if op.name == "mean_all" else _dims_of(settings, len(shape))
     labels = tuple(range(len(shape)))
@@ -442,7 +444,7 @@ def _line_dot(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
 
 
 def batch_labels(shapes: Sequence[Shape], names: Labeller) -> tuple[list[Labels], Labels]:
-    """Labels of leading dimensions that broadcast against each other."""
+    """Return labels of leading dimensions that broadcast against each other."""
     ndim = max(map(len, shapes))
     labels = names.some(ndim)
     sizes = [1] * ndim
@@ -520,7 +522,7 @@ def _baddbmm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 
 @signature_rule("contract")
 def _contract(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
-    """einsum's own signature."""
+    """Return einsum's own signature."""
     subscripts = settings["subscripts"]
     if not isinstance(subscripts, str) or "->" not in subscripts or "." in subscripts:
         return None
@@ -545,7 +547,7 @@ def _contract(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
 
 @signature_rule("embedding")
 def _embedding(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Rows by number: the table can be divided by columns, the numbers in any way."""
+    """Return the signature of a lookup of rows: the table can be divided by columns, the indices in any way."""
     _, index = shapes
     names = Labeller()
     width = names.one()
@@ -610,7 +612,7 @@ def _layer_norm(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]
 
 
 def normalised_labels(shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
-    """The signature of a normalisation over some dimensions, with weights that broadcast against the rest."""
+    """Return the signature of a normalisation over some dimensions, with weights that broadcast against the rest."""
     x = shapes[0]
     assert x is not None
     dims = _dims_of(settings, len(x))
@@ -627,7 +629,9 @@ def normalised_labels(shapes: Sequence[Shape | None], settings: dict[str, Any]) 
 
 @signature_rule("attention")
 def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
-    """Heads and samples can be divided, and queries where none is masked by its place."""
+    """Return the signature of attention: heads and samples can be divided, and queries if no mask depends on
+    positions.
+    """
     q, k, v, mask = (*shapes, None)[:4]
     assert q is not None
     assert k is not None
@@ -653,7 +657,9 @@ def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any])
 
 @signature_rule("convolution")
 def _convolution(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
-    """Samples can be divided, and with one group of channels those that come out and those that go in."""
+    """Return the signature of a convolution: samples can be divided, and with one group the input and output
+    channels.
+    """
     x, w, b = (*shapes, None)[:3]
     assert x is not None
     assert w is not None
@@ -676,7 +682,7 @@ def _convolution(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any
 
 @signature_rule("avg_pool", "adaptive_avg_pool", "max_pool", "adaptive_max_pool")
 def _pool(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Samples and channels, which come before the dimensions that are pooled."""
+    """Return the signature of pooling: samples and channels, the dimensions before the pooled ones."""
     shape = shapes[0]
     size = settings.get("kernel", settings.get("sizes"))
     space = len(size) if isinstance(size, (tuple, list)) else len(shape) - 2
@@ -685,5 +691,5 @@ def _pool(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatur
 
 
 def output_count(op: Op) -> int | None:
-    """How many results an op has; None if that depends."""
+    """Return the number of results of an op, or None if it varies."""
     return None if op.outputs == VARIABLE else op.outputs

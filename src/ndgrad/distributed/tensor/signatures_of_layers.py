@@ -1,6 +1,6 @@
 """Signatures of layers: convolutions' backwards, windows, pooling, normalisation, attention's weights, CTC.
 
-Samples can always be divided, channels where they do not mix.
+Samples can always be divided, channels if they do not mix.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _with_local_shape(op: Op, name: str) -> Any:
 
 @signature_rule("convolution_input")
 def _convolution_input(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """The transpose of a convolution in its input: the channels that came out are summed over."""
+    """Transpose of a convolution in its input: a sum over the output channels."""
     space = (None,) * (len(shapes[1]) - 2)
     single = settings["groups"] == 1
     n, out, into = 0, 1 if single else None, 2 if single else None
@@ -43,7 +43,7 @@ def _convolution_input(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]
 
 @signature_rule("convolution_weight")
 def _convolution_weight(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """The transpose of a convolution in its weight: samples are summed over."""
+    """Transpose of a convolution in its weight: a sum over the samples."""
     space = (None,) * (len(shapes[0]) - 2)
     single = settings["groups"] == 1
     n, out, into = 0, 1 if single else None, 2 if single else None
@@ -60,7 +60,7 @@ def _windows(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 
 @signature_rule("take_pooled", "max_unpool", "fractional_max_pool")
 def _pooled(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
-    """Samples and channels; the index, or the numbers that were drawn, for each of them."""
+    """Pooling divides by samples and channels, and so does its index or its random numbers."""
     if any(len(s) < 3 or s[:2] != shapes[0][:2] for s in shapes):
         return None
     linear = [frozenset((0,))] if op.name != "fractional_max_pool" else []
@@ -76,13 +76,13 @@ def _pool_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) ->
 
 @signature_rule("native_batch_norm")
 def _batch_norm(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
-    """The dimensions over which there is one mean must be whole."""
+    """Batch normalisation needs whole dimensions where it takes a mean."""
     return normalised_labels(shapes, settings)
 
 
 @signature_rule("attention_weights")
 def _attention_weights(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
-    """Heads and samples, and queries where none is masked by its place."""
+    """Attention weights divide by heads and samples, and by queries if no mask depends on positions."""
     q, k, mask = (*shapes, None)[:3]
     assert q is not None
     assert k is not None
@@ -102,6 +102,6 @@ def _attention_weights(op: Op, shapes: Sequence[Shape | None], settings: dict[st
 
 @signature_rule("ctc_loss")
 def _ctc_loss(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Samples, which are the second dimension of the logits."""
+    """CTC loss divides by samples, the second dimension of the logits."""
     n = 0
     return Signature([(None, n, None), *((n, *(None,) * (len(s) - 1)) for s in shapes[1:])], (n,))

@@ -1,7 +1,7 @@
-"""Signatures of ops on matrices and lines that have batches before them, and of products with something added.
+"""Signatures of ops on batches of matrices and lines, and of products with an added term.
 
-`CORES` says how many dimensions at the end of each argument belong to one problem; those before them are a batch, which
-can be divided, and broadcasts. What an op does to the columns of a right-hand side it does to each alone, so these can
+`CORES` gives the number of trailing dimensions of each argument that belong to one problem. The dimensions before them
+are a batch, which broadcasts and can be divided. An op treats each column of a right-hand side separately, so these can
 be divided too.
 """
 
@@ -21,7 +21,7 @@ from ndgrad.distributed.tensor.signatures import (
     signature_rule,
 )
 
-#: op -> the dimensions of one problem, argument by argument.
+#: op -> number of dimensions of one problem, for each argument
 CORES: dict[str, tuple[int, ...]] = {
     "block_diag": (2,), "cholesky_banded": (2,), "cholesky_change": (2, 2), "cholesky_pull": (2, 2),
     "cofactor_push": (2, 2), "continuous_riccati": (2, 2, 2, 2), "discrete_riccati": (2, 2, 2, 2), "from_pairs": (1,),
@@ -42,20 +42,20 @@ def _in_batches(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Si
         return None
     labels, batch = batch_labels([_split(s, core) for s, core in zip(shapes, cores, strict=True)], Labeller())
     if not batch:
-        return None  # one problem: nothing can be divided
+        return None  # a single problem cannot be divided
     inputs = [(*found, *(None,) * core) for found, core in zip(labels, cores, strict=True)]
     return Signature(inputs, batch, linear=linear_in(op, len(shapes)))
 
 
 def _with_columns(op: Op, shapes: Sequence[Shape], first: int) -> Signature | None:
-    """A problem of `first` dimensions, and a matrix whose columns are right-hand sides."""
+    """Return the signature of a problem with `first` dimensions, and a matrix whose columns are right-hand sides."""
     a, b = shapes
     if len(b) < 2 or len(a) < first:
         return None
     names = Labeller()
     (la, lb), batch = batch_labels([_split(a, first), _split(b, 2)], names)
     column = names.one()
-    linear = linear_in(op, 2) or (frozenset((1,)),)  # in the right-hand side
+    linear = linear_in(op, 2) or (frozenset((1,)),)  # linear in the right-hand side
     return Signature([(*la, *(None,) * first), (*lb, None, column)], (*batch, None, column), linear=linear)
 
 
@@ -71,7 +71,7 @@ def _sparse(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
 
 @signature_rule("sparse_sample")
 def _sparse_sample(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """The entries of x times y^T that a pattern names: what they are summed over can be divided."""
+    """Entries of x times y^T named by a pattern: the summed dimension can be divided."""
     names = Labeller()
     labels, batch = batch_labels([_split(s, 2) for s in shapes], names)
     k = names.one()
@@ -101,7 +101,7 @@ def _recursive_filter(op: Op, shapes: Sequence[Shape], settings: dict[str, Any])
 
 @signature_rule("histogram")
 def _histogram(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Counts along the last dimension: those of its pieces add up."""
+    """Counts along the last dimension: the counts of its pieces add up."""
     labels = tuple(range(len(shapes[0])))
     return Signature([labels], labels[:-1], reductions={labels[-1]: "sum"} if labels else {})
 
@@ -118,7 +118,7 @@ def _cdist(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatu
 
 
 def _added(shape: Shape, whole: Shape, labels: Labels) -> Labels:
-    """The labels of what is added to a result of shape `whole`, against which it broadcasts."""
+    """Return the labels of a term that broadcasts against the result's shape `whole`."""
     first = len(whole) - len(shape)
     return tuple(labels[first + i] if n == whole[first + i] else None for i, n in enumerate(shape))
 

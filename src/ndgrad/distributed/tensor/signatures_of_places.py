@@ -1,7 +1,7 @@
-"""Signatures of ops that read or write by place: lookups, scatters, pads, and the backwards of reads.
+"""Signatures of ops that read or write at positions: lookups, scatters, pads, and the backwards of reads.
 
-What is named by an index must be whole on every rank, and so must dimensions of which a part is taken; all others can
-be divided. Where values are added up at places, what is added can be divided too: every rank adds its own.
+Indexed dimensions, and dimensions of which a part is taken, must be whole on every rank. All others can be divided. If
+values are accumulated, the added values can be divided too: every rank adds its own.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _FIRST = (frozenset((0,)),)
 
 
 def _but(ndim: int, *dims: int) -> Labels:
-    """Labels for all dimensions but some."""
+    """Return labels for all dimensions but some."""
     return tuple(None if i in dims else i for i in range(ndim))
 
 
 def _alike(shape: Shape, other: Shape, dim: int) -> Labels:
-    """Labels of the dimensions other than `dim` that are as long in both."""
+    """Return labels of the dimensions other than `dim` with equal lengths in both."""
     return tuple(i if i != dim and n == m else None for i, (n, m) in enumerate(zip(shape, other, strict=True)))
 
 
 def _of_shape(op: Op, inputs: Sequence[Labels | None], outputs: Labels, settings: dict[str, Any], name: str = "shape",
               **rest: Any) -> Signature:  # fmt: skip
-    """A signature of an op that is told the shape of its result."""
+    """Return the signature of an op whose settings contain the shape of its result."""
 
     def local(ops: Any, args: Sequence[Any], given: dict[str, Any], sizes: dict[int, int]) -> Any:
         shape = tuple(sizes.get(i, n) for i, n in enumerate(given[name]))
@@ -68,7 +68,7 @@ def _isin(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatur
 
 @signature_rule("searchsorted")
 def _searchsorted(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """What is looked for can be divided, and lines of numbers in order with it."""
+    """The values searched for can be divided, together with the sorted lines."""
     x, y = shapes
     labels = tuple(range(len(y)))
     return Signature([(None,) if len(x) == 1 else (*labels[:-1], None), labels], labels)
@@ -100,7 +100,7 @@ def _constant_pad(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> 
 
 @signature_rule("renorm")
 def _renorm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Every slice along `dim` has a norm of its own."""
+    """Every slice along `dim` has its own norm."""
     dim = settings["dim"] % len(shapes[0])
     labels = tuple(i if i == dim else None for i in range(len(shapes[0])))
     return Signature([labels], labels)
@@ -122,7 +122,7 @@ def _element(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 
 @signature_rule("embed")
 def _embed(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
-    """The backward of a read: a part into zeros of the whole."""
+    """Backward of a read: write a part into zeros of the whole."""
     found = getitem_labels(tuple(settings["shape"]), settings["index"])
     if found is None:
         return None
@@ -142,7 +142,7 @@ def _slice_scatter(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) ->
         return None
     where = [None if l is None else whole.index(l) for l in part]
     part = tuple(
-        l if l is not None and n == shapes[0][where[first + i] or 0] else None  # what broadcasts is whole
+        l if l is not None and n == shapes[0][where[first + i] or 0] else None  # dimensions that broadcast are whole
         for i, (n, l) in enumerate(zip(y, part[first:], strict=True))
     )
     return Signature([whole, part], whole, linear=[frozenset((0, 1))])
@@ -204,7 +204,7 @@ def _scatter(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -
     labels = _alike(x, index, dim)
     along = tuple(
         len(x) if i == dim and op.name == "scatter_add" else label for i, label in enumerate(labels)
-    )  # sums of what the ranks add
+    )  # sums of the ranks' contributions
     given: Labels | None = None if y is None else () if not y else along if y == index else None
     if y is not None and y and given is None:
         return None
@@ -279,7 +279,7 @@ def _index_select_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, 
 
 @signature_rule("index")
 def _index(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """The first dimensions by arrays of numbers, the rest as it is."""
+    """Arrays of numbers index the first dimensions; the others stay."""
     x, *indices = shapes
     names = Labeller()
     found, batch = batch_labels(indices, names)

@@ -1,4 +1,4 @@
-"""Kinds of attention, under torch's names: which implementation is used, causal masks, scores changed by functions."""
+"""Attention variants, under torch's names: choice of the implementation, causal masks, modified scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
 class SDPBackend(enum.Enum):
-    """torch's implementations of `scaled_dot_product_attention`. Here there is one, which serves for all of them."""
+    """torch's implementations of `scaled_dot_product_attention`. ndgrad has one implementation, which serves all of
+    them.
+    """
 
     ERROR = -1
     MATH = 0
@@ -29,7 +31,7 @@ class SDPBackend(enum.Enum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[None]:
-    """torch's choice of an implementation of attention; there is one here, so nothing changes inside the block.
+    """Accept torch's choice of an attention implementation. ndgrad has only one, so nothing changes inside the block.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention import SDPBackend, sdpa_kernel

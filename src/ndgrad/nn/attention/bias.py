@@ -14,14 +14,14 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(enum.IntEnum):
-    """Where the diagonal of a causal mask begins."""
+    """Alignment of the diagonal of a causal mask."""
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
 
 class CausalBias(Tensor):
-    """A causal mask (queries, keys), True where a query may look; what is computed from it is a plain tensor.
+    """A causal mask (queries, keys), True for visible keys; results computed from it are plain tensors.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.bias import CausalBias, CausalVariant
@@ -44,7 +44,7 @@ class CausalBias(Tensor):
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """The mask under which query i looks at keys 0 to i.
+    """Return the mask under which query i sees keys 0 to i.
 
     >>> import ndgrad
     >>> ndgrad.nn.attention.bias.causal_upper_left(2, 3).int()
@@ -57,7 +57,7 @@ def causal_upper_left(*size: int) -> CausalBias:
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """The mask under which the last query looks at all keys, and each query before at one less.
+    """Return the mask under which the last query sees all keys, and each earlier query one key less.
 
     >>> import ndgrad
     >>> ndgrad.nn.attention.bias.causal_lower_right(2, 3).int()

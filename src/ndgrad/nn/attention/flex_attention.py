@@ -1,7 +1,7 @@
-"""Attention whose scores a function changes, and whose pairs a function chooses.
+"""Attention with user functions that change the scores and select pairs.
 
-Both functions are of single numbers, (score, batch, head, query, key) and (batch, head, query, key); they are run on
-all of them at once by vmap. Scores are computed whole: a `BlockMask` says which pairs count, and saves no work here.
+Both functions take single numbers, (score, batch, head, query, key) and (batch, head, query, key). vmap runs them on
+all elements at once. All scores are computed: a `BlockMask` selects pairs, but saves no work here.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
 
 
 class AuxRequest(NamedTuple):
-    """What else `flex_attention` is to return."""
+    """Additional results to request from `flex_attention`."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What else `flex_attention` returns: logarithms of the sums of exponentials, and the largest scores."""
+    """Additional results of `flex_attention`: logarithms of the sums of exponentials, and the largest scores."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
 
 
 def _on_all(f: Callable[..., Any], sizes: tuple[int, int, int, int], scores: Tensor | None, device: Any) -> Tensor:
-    """A function of single numbers on all batches, heads, queries and keys."""
+    """Run a function of single numbers on all batches, heads, queries and keys."""
     first: tuple[Any, ...] = () if scores is None else (0,)
     for place in (3, 2, 1, 0):
         f = vmap(f, in_dims=(*first, *(0 if n == place else None for n in range(4))))
@@ -48,7 +48,7 @@ def _on_all(f: Callable[..., Any], sizes: tuple[int, int, int, int], scores: Ten
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """The mask under which every query looks at every key.
+    """Keep all pairs: every query sees every key.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_mask, noop_mask
@@ -64,7 +64,7 @@ def _callable(mods: tuple[Any, ...]) -> None:
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """The mask of pairs that all masks keep.
+    """Return the mask of pairs that all masks keep.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import and_masks, create_mask
@@ -84,7 +84,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """The mask of pairs that some mask keeps.
+    """Return the mask of pairs that any mask keeps.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_mask, or_masks
@@ -106,7 +106,8 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 def create_mask(
     mod_fn: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
 ) -> Tensor:
-    """A mask (B, H, Q_LEN, KV_LEN), True where a function of (batch, head, query, key) is; None stands for one.
+    """Return the mask (B, H, Q_LEN, KV_LEN) of values of a function of (batch, head, query, key); None counts as size
+    1.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_mask
@@ -118,7 +119,7 @@ def create_mask(
 
 
 class BlockMask:
-    """Which pairs of queries and keys count, as a function, and which blocks of them have any.
+    """A selection of query-key pairs, as a function, and the list of blocks that contain any.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_block_mask
@@ -144,15 +145,15 @@ class BlockMask:
         self._blocks = some
 
     def to_dense(self) -> Tensor:
-        """Blocks (B, H, rows, columns): 1 for those that have any pair."""
+        """Return blocks (B, H, rows, columns): 1 for blocks with any pair."""
         return self._blocks.to(int32)
 
     def numel(self) -> int:
-        """The number of all pairs."""
+        """Return the total number of pairs."""
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
-        """How many percent of the pairs are in blocks that have none."""
+        """Return the percentage of pairs in empty blocks."""
         counted = int(self._blocks.sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - counted / self.numel())
 
@@ -161,7 +162,7 @@ class BlockMask:
 
 
 def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """How many blocks of each row are there, and which: theirs first."""
+    """Return the number of nonempty blocks in each row, and the column indices with those of nonempty blocks first."""
     present = blocks.to(int32)
     return present.sum(-1).to(int32), (-present).argsort(dim=-1, stable=True).to(int32)
 
@@ -176,7 +177,7 @@ def create_block_mask(
     BLOCK_SIZE: int | tuple[int, int] = 128,
     _compile: bool = False,
 ) -> BlockMask:
-    """The pairs of queries and keys that a function of (batch, head, query, key) keeps, for `flex_attention`.
+    """Return the pairs that a function of (batch, head, query, key) keeps, for `flex_attention`.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -204,8 +205,9 @@ def flex_attention(
     *,
     return_aux: AuxRequest | None = None,
 ) -> Any:
-    """Attention (B, H, L, E) in which `score_mod(score, batch, head, query, key)` changes each score and `block_mask`
-    leaves pairs out. A query that looks at nothing gets zeros. (`kernel_options` are accepted and change nothing.)
+    """Compute attention (B, H, L, E) in which `score_mod(score, batch, head, query, key)` changes each score and
+    `block_mask` leaves pairs out. A query that sees no key gets zeros. (`kernel_options` are accepted and have no
+    effect.)
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import flex_attention

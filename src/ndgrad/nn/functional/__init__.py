@@ -1,6 +1,6 @@
-"""The functions that neural networks are made of, under torch's names: `ndgrad.nn.functional.relu(x)`.
+"""Functions for neural networks, under torch's names: `ndgrad.nn.functional.relu(x)`.
 
-Ops with rules of their own are in ndgrad.ops; what is here reads arguments, checks them, and composes.
+Ops with their own rules are in ndgrad.ops. The functions here read and check arguments, and compose ops.
 """
 
 # ruff: noqa: F403, F405

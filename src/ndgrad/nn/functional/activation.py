@@ -36,7 +36,7 @@ def _apply(op: Op, input: Tensor, inplace: bool, **settings: Any) -> Tensor:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0); its gradient at 0 is 0.
+    """Return max(x, 0). Its gradient at 0 is 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.relu(ndgrad.tensor([-1.0, 2.0]))
@@ -46,7 +46,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """x, kept between 0 and 6.
+    """Clamp x to [0, 6].
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.relu6(ndgrad.tensor([-1.0, 2.0, 8.0]))
@@ -56,7 +56,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x, kept between `min_val` and `max_val`; no gradient passes where it is cut.
+    """Clamp x to [`min_val`, `max_val`]; clamped elements get no gradient.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardtanh(ndgrad.tensor([-3.0, 0.5, 3.0]))
@@ -66,13 +66,13 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError(
             f"hardtanh: min_val {min_val} is larger than max_val {max_val}. Give the lower bound first. [nd-range]"
         )
-    if np_dtype(input).kind in "iu" and not input.on_numpy_face:  # integers stay, and the bounds are cut to them
+    if np_dtype(input).kind in "iu" and not input.on_numpy_face:  # integers stay integers, and the bounds are truncated
         min_val, max_val = int(min_val), int(max_val)
     return _apply(activation.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x above 0, `negative_slope` x below.
+    """Return x for x > 0, and `negative_slope` x below.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.leaky_relu(ndgrad.tensor([-1.0, 2.0]), 0.1)
@@ -87,7 +87,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x above 0, `weight` x below, with one weight for all or one per channel (dimension 1).
+    """Return x for x > 0, and `weight` x below, with one weight for all or one per channel (dimension 1).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.prelu(ndgrad.tensor([[-1.0, -1.0]]), ndgrad.tensor([0.25, 0.5]))
@@ -117,7 +117,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """leaky_relu with a slope drawn for each element in training, and the mean slope otherwise.
+    """Apply leaky_relu with a random slope for each element in training, and with the mean slope otherwise.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.rrelu(ndgrad.tensor([-1.0, 2.0]), lower=0.1, upper=0.3)
@@ -135,7 +135,7 @@ def rrelu(
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x above the threshold, `value` elsewhere.
+    """Return x above the threshold, and `value` elsewhere.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.threshold(ndgrad.tensor([0.5, 2.0]), 1.0, -7.0)
@@ -145,7 +145,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """x / 6 + 1/2, kept between 0 and 1.
+    """Return x / 6 + 1/2, clamped to [0, 1].
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardsigmoid(ndgrad.tensor([-4.0, 0.0, 1.5]))
@@ -155,7 +155,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x hardsigmoid(x).
+    """Return x hardsigmoid(x).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardswish(ndgrad.tensor([0.0, 1.5, 4.0]))
@@ -165,7 +165,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x where |x| > lambd, 0 elsewhere.
+    """Return x if |x| > lambd, else 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardshrink(ndgrad.tensor([-1.0, 0.25]))
@@ -175,7 +175,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """x moved towards 0 by `lambd`, and 0 where |x| is smaller.
+    """Shrink x towards 0 by `lambd`; the result is 0 if |x| < lambd.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softshrink(ndgrad.tensor([-1.0, 0.25, 2.0]))
@@ -193,7 +193,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x above 0, alpha (exp(x) - 1) below.
+    """Return x for x > 0, and alpha (exp(x) - 1) below.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.elu(ndgrad.tensor([-1.0, 2.0]))
@@ -207,7 +207,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """elu scaled so that activations normalise themselves (Klambauer et al. 2017).
+    """Apply elu, scaled so that activations normalise themselves (Klambauer et al. 2017).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.selu(ndgrad.tensor([-1.0, 1.0]))
@@ -217,7 +217,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x above 0, alpha (exp(x / alpha) - 1) below: smooth at 0 for every alpha.
+    """Return x for x > 0, and alpha (exp(x / alpha) - 1) below: smooth at 0 for every alpha.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.celu(ndgrad.tensor([-1.0, 2.0]), alpha=2.0)
@@ -231,7 +231,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-x)), without overflow.
+    """Return 1 / (1 + exp(-x)), without overflow.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.sigmoid(ndgrad.tensor([0.0, 2.0]))
@@ -241,7 +241,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log(sigmoid(x)), without overflow.
+    """Return log(sigmoid(x)), without overflow.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.logsigmoid(ndgrad.tensor([0.0, -1000.0]))
@@ -252,7 +252,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent.
+    """Return the hyperbolic tangent.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.tanh(ndgrad.tensor([0.0, 1.0]))
@@ -262,7 +262,7 @@ def tanh(input: Tensor) -> Tensor:
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x).
+    """Return x - tanh(x).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.tanhshrink(ndgrad.tensor([0.0, 1.0]))
@@ -274,7 +274,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
 ) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+    """Return log(1 + exp(beta x)) / beta, or x itself if beta x exceeds the threshold.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softplus(ndgrad.tensor([0.0, 50.0]))
@@ -285,19 +285,19 @@ def softplus(
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|).
+    """Return x / (1 + |x|).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softsign(ndgrad.tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
     """
-    if np_dtype(input).kind == "c":  # no function of complex numbers alone, but of their absolute values too
+    if np_dtype(input).kind == "c":  # depends on absolute values, so it is not holomorphic
         return input / (input.abs() + 1.0)
     return activation.softsign.eager(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x sigmoid(x), also called swish.
+    """Return x sigmoid(x), also called swish.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.silu(ndgrad.tensor([-1.0, 1.0]))
@@ -307,7 +307,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x tanh(softplus(x)).
+    """Return x tanh(softplus(x)).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.mish(ndgrad.tensor([-1.0, 1.0]))
@@ -317,7 +317,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
-    """x times the normal distribution function of x, exact ("none") or by a formula with tanh ("tanh").
+    """Return x times the normal distribution function of x, exact ("none") or approximated with tanh ("tanh").
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.gelu(ndgrad.tensor([-1.0, 1.0]))
@@ -333,7 +333,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 
 @both_worlds
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of the input along `dim`, times the sigmoid of the second half.
+    """Return the first half of the input along `dim`, times the sigmoid of the second half.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.glu(ndgrad.tensor([4.0, 6.0, 0.0, 0.0]))
@@ -464,7 +464,7 @@ def _along(op: Op, name: str, input: Tensor, dim: int | None, dtype: Dtype, stac
 
 @both_worlds
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
-    """exp(x), scaled to sum to one along `dim`; computed in `dtype`, where given.
+    """Return exp(x), normalised to sum to one along `dim`; computed in `dtype` if given.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softmax(ndgrad.tensor([0.0, 1.0]), dim=0)
@@ -475,7 +475,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 @both_worlds
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
-    """log(softmax(x)), without overflow.
+    """Return log(softmax(x)), without overflow.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)
@@ -486,7 +486,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 @both_worlds
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
-    """softmax(-x): the smallest element gets the largest share.
+    """Return softmax(-x): the smallest element gets the largest share.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softmin(ndgrad.tensor([0.0, 1.0]), dim=0)
@@ -497,7 +497,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 @both_worlds
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A sample from the Gumbel-softmax distribution; with `hard`, a one-hot one whose gradient is that of the soft one.
+    """Sample from the Gumbel-softmax distribution; with `hard`, one-hot samples with the gradient of the soft ones.
 
     >>> import ndgrad
     >>> logits = ndgrad.tensor([[0.0, 2.0, 1.0]], requires_grad=True)

@@ -19,7 +19,7 @@ __all__ = ["linear", "bilinear"]
 def linear(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """input weight^T + bias, with a weight of shape (outputs, inputs), or (inputs,) for a single output.
+    """Return input weight^T + bias, with a weight of shape (outputs, inputs), or (inputs,) for a single output.
 
     >>> import ndgrad
     >>> x, w, b = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([[1.0, 10.0]]), ndgrad.tensor([100.0])
@@ -56,7 +56,7 @@ def linear(
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """For each output k, input1^T weight[k] input2, with a weight of shape (outputs, inputs1, inputs2).
+    """Return input1^T weight[k] input2 for each output k, with a weight of shape (outputs, inputs1, inputs2).
 
     The leading dimensions of the inputs are equal.
 
@@ -75,7 +75,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(
             f"bilinear: a bias of shape {tuple(bias.shape)} for {w[0]} outputs. Give one number per output. [nd-shape]"
         )
-    # input1 with every weight matrix first: (rows, inputs1) @ (inputs1, outputs * inputs2)
+    # Multiply input1 with every weight matrix first: (rows, inputs1) @ (inputs1, outputs * inputs2).
     mixed = ops.matmul(input1, ops.reshape(ops.permute(weight, dims=(1, 0, 2)), shape=(w[1], w[0] * w[2])))
     mixed = ops.reshape(mixed, shape=(*a[:-1], w[0], w[2]))
     out = ops.reshape(ops.matmul(mixed, ops.reshape(input2, shape=(*b, 1))), shape=(*a[:-1], w[0]))

@@ -1,4 +1,4 @@
-"""The loss of sequences without alignment (CTC): what is checked and laid out for the op that sums over alignments."""
+"""The loss of sequences without alignment (CTC): argument checks and layouts for the op that sums over alignments."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """The negative log-probability that a sequence of classes is read without knowing where each stands.
+    """Return the negative log-probability of a sequence of classes, summed over all alignments.
 
-    `log_probs` is (T, N, C), logarithms of probabilities, or (T, C) for one sample; `targets` is (N, S) or all
-    sequences one after the other. The mean divides each loss by the length of its target first. Where an input is too
-    short for its target the loss is infinite, or zero with `zero_infinity`.
+    `log_probs` is (T, N, C), logarithms of probabilities, or (T, C) for one sample; `targets` is (N, S), or one vector
+    with all sequences concatenated. The mean divides each loss by the length of its target first. If an input is too
+    short for its target, the loss is infinite, or zero with `zero_infinity`.
 
     >>> import ndgrad
     >>> log_probs = ndgrad.full((2, 1, 3), 1 / 3).log()
@@ -69,7 +69,7 @@ def ctc_loss(
 
 
 def _lengths(name: str, given: Any, samples: int, most: int | None, like: Tensor) -> Tensor:
-    """Lengths as a tensor beside the scores, one per sample."""
+    """Return lengths as a tensor on the scores' device, one per sample."""
     if not isinstance(given, Variable):
         if not isinstance(given, Sequence):
             raise TypeError(
@@ -98,7 +98,7 @@ def _lengths(name: str, given: Any, samples: int, most: int | None, like: Tensor
 
 
 def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
-    """The targets as (N, S), S at least one."""
+    """Return the targets as (N, S), with S at least one."""
     if np_dtype(targets).kind not in "iufb":
         raise RuntimeError(f"ctc_loss: targets are class numbers, and their dtype is {targets.dtype}. [nd-target]")
     targets = targets.to(lengths.device).long()
@@ -110,7 +110,7 @@ def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
                 "argument 'targets': ctc_loss takes as many as target_lengths say. [nd-target]"
             )
         places = np.cumsum(known)[:, None] - known[:, None] + np.arange(max(int(known.max()), 1))
-        targets = ops.cat(targets, targets.new_zeros(1), dim=0)  # where a place beyond the end is read
+        targets = ops.cat(targets, targets.new_zeros(1), dim=0)  # read by positions beyond the end
         return ops.index(targets, as_tensor(np.minimum(places, targets.shape[0] - 1)).to(targets.device))
     if targets.dim() != 2:
         raise RuntimeError(
@@ -132,7 +132,9 @@ def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
 
 
 def _states(targets: Tensor, lengths: Tensor, blank: int, classes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The classes of the states blank, l_1, blank, ..., blank; which may be entered over a blank; where paths end."""
+    """Return the classes of the states blank, l_1, blank, ..., blank; a mask of states that may be entered over a
+    blank; and the end states of paths.
+    """
     samples, longest = shape_of(targets)
     column = lengths.reshape(samples, 1)
     inside = as_tensor(np.arange(longest)).to(targets.device) < column

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, and attention with several heads over it."""
+"""Scaled dot-product attention, and multi-head attention built on it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(query key^T scale + mask) value, for (..., L, E), (..., S, E) and (..., S, F).
+    """Return softmax(query key^T scale + mask) value, for (..., L, E), (..., S, E) and (..., S, F).
 
-    `attn_mask` is boolean (True: may be looked at) or added to the scores; `is_causal` lets query i see keys 0 to i.
+    `attn_mask` is boolean (True: visible) or added to the scores; `is_causal` lets query i see keys 0 to i.
     `scale` is 1 / sqrt(E) unless given. With `enable_gqa` each head of key and value serves several neighbouring heads
     of the query.
 
@@ -84,7 +84,7 @@ def scaled_dot_product_attention(
 
 
 def _has_logs(query: Tensor, key: Tensor, value: Tensor, scale: float) -> bool:
-    """Whether a device keeps what its gradients are quicker with: of tensors that are nothing but arrays."""
+    """True if a device keeps the logarithms for faster gradients: all tensors are plain arrays."""
     if not (query.__class__ in FACES and key.__class__ in FACES and value.__class__ in FACES):
         return False
     arrays = query._array, key._array, value._array
@@ -112,8 +112,9 @@ def _check_broadcast(name: str, q: Sizes, k: Sizes, v: Sizes, mask: Sizes | None
 def _grouped_heads(
     name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, int]:
-    """The query's heads as (heads of the key, heads per each); key and value get a dimension of
-    size one there, no copies."""
+    """Return the query's heads as (heads of the key, heads per each); key and value get a dimension of size one there,
+    without copies.
+    """
     if min(len(t.shape) for t in (query, key, value)) < 3:
         raise RuntimeError(
             f"{name}: enable_gqa needs a dimension of heads: at least 3 dimensions in query, key and value. [nd-ndim]"
@@ -163,10 +164,11 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention with several heads: project, split into heads, attend, join, project. Inputs are (L, N, E) or (L, E).
+    """Compute attention with several heads: project, split into heads, attend, join, project. Inputs are (L, N, E) or
+    (L, E).
 
-    Returns the output and, with `need_weights`, the attention weights (else None). Masks are True (or -inf) where a key
-    must not be looked at, the opposite of scaled_dot_product_attention's. nn.MultiheadAttention holds the weights.
+    Returns the output and, with `need_weights`, the attention weights (else None). Masks are True (or -inf) for hidden
+    keys, the opposite of scaled_dot_product_attention's. nn.MultiheadAttention holds the weights.
 
     >>> import ndgrad
     >>> x, e = ndgrad.ones(3, 4), ndgrad.eye(4)
@@ -261,7 +263,7 @@ def _projected(
 
 
 def _heads(t: Tensor, heads: int) -> Tensor:
-    """(L, N, E) -> (N, heads, L, E / heads)."""
+    """Reshape (L, N, E) to (N, heads, L, E / heads)."""
     length, batch, embed = t.shape
     return ops.permute(ops.reshape(t, shape=(length, batch, heads, embed // heads)), dims=(1, 2, 0, 3))
 
@@ -269,7 +271,9 @@ def _heads(t: Tensor, heads: int) -> Tensor:
 def _joined_mask(
     attn_mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, extra: int, dtype: np.dtype[Any]
 ) -> Tensor | None:
-    """Both masks as one to be added to the scores, of shape broadcast to (N, heads, L, S); None if there is neither."""
+    """Return the sum of both masks, broadcast to (N, heads, L, S), to be added to the scores; None if there is
+    neither.
+    """
     parts = []
     if attn_mask is not None:
         mask = _additive(attn_mask, dtype)

@@ -1,7 +1,7 @@
 """Losses of classifiers: cross entropy in its forms, and margins between classes.
 
-The usual case (class indices, no weights) is one op on the scores; whatever `ignore_index`, weights and reductions add
-happens on one number per sample.
+The usual case (class indices, no weights) is one op on the scores. `ignore_index`, weights and reductions only change
+one number per sample.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _unsqueezed(t: Tensor, dim: int) -> Tensor:
 
 
 def _class_dim(name: str, input: Tensor, target: Tensor, weight: Tensor | None) -> int:
-    """The dimension of the classes, after a check that shapes and dtypes fit."""
+    """Return the dimension of the classes, after a check of shapes and dtypes."""
     shape = shape_of(input)
     dim = 0 if len(shape) == 1 else 1
     if not shape or shape_of(target) != (*shape[:dim], *shape[dim + 1 :]):
@@ -59,28 +59,28 @@ def _class_dim(name: str, input: Tensor, target: Tensor, weight: Tensor | None) 
 
 
 class _Targets:
-    """Class numbers, checked against the scores, with those to be ignored set aside."""
+    """Class numbers, checked against the scores, without ignored ones."""
 
     def __init__(self, name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> None:
         self.dim = _class_dim(name, input, target, weight)
         self.classes = shape_of(input)[self.dim]
-        #: which samples count; None for all
+        #: Mask of samples that count; None for all.
         self.counted: Tensor | None = None
         numbers = checkable(target)
         wrong = loss_ops.wrong_class(name, self.classes, ignore_index)
         plain = target.__class__ in FACES and numbers is target._array
-        if getattr(numbers, "later_targets", None) is not None:  # while it is traced
+        if getattr(numbers, "later_targets", None) is not None:  # during tracing
             later = numbers.later_targets(self.classes, ignore_index, wrong)
         else:
             later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
         self.is_on_device = later is not None
-        if later is not None:  # to ask whether some are ignored would be to wait
+        if later is not None:  # checking for ignored targets would have to wait
             target, self.counted = (wrap(FACES[target.__class__], array) for array in later)
         elif _some_are_ignored(numbers, self.classes, ignore_index, wrong):
             self.counted = target != ignore_index
             target = ops.where(self.counted, target, 0)
         self.target = target
-        #: the weight of each sample's class, 0 for ignored ones; None where all weigh 1
+        #: The weight of each sample's class, 0 for ignored ones; None if all are 1.
         self.weights: Tensor | None = None
         if weight is not None:
             self.weights = self.masked(ops.index(weight, target))
@@ -89,7 +89,7 @@ class _Targets:
         return per_sample if self.counted is None else ops.keep(per_sample, self.counted)
 
     def pick(self, scores: Tensor) -> Tensor:
-        """The score of each sample's class."""
+        """Return the score of each sample's class."""
         return ops.reshape(
             ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape)
         )
@@ -98,7 +98,7 @@ class _Targets:
         return self.masked(per_sample) if self.weights is None else per_sample * self.weights
 
     def reduced(self, per_sample: Tensor, reduction: str) -> Tensor:
-        """The mean divides by the weights of the samples that count, not by their number."""
+        """Reduce the losses. The mean divides by the weights of the samples that count, not by their number."""
         if reduction != "mean" or (self.weights is None and self.counted is None):
             return reduced(per_sample, reduction)
         dtype = np_dtype(per_sample)
@@ -111,10 +111,10 @@ class _Targets:
 def _some_are_ignored(
     numbers: Payload | None, classes: int, ignore_index: int, error: Callable[[int], Exception]
 ) -> bool:
-    """Whether some targets are `ignore_index`, after a check that all others are classes."""
+    """True if some targets are `ignore_index`, after a check that all others are classes."""
     if numbers is None or not numbers.size:
         return False
-    # read as unsigned, a negative number is larger than all others: one pass instead of two
+    # Read as unsigned, a negative number is larger than all others: one pass instead of two.
     inside = (numbers if numbers.dtype.kind == "u" else numbers.view(f"u{numbers.itemsize}")).max() < classes
     if inside and not 0 <= ignore_index < classes:  # the usual case
         return False
@@ -127,7 +127,7 @@ def _some_are_ignored(
 
 
 def _wrong_target(name: str, shape: Sizes, target: Sizes) -> Exception:
-    """What to raise for a target that does not fit the scores."""
+    """Return the error for a target that does not fit the scores."""
     if not shape:
         return ValueError(
             f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1. "
@@ -159,7 +159,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The negative of the log-probability that `input` (N, C, ...) gives to each target class.
+    """Return the negative of the log-probability that `input` (N, C, ...) gives to each target class.
 
     >>> import ndgrad
     >>> log_p = ndgrad.tensor([[0.25, 0.75]]).log()
@@ -181,7 +181,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The cross entropy of softmax(input) with targets that are class numbers, or probabilities of the input's shape.
+    """Return the cross entropy of softmax(input) with targets: class numbers, or probabilities of the input's shape.
 
     The mean is over the samples that count, weighted by `weight`; samples whose target is `ignore_index` do not.
 
@@ -208,8 +208,8 @@ def cross_entropy(
     if not label_smoothing:
         per_sample = loss_ops.softmax_cross_entropy.eager(input, targets.target, dim=targets.dim)
         return targets.reduced(targets.weighed(per_sample), reduction)
-    # A share of the target goes to all classes alike. Both parts are divided by the same total,
-    # so they can be added first.
+    # A share of the target goes equally to all classes. Both parts are divided by the same total, so they can be added
+    # first.
     log_p = ops.log_softmax(input, dim=targets.dim)
     every = log_p if weight is None else log_p * _along_classes(weight, log_p, targets.dim)
     spread = targets.masked(ops.sum(every, dim=(targets.dim,), keepdim=False))
@@ -218,8 +218,7 @@ def cross_entropy(
 
 
 def _is_one_kernel(input: Tensor, target: Tensor, weight: Tensor | None) -> bool:
-    """Whether a device has a kernel for the whole loss: of tensors that are nothing but arrays, and weights that are
-    given."""
+    """True if a device has a kernel for the whole loss: all tensors are plain arrays, and weights are given."""
     if input.__class__ not in FACES or target.__class__ not in FACES:
         return False
     if weight is not None and (weight.__class__ not in FACES or weight.requires_grad):
@@ -239,12 +238,11 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """cross_entropy(linear(input, linear_weight, linear_bias), target).
+    """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
 
-    A weight of more dimensions, (classes, ..., inputs), gives scores (batch, classes, ...), each with a target of its
-    own.
+    A weight of more dimensions, (classes, ..., inputs), gives scores (batch, classes, ...), each with its own target.
 
-    `options` holds torch's hints for accelerators, and changes nothing here.
+    `options` holds torch's hints for accelerators, and has no effect here.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.linear_cross_entropy(ndgrad.ones(1, 2), ndgrad.zeros(3, 2), ndgrad.tensor([0]))
@@ -318,7 +316,8 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The cross entropy of probabilities `input` with targets between 0 and 1. Logarithms stop at -100.
+    """Return the cross entropy of probabilities `input` with targets between 0 and 1. Logarithms are bounded below by
+    -100.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.binary_cross_entropy(ndgrad.tensor([0.5, 0.9]), ndgrad.tensor([1.0, 1.0]))
@@ -345,7 +344,8 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies what positive targets cost.
+    """Return binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies the loss of positive
+    targets.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.binary_cross_entropy_with_logits(ndgrad.tensor([0.0, 1000.0]), ndgrad.tensor([1.0, 1.0]))
@@ -356,7 +356,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None:
         loss = loss_ops.binary_cross_entropy_with_logits.eager(input, target)
     else:
-        # (1 - y) (x + s) + w y s with s = softplus(-x) = -logsigmoid(x)
+        # The formula is (1 - y) (x + s) + w y s with s = softplus(-x) = -logsigmoid(x).
         loss = (1.0 - target) * input - ((pos_weight - 1.0) * target + 1.0) * ops.log_sigmoid(input)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -364,7 +364,7 @@ def binary_cross_entropy_with_logits(
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """log(1 + exp(-target input)) with targets 1 and -1.
+    """Return log(1 + exp(-target input)), with targets 1 and -1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.soft_margin_loss(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([1.0, -1.0]), reduction="none")
@@ -382,7 +382,7 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over classes (the last dimension) of binary cross entropies with logits.
+    """Return the mean over classes (the last dimension) of binary cross entropies with logits.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.multilabel_soft_margin_loss(ndgrad.tensor([[2.0, -2.0]]), ndgrad.tensor([[1.0, 0.0]]))
@@ -406,7 +406,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """target (log target - input), where `input` holds log-probabilities; the target too with `log_target`.
+    """Return target (log target - input) for log-probabilities `input`; with `log_target`, the target holds them too.
 
     >>> import ndgrad
     >>> p, q = ndgrad.tensor([[0.5, 0.5]]), ndgrad.tensor([[0.25, 0.75]])
@@ -450,7 +450,7 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over other classes of max(0, margin - score of the target + their score)^p.
+    """Return the mean over other classes of max(0, margin - score of the target + their score)^p.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.multi_margin_loss(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([0]))
@@ -480,7 +480,8 @@ def multi_margin_loss(
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """The sum over pairs of a target and another class of max(0, 1 - (target's score - other's score)), per class.
+    """Return the sum, over pairs of a target and another class, of max(0, 1 - (target's score - other's score)), per
+    class.
 
     Targets are class numbers, up to the first -1 of each row.
 

@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions over one, two and three axes, and the patches they are made of."""
+"""Convolutions and transposed convolutions over one, two and three axes, and their patches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _check(
     padding: Sizes,
     dilation: Sizes,
 ) -> None:
-    """Refuse settings that no convolution with a weight of this shape has."""
+    """Refuse settings that are invalid for a convolution with a weight of this shape."""
     if min(padding) < 0:
         _refuse(name, f"padding {padding} is negative. Slice the input instead.")
     if min(stride) <= 0:
@@ -71,7 +71,7 @@ def _conv(
     dilation: Shape,
     groups: int,
 ) -> Tensor:
-    """Cross-correlation of (N, C, *spatial) or (C, *spatial) with a weight (M, C / groups, *K)."""
+    """Compute the cross-correlation of (N, C, *spatial) or (C, *spatial) with a weight (M, C / groups, *K)."""
     name = _NAMES[axes]
     steps, spread = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
     x, batched = with_batch(name, input, axes)
@@ -88,7 +88,7 @@ def _conv(
     return without_batch(out, batched)
 
 
-@functools.lru_cache(maxsize=1024)  # a model asks the same again at every step
+@functools.lru_cache(maxsize=1024)  # a model repeats the same call at every step
 def _require_fit(
     name: str, axes: int, x: Sizes, weight: Sizes, bias: Sizes | None, stride: Sizes, padding: Sizes, dilation: Sizes,
     groups: int,
@@ -117,8 +117,9 @@ def _require_fit(
 def _named_padding(
     name: str, padding: str, x: Tensor, kernel: Sequence[int], stride: Sizes, dilation: Sizes
 ) -> tuple[Tensor, Sizes]:
-    """'valid', or 'same': an odd total is one longer behind, and the kernels pad alike on both sides, so
-    that one is added first."""
+    """Apply the padding 'valid' or 'same'. The kernels pad both sides alike, so an odd total gets its extra element
+    behind first.
+    """
     if padding == "valid":
         return x, (0,) * len(kernel)
     if padding != "same":
@@ -142,7 +143,7 @@ def conv1d(
 ) -> Tensor:
     """Cross-correlation of (N, C, L) or (C, L) with a weight (M, C / groups, *K).
 
-    `padding` may also be "valid" (none) or "same" (as much as keeps the size).
+    `padding` may also be "valid" (none) or "same" (keeps the size).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv1d(ndgrad.tensor([[1.0, 2.0, 3.0]]), ndgrad.tensor([[[1.0, 10.0]]]))
@@ -162,7 +163,7 @@ def conv2d(
 ) -> Tensor:
     """Cross-correlation of (N, C, H, W) or (C, H, W) with a weight (M, C / groups, *K).
 
-    `padding` may also be "valid" (none) or "same" (as much as keeps the size).
+    `padding` may also be "valid" (none) or "same" (keeps the size).
 
     >>> import ndgrad
     >>> image, weight = ndgrad.arange(9.0).reshape(1, 3, 3), ndgrad.tensor([[[[1.0, 0.0], [0.0, -1.0]]]])
@@ -184,7 +185,7 @@ def conv3d(
 ) -> Tensor:
     """Cross-correlation of (N, C, D, H, W) or (C, D, H, W) with a weight (M, C / groups, *K).
 
-    `padding` may also be "valid" (none) or "same" (as much as keeps the size).
+    `padding` may also be "valid" (none) or "same" (keeps the size).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv3d(ndgrad.ones(1, 3, 4, 4, 4), ndgrad.ones(8, 3, 2, 2, 2), stride=2).shape
@@ -207,7 +208,7 @@ def _conv_transpose(
     groups: int,
     dilation: Shape,
 ) -> Tensor:
-    """Transposed convolution of (N, C, *spatial) or (C, *spatial) with a weight (C, M / groups, *K)."""
+    """Compute the transposed convolution of (N, C, *spatial) or (C, *spatial) with a weight (C, M / groups, *K)."""
     name = f"conv_transpose{axes}d"
     inputs, depth, *kernel = shape = _weight_shape(name, sizes_of(weight), axes)
     steps, spread = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
@@ -226,7 +227,7 @@ def _conv_transpose(
     )
     if min(out_sizes) < 1 or min(sizes) < 1:
         _refuse(name, f"an input of size {tuple(sizes)} would give an output of size {out_sizes}. Use less padding.")
-    # An output padding of a stride or more reaches positions that further inputs would have filled: those are zeros.
+    # An output padding of a stride or more reaches positions of inputs that do not exist: these are zeros.
     missing = [(n + 2 * p - r) // s + 1 - m for n, p, r, s, m in zip(out_sizes, pads, reach, steps, sizes, strict=True)]
     if any(missing):
         x = ops.constant_pad_nd(x, pads=((0, 0), (0, 0), *((0, m) for m in missing)), value=0.0)
@@ -302,7 +303,7 @@ def conv_transpose3d(
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """conv1d of an input (T, N, C) with a weight (K, C, M), giving (T', N, M).
+    """Apply conv1d to an input (T, N, C) with a weight (K, C, M); the result is (T', N, M).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv_tbc(ndgrad.ones(5, 2, 3), ndgrad.ones(3, 3, 4), ndgrad.zeros(4)).shape
@@ -335,7 +336,7 @@ def _patch_settings(name: str, kernel_size: Shape, dilation: Shape, padding: Sha
 
 
 def unfold(input: Tensor, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1) -> Tensor:
-    """The patches of images (N, C, H, W) or (C, H, W) as columns (N, C * taps, positions).
+    """Return the patches of images (N, C, H, W) or (C, H, W) as columns (N, C * taps, positions).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.unfold(ndgrad.arange(6.0).reshape(1, 2, 3), (2, 2))
@@ -356,7 +357,7 @@ def unfold(input: Tensor, kernel_size: Shape, dilation: Shape = 1, padding: Shap
 def fold(
     input: Tensor, output_size: Shape, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1
 ) -> Tensor:
-    """Columns (N, C * taps, positions) added up into images (N, C, *output_size): the transpose of `unfold`.
+    """Add columns (N, C * taps, positions) up into images (N, C, *output_size): the transpose of `unfold`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.fold(ndgrad.ones(4, 2), (2, 3), (2, 2))

@@ -1,4 +1,4 @@
-"""Distances, similarities, and the losses made of them."""
+"""Distances, similarities, and losses based on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """The input divided by its p-norm along `dim`, or by eps where the norm is smaller.
+    """Divide the input by its p-norm along `dim`, or by eps if the norm is smaller.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.normalize(ndgrad.tensor([[3.0, 4.0]]))
@@ -40,7 +40,7 @@ def normalize(
 
 @both_worlds
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between x1 and x2 along `dim`; norms below eps count as eps.
+    """Return the cosine of the angle between x1 and x2 along `dim`; norms below eps count as eps.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.cosine_similarity(ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]]))
@@ -51,7 +51,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x1, x2 = ops.expand(x1, shape=shape), ops.expand(x2, shape=shape)
     if not shape:
         x1, x2 = ops.reshape(x1, shape=(1,)), ops.reshape(x2, shape=(1,))
-    # each divided by its own norm first, so that the product neither overflows nor vanishes
+    # Divide each by its own norm first, so that the product neither overflows nor underflows.
     x1, x2 = (t / ops.clamp_min(ops.vector_norm(t, ord=2.0, dim=(dim,), keepdim=True), eps) for t in (x1, x2))
     return ops.sum(x1 * x2, dim=(dim,), keepdim=False)
 
@@ -68,7 +68,7 @@ def _broadcast(name: str, *tensors: Tensor) -> Sizes:
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 - x2 + eps along the last dimension.
+    """Return the p-norm of x1 - x2 + eps along the last dimension.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.pairwise_distance(ndgrad.tensor([[3.0, 4.0]]), ndgrad.zeros(1, 2), eps=0.0)
@@ -94,7 +94,7 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+    """Return 1 - cos for a target of 1, and max(0, cos - margin) for -1.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]])
@@ -132,7 +132,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin - target (input1 - input2)): a target of 1 wants input1 to be larger, a target of -1 input2.
+    """Return max(0, margin - target (input1 - input2)): a target of 1 makes input1 larger, a target of -1 input2.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([2.0, 2.0]), ndgrad.tensor([1.0, 3.0])
@@ -157,7 +157,7 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The input (a distance) where the target is 1, max(0, margin - input) where it is -1.
+    """Return the input (a distance) for a target of 1, and max(0, margin - input) for -1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hinge_embedding_loss(ndgrad.tensor([0.25, 0.25]), ndgrad.tensor([1, -1]), reduction="none")
@@ -180,9 +180,9 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin + distance to the positive - distance to the negative).
+    """Return max(0, margin + distance to the positive - distance to the negative).
 
-    With `swap`, the distance from positive to negative takes the place of the second distance where it is smaller.
+    With `swap`, the distance from positive to negative replaces the second distance if it is smaller.
 
     >>> import ndgrad
     >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])
@@ -207,7 +207,8 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """triplet_margin_loss with another distance than `pairwise_distance`: a function of two tensors, or a module.
+    """Same as triplet_margin_loss, with another distance than `pairwise_distance`: a function of two tensors, or a
+    module.
 
     >>> import ndgrad
     >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])

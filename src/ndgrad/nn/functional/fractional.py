@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows whose steps vary at random, so that sizes shrink by less than a half."""
+"""Fractional max pooling: windows with random steps, so that sizes can shrink by less than a half."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def fractional_max_pool2d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `fractional_max_pool2d`, with the places of the maxima.
+    """Same as `fractional_max_pool2d`, with the indices of the maxima.
 
     >>> import ndgrad
     >>> out, places = ndgrad.nn.functional.fractional_max_pool2d_with_indices(ndgrad.ones(1, 6, 6), 2, output_size=4)
@@ -111,7 +111,7 @@ def fractional_max_pool3d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `fractional_max_pool3d`, with the places of the maxima.
+    """Same as `fractional_max_pool3d`, with the indices of the maxima.
 
     >>> import ndgrad
     >>> out, places = ndgrad.nn.functional.fractional_max_pool3d_with_indices(ndgrad.ones(1, 6, 6, 6), 2, output_size=4)
@@ -141,7 +141,7 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The maxima of windows at irregular steps over (N, C, H, W) or (C, H, W), to a size or a fraction of the input's.
+    """Return the maxima of irregular windows over (N, C, H, W) or (C, H, W), to a size or a fraction of the input's.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.fractional_max_pool2d(ndgrad.ones(1, 6, 6), 2, output_ratio=0.7).shape
@@ -171,7 +171,7 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The maxima of windows at irregular steps over (N, C, D, H, W) or (C, D, H, W), to a size or by a ratio.
+    """Return the maxima of irregular windows over (N, C, D, H, W) or (C, D, H, W), to a size or by a ratio.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.fractional_max_pool3d(ndgrad.ones(1, 6, 6, 6), 2, output_ratio=0.7).shape

@@ -1,4 +1,4 @@
-"""Rows of a table by number: embeddings, their sums over bags, and one-hot vectors."""
+"""Table lookups: embeddings, their sums over bags, and one-hot vectors."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient.
+    """Return the rows of `weight` with the indices `input`. The row `padding_idx` gets no gradient.
 
-    With `max_norm`, rows that are used and longer are first shortened to it, in place. With `sparse` the gradient of
-    the weight is a sparse tensor, with an entry per row that was read.
+    With `max_norm`, longer rows among them are first scaled to this norm, in place. With `sparse` the gradient of
+    the weight is a sparse tensor, with an entry for each row read.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.embedding(ndgrad.tensor([1, 0]), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -109,7 +109,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """The sum, mean or maximum of the rows of each bag.
+    """Return the sum, mean or maximum of the rows of each bag.
 
     Bags are the rows of a 2-D `input`, or the parts of a 1-D one that start at `offsets`. Entries equal to
     `padding_idx` do not count. An empty bag gives zeros.
@@ -162,7 +162,9 @@ def embedding_bag(
 
 
 def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) -> npt.NDArray[Any] | None:
-    """The places of each bag's entries as a (bags, longest) array, -1 where a bag is shorter; None for a 2-D input."""
+    """Return the positions of each bag's entries as a (bags, longest) array, with -1 after the end of a bag; None for a
+    2-D input.
+    """
     ndim = len(input.shape)
     if ndim == 2:
         if offsets is not None:
@@ -179,7 +181,7 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
             "[nd-ndim]"
         )
     starts, length = np.asarray(checkable(offsets)), input.shape[0]
-    if include_last:  # the last one is the end of the input, whatever it says
+    if include_last:  # the last offset is the end of the input, regardless of its value
         if not starts.size:
             raise RuntimeError(
                 f"{name}: include_last_offset needs at least one offset, and offsets is empty. [nd-too-few]"
@@ -196,7 +198,7 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
 
 
 def _in_rows(rows: Tensor, counted: Tensor | None, bags: npt.NDArray[Any]) -> tuple[Tensor, Tensor]:
-    """The entries of ragged bags in rows of equal length, and which of them count."""
+    """Return the entries of ragged bags in rows of equal length, and a mask of real entries."""
     if not rows.shape[0]:
         rows = ops.zeros_like(ops.detach(ops.expand(ops.sum(rows, dim=(0,), keepdim=True), shape=(1, rows.shape[1]))))
         counted = None
@@ -206,7 +208,7 @@ def _in_rows(rows: Tensor, counted: Tensor | None, bags: npt.NDArray[Any]) -> tu
 
 
 def _reduced_bags(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
-    """rows (bags, entries, columns) reduced over the entries."""
+    """Reduce rows (bags, entries, columns) over the entries."""
     if counted is None:
         if mode == "max":
             return ops.max(rows, dim=1, keepdim=False)[0] if rows.shape[1] else ops.sum(rows, dim=(1,), keepdim=False)
@@ -228,7 +230,8 @@ def _reduced_bags(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Vectors of zeros with a one at the given number; as many classes as the largest number needs, unless given.
+    """Return vectors of zeros with a one at the given number. By default the largest number gives the number of
+    classes.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.one_hot(ndgrad.tensor([0, 2]))

@@ -1,8 +1,8 @@
-"""Functions of networks that torch keeps at its top level under the names of its kernels: `native_layer_norm`,
+"""Neural network functions in torch's top-level namespace, named after its kernels: `native_layer_norm`,
 `grid_sampler`, `convolution`.
 
-They take their arguments by position and in another order than those of nn.functional, which do the work. Statistics
-that come with a result (means, inverse deviations) are values without a graph where torch's are.
+They take positional arguments in another order than those of nn.functional, which they call. Statistics returned with a
+result (means, inverse deviations) have no graph if torch's have none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
-    """The input with a border of one value: `nn.functional.pad`.
+    """Pad the input with a constant border: `nn.functional.pad`.
 
     >>> import ndgrad
     >>> ndgrad.constant_pad_nd(ndgrad.tensor([1.0, 2.0]), (1, 0), 5.0)
@@ -49,7 +49,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
 
 
 def _statistics(x: Tensor, dim: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """The mean and the inverse of the standard deviation."""
+    """Return the mean and the inverse of the standard deviation."""
     variance, mean = ops.var_mean(x, dim=dim, keepdim=keepdim, correction=0)
     return mean, ops.rsqrt(variance + eps)
 
@@ -57,7 +57,7 @@ def _statistics(x: Tensor, dim: tuple[int, ...], eps: float, keepdim: bool) -> t
 def native_layer_norm(
     input: Tensor, normalized_shape: Shape, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`nn.functional.layer_norm`, with the means and inverse standard deviations.
+    """Same as `nn.functional.layer_norm`; also return the means and inverse standard deviations.
 
     >>> import ndgrad
     >>> out, mean, rstd = ndgrad.native_layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
@@ -72,7 +72,7 @@ def native_layer_norm(
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`nn.functional.group_norm`, with the means and inverse standard deviations of each group.
+    """Same as `nn.functional.group_norm`; also return the means and inverse standard deviations of each group.
 
     >>> import ndgrad
     >>> ndgrad.native_group_norm(ndgrad.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 0.0)[1]
@@ -100,8 +100,8 @@ def native_batch_norm(
     *,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`nn.functional.batch_norm`, with the batch's means and inverse standard deviations, which are empty when not
-    training.
+    """Same as `nn.functional.batch_norm`; also return the batch's means and inverse standard deviations (empty if not
+    training).
 
     >>> import ndgrad
     >>> ndgrad.native_batch_norm(ndgrad.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)[1]
@@ -120,7 +120,7 @@ def native_batch_norm(
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """`nn.functional.dropout`, with the mask of what was kept.
+    """Same as `nn.functional.dropout`; also return the mask of kept elements.
 
     >>> import ndgrad
     >>> ndgrad.native_dropout(ndgrad.tensor([1.0, 2.0]), 0.0, True)
@@ -154,7 +154,7 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout of whole channels (dimension 1).
+    """Drop whole channels (dimension 1).
 
     >>> import ndgrad
     >>> ndgrad.feature_dropout(ndgrad.ones(1, 2), 0.5, False)
@@ -214,8 +214,8 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`nn.functional.grid_sample`, its modes by number: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2
-    reflection.
+    """Same as `nn.functional.grid_sample`, with modes as numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border,
+    2 reflection.
 
     >>> import ndgrad
     >>> image, place = ndgrad.tensor([[[[1.0, 3.0]]]]), ndgrad.tensor([[[[0.5, 0.0]]]])
@@ -234,7 +234,7 @@ def grid_sampler(
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sampler` of images.
+    """Same as `grid_sampler`, for images.
 
     >>> import ndgrad
     >>> ndgrad.grid_sampler_2d(ndgrad.ones(1, 1, 2, 2), ndgrad.zeros(1, 1, 1, 2), 0, 0, True)
@@ -246,7 +246,7 @@ def grid_sampler_2d(
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sampler` of volumes.
+    """Same as `grid_sampler`, for volumes.
 
     >>> import ndgrad
     >>> ndgrad.grid_sampler_3d(ndgrad.ones(1, 1, 2, 2, 2), ndgrad.zeros(1, 1, 1, 1, 3), 0, 0, True).shape
@@ -279,8 +279,8 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """`nn.functional.conv1d`, `conv2d` or `conv3d`, by the number of the weight's dimensions, or with `transposed`
-    their transposes.
+    """Call `nn.functional.conv1d`, `conv2d` or `conv3d`, or with `transposed` their transposes, depending on the
+    weight's dimensions.
 
     >>> import ndgrad
     >>> x, w = ndgrad.ones(1, 1, 3), ndgrad.ones(1, 1, 2)
@@ -304,7 +304,7 @@ def convolution(
 
 
 def embedding_renorm_(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scale those rows that the indices name down to a norm of at most `max_norm`, in place.
+    """Scale the rows at the indices down to a norm of at most `max_norm`, in place.
 
     >>> import ndgrad
     >>> ndgrad.embedding_renorm_(ndgrad.tensor([[3.0, 4.0], [3.0, 4.0]]), ndgrad.tensor([1]), 1.0, 2.0)

@@ -60,7 +60,8 @@ def _last_dims(
 def layer_norm(
     input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Mean 0 and variance 1 over the last dimensions, of shape `normalized_shape`; then times `weight` plus `bias`.
+    """Normalise to mean 0 and variance 1 over the last dimensions, of shape `normalized_shape`; then apply `weight` and
+    `bias`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), eps=0.0)
@@ -71,7 +72,8 @@ def layer_norm(
 
 
 def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Mean square 1 over the last dimensions, then times `weight`. `eps` defaults to the dtype's epsilon.
+    """Normalise to mean square 1 over the last dimensions, then multiply by `weight`. `eps` defaults to the dtype's
+    epsilon.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.rms_norm(ndgrad.tensor([[1.0, 7.0]]), (2,))
@@ -80,7 +82,7 @@ def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = Non
     is_complex = np_dtype(input).kind == "c"
     dim = _last_dims("rms_norm", input, normalized_shape, weight=weight, real=not is_complex)
     eps = float(finfo(np_dtype(input)).eps) if eps is None else eps
-    if is_complex:  # the mean of squares themselves, as torch has it
+    if is_complex:  # the mean of the complex squares, as in torch
         scaled = input * ops.rsqrt(ops.mean(input * input, dim=dim, keepdim=True) + eps)
         return scaled if weight is None else scaled * weight
     return normalization.rms_norm.eager(input, weight, dim=dim, eps=eps)
@@ -90,7 +92,7 @@ def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = Non
 
 
 def _per_channel(value: Any, ndim: int) -> Any:
-    """(C,) as (C, 1, ...), to broadcast against (N, C, ...)."""
+    """Reshape (C,) to (C, 1, ...), to broadcast against (N, C, ...)."""
     return value if value is None or ndim == 2 else ops.reshape(value, shape=(value.shape[0], *(1,) * (ndim - 2)))
 
 
@@ -119,7 +121,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 in each channel (dimension 1) over the batch; by the running statistics when not training.
+    """Normalise each channel (dimension 1) over the batch, or by the running statistics if not training.
 
     In training the running statistics, if given, move by `momentum` towards those of the batch, in place.
 
@@ -130,7 +132,7 @@ def batch_norm(
     (tensor([-1.,  1.]), tensor([0.2000]))
     """
     shape = tuple(input.shape)
-    if shape == (0,):  # nothing to normalise, and no channels to look at
+    if shape == (0,):  # nothing to normalise, and no channel dimension
         return input * 1.0
     if len(shape) < 2:
         raise RuntimeError(
@@ -169,7 +171,7 @@ def batch_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Mean 0 and variance 1 over each of `num_groups` groups of channels, sample by sample.
+    """Normalise each of `num_groups` groups of channels, sample by sample.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.group_norm(ndgrad.tensor([[1.0, 3.0, 10.0, 30.0]]), 2, eps=0.0)
@@ -211,7 +213,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 in each channel of each sample, or by the running statistics.
+    """Normalise each channel of each sample, or by the running statistics.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.instance_norm(ndgrad.tensor([[[1.0, 3.0], [10.0, 30.0]]]), eps=0.0)
@@ -252,7 +254,7 @@ def instance_norm(
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """input / (k + alpha mean of squares over `size` neighbouring channels)^beta.
+    """Return input / (k + alpha mean of squares over `size` neighbouring channels)^beta.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.local_response_norm(ndgrad.tensor([[[1.0], [2.0]]]), 2, alpha=1.0)
@@ -270,7 +272,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     padded = ops.constant_pad_nd(
         ops.square(input), pads=((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (len(shape) - 2)), value=0.0
     )
-    # the channels as an axis of one plane, over which a window of `size` slides
+    # The channels are an axis of one plane, over which a window of `size` slides.
     planes = ops.reshape(padded, shape=(shape[0], 1, padded.shape[1], math.prod(shape[2:])))
     mean = ops.avg_pool(
         planes,

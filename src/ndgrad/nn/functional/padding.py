@@ -15,7 +15,7 @@ __all__ = ["pad"]
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
-    """The input with a border: `pad` is (left, right) for the last dimension, then for the one before, and so on.
+    """Pad the input: `pad` is (left, right) for the last dimension, then for the one before, and so on.
 
     Modes are "constant" (filled with `value`, default 0), "reflect", "replicate" and "circular". Negative numbers crop.
 
@@ -34,7 +34,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
         raise RuntimeError(
             f"pad: padding {given} has more pairs than an input of shape {shape} has dimensions. [nd-window]"
         )
-    # from the last dimension backwards, as given, to one pair per dimension
+    # Pairs are given from the last dimension backwards; reverse them to one pair per dimension.
     pairs = tuple(zip(given[::2], given[1::2], strict=True))[::-1]
     pairs = ((0, 0),) * (len(shape) - len(pairs)) + pairs
     for dim, (size, (before, after)) in enumerate(zip(shape, pairs, strict=True)):
@@ -75,7 +75,7 @@ def _continue(x: Tensor, dim: int, pair: tuple[int, int], mode: str, shape: Size
             "[nd-window]"
         )
     if mode == "circular":
-        # what is cropped is gone before the rest is wrapped round
+        # Crop first, so that cropped elements are not wrapped around.
         crops = tuple((min(before, 0), min(after, 0)) if d == dim else (0, 0) for d in range(len(shape)))
         if min(before, after) < 0:
             x = constant_pad_nd.eager(x, pads=crops, value=0)

@@ -1,4 +1,4 @@
-"""Pooling over one, two and three axes: maxima, means, p-norms, and the way back from maxima."""
+"""Pooling over one, two and three axes: maxima, means, p-norms, and the inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _window(
     dilation: Shape,
     ceil_mode: bool,
 ) -> dict[str, Any]:
-    """The settings of a pooling, checked against the input (N, C, *spatial)."""
+    """Return the settings of a pooling, checked against the input (N, C, *spatial)."""
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     if stride is None or (isinstance(stride, (tuple, list)) and not stride):
         stride = kernel
@@ -55,7 +55,7 @@ def _window(
     return {"kernel": kernel, "stride": steps, "padding": pads, "dilation": spread, "ceil_mode": bool(ceil_mode)}
 
 
-@functools.lru_cache(maxsize=1024)  # a model asks the same again at every step
+@functools.lru_cache(maxsize=1024)  # a model repeats the same call at every step
 def _require_windows(
     name: str, shape: Sizes, kernel: Sizes, steps: Sizes, pads: Sizes, spread: Sizes, ceil_mode: bool
 ) -> None:
@@ -87,7 +87,7 @@ def _require_windows(
 def _max_pool(
     axes: int, input: Tensor, kernel_size: Shape, stride: Shape | None, padding: Shape, dilation: Shape, ceil_mode: bool
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window, and its place in the input."""
+    """Return the largest element of each window, and its index in the input."""
     name = f"max_pool{axes}d"
     x, batched = with_batch(name, input, axes)
     how = _window(name, axes, x, kernel_size, stride, padding, dilation, ceil_mode)
@@ -116,7 +116,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest element of each window of (N, C, L) or (C, L); with `return_indices`, also its place.
+    """Return the largest element of each window of (N, C, L) or (C, L); with `return_indices`, also its index.
 
     The first of equal elements gets the gradient.
 
@@ -149,7 +149,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest element of each window of (N, C, H, W) or (C, H, W); with `return_indices`, also its place.
+    """Return the largest element of each window of (N, C, H, W) or (C, H, W); with `return_indices`, also its index.
 
     The first of equal elements gets the gradient.
 
@@ -183,7 +183,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W); with `return_indices`, also its place.
+    """Return the maxima of windows of (N, C, D, H, W) or (C, D, H, W); with `return_indices`, also their indices.
 
     The first of equal elements gets the gradient.
 
@@ -204,7 +204,7 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window of (N, C, L) or (C, L), and its place.
+    """Return the largest element of each window of (N, C, L) or (C, L), and its index.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool1d_with_indices(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -222,7 +222,7 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window of (N, C, H, W) or (C, H, W), and its place.
+    """Return the largest element of each window of (N, C, H, W) or (C, H, W), and its index.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool2d_with_indices(ndgrad.arange(16.0).reshape(1, 4, 4), 2)
@@ -242,7 +242,7 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W), and its place.
+    """Return the largest element of each window of (N, C, D, H, W) or (C, D, H, W), and its index.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool3d_with_indices(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
@@ -263,7 +263,7 @@ def _max_unpool(
     padding: Shape,
     output_size: Sequence[int] | None,
 ) -> Tensor:
-    """Zeros with the maxima of a pooling put back in their places."""
+    """Return zeros with the maxima of a pooling at their indices."""
     name = f"max_unpool{axes}d"
     if np_dtype(indices).kind not in "iu":
         raise RuntimeError(f"{name}: indices must be integers, and are {np_dtype(indices)}. [nd-dtype]")
@@ -299,7 +299,7 @@ def _max_unpool(
             f"{name}: indices up to {int(places.max())} do not fit into an output of size {sizes}. "
             "Give the output_size that was pooled. [nd-window]"
         )
-    # of several values for one place the last stays, and it alone gets a gradient
+    # If several values have the same index, the last one stays, and only it gets a gradient.
     lines = (*tuple(x.shape)[:2], math.prod(tuple(x.shape)[2:]))
     lost = gather_ops.overwritten_along(
         ops.reshape(where, shape=lines), dim=2, shape=(*tuple(x.shape)[:2], math.prod(sizes))
@@ -316,7 +316,7 @@ def max_unpool1d(
     padding: Shape = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Zeros with the maxima of a pooling, (N, C, L) or (C, L), put back in their places.
+    """Return zeros with the maxima of a pooling, (N, C, L) or (C, L), at their indices.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.functional.max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2, return_indices=True)
@@ -334,7 +334,7 @@ def max_unpool2d(
     padding: Shape = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), put back in their places.
+    """Return zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), at their indices.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.functional.max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2, return_indices=True)
@@ -355,7 +355,7 @@ def max_unpool3d(
     padding: Shape = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), put back in their places.
+    """Return zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), at their indices.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.functional.max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2, return_indices=True)
@@ -378,7 +378,7 @@ def _avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of each window."""
+    """Return the mean of each window."""
     name = f"avg_pool{axes}d"
     x, batched = with_batch(name, input, axes)
     if divisor_override == 0:
@@ -401,7 +401,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window of (N, C, L) or (C, L).
+    """Return the mean of each window of (N, C, L) or (C, L).
 
     Padding counts as zeros, unless `count_include_pad` is False.
 
@@ -423,7 +423,7 @@ def avg_pool2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The mean of each window of (N, C, H, W) or (C, H, W).
+    """Return the mean of each window of (N, C, H, W) or (C, H, W).
 
     Padding counts as zeros, unless `count_include_pad` is False.
 
@@ -447,7 +447,7 @@ def avg_pool3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The mean of each window of (N, C, D, H, W) or (C, D, H, W).
+    """Return the mean of each window of (N, C, D, H, W) or (C, D, H, W).
 
     Padding counts as zeros, unless `count_include_pad` is False.
 
@@ -462,13 +462,13 @@ def avg_pool3d(
 def _lp_pool(
     axes: int, input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None, ceil_mode: bool
 ) -> Tensor:
-    """The p-norm of each window."""
+    """Return the p-norm of each window."""
     name = f"lp_pool{axes}d"
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     if math.isinf(norm_type):
         sign = math.copysign(1.0, norm_type)  # the limits are the largest and the smallest absolute value
         return _max_pool(axes, ops.abs(input) * sign, kernel, stride, 0, 1, ceil_mode)[0] * sign
-    # (sum of x^p)^(1/p), the sum being the mean times the size of a whole window
+    # The result is (sum of x^p)^(1/p), with the sum as the mean times the size of a whole window.
     mean = _avg_pool(axes, input**norm_type, kernel, stride, ceil_mode=ceil_mode)
     return (ops.sign(mean) * ops.relu(ops.abs(mean)) * float(math.prod(kernel))) ** (1.0 / norm_type)
 
@@ -476,7 +476,7 @@ def _lp_pool(
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm of each window of (N, C, L) or (C, L), p being `norm_type`.
+    """Return the p-norm of each window of (N, C, L) or (C, L), with p = `norm_type`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.lp_pool1d(ndgrad.tensor([[3.0, 4.0, 6.0, 8.0]]), 2.0, 2)
@@ -488,7 +488,7 @@ def lp_pool1d(
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm of each window of (N, C, H, W) or (C, H, W), p being `norm_type`.
+    """Return the p-norm of each window of (N, C, H, W) or (C, H, W), with p = `norm_type`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.lp_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2.0, 2)
@@ -501,7 +501,7 @@ def lp_pool2d(
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W), p being `norm_type`.
+    """Return the p-norm of each window of (N, C, D, H, W) or (C, D, H, W), with p = `norm_type`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.lp_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2.0, 2)
@@ -555,7 +555,7 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The maxima of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+    """Return the maxima of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -574,7 +574,7 @@ def adaptive_max_pool2d(
 def adaptive_max_pool2d(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+    """Return the maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
@@ -593,7 +593,8 @@ def adaptive_max_pool3d(
 def adaptive_max_pool3d(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+    """Return the maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an
+    axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))
@@ -606,7 +607,7 @@ def adaptive_max_pool3d(
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The maxima of `output_size` windows along each axis of (N, C, L) or (C, L), and their places.
+    """Return the maxima of `output_size` windows along each axis of (N, C, L) or (C, L), and their indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool1d_with_indices(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -618,7 +619,7 @@ def adaptive_max_pool1d_with_indices(
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W), and their places.
+    """Return the maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W), and their indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool2d_with_indices(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
@@ -630,7 +631,7 @@ def adaptive_max_pool2d_with_indices(
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W), and their places.
+    """Return the maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W), and their indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool3d_with_indices(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))
@@ -640,7 +641,7 @@ def adaptive_max_pool3d_with_indices(
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The means of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+    """Return the means of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_avg_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -650,7 +651,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The means of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+    """Return the means of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_avg_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
@@ -660,7 +661,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The means of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+    """Return the means of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_avg_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))

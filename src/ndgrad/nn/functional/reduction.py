@@ -1,4 +1,4 @@
-"""How losses are reduced: `reduction`, and the two flags that torch had before it."""
+"""Reduction of losses: `reduction`, and torch's two older flags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS = ("none", "mean", "sum")
 def read_reduction(
     reduction: str, size_average: bool | None = None, reduce: bool | None = None, *, more: tuple[str, ...] = ()
 ) -> str:
-    """The reduction to use; the deprecated flags win, with a warning, when they are given."""
+    """Return the reduction to use; the deprecated flags take precedence, with a warning."""
     if size_average is not None or reduce is not None:
         average = True if size_average is None else size_average
         wanted = True if reduce is None else reduce
@@ -33,7 +33,7 @@ def read_reduction(
 
 
 def reduced(loss: Tensor, reduction: str) -> Tensor:
-    """The losses one by one, their mean or their sum."""
+    """Return the losses, their mean or their sum."""
     if reduction == "mean":
         return ops.mean_all(loss)
     return ops.sum_all(loss) if reduction == "sum" else loss

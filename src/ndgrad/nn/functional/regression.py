@@ -1,4 +1,4 @@
-"""Losses of predictions that are numbers: distances, and likelihoods of distributions around them."""
+"""Losses of numeric predictions: distances, and likelihoods of distributions around them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check_sizes(name: str, input: Tensor, target: Tensor, weight: Tensor | None
 
 
 def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """With weights, the mean divides by their sum."""
+    """Reduce a loss with weights: the mean divides by their sum."""
     if weight is None:
         return reduced(loss, reduction)
     loss = loss * weight
@@ -59,7 +59,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The squared difference, reduced to its mean, its sum, or not at all.
+    """Return the squared difference, reduced to its mean, its sum, or not at all.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.mse_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
@@ -78,7 +78,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The absolute difference; its gradient is 0 where both are equal.
+    """Return the absolute difference; its gradient is 0 if both are equal.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.l1_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
@@ -97,7 +97,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """The absolute difference less beta / 2, and below beta a parabola that meets it smoothly.
+    """Return the absolute difference minus beta / 2; below beta, a parabola that continues it smoothly.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.smooth_l1_loss(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2), reduction="none")
@@ -117,7 +117,7 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Half the squared difference, and a straight line of slope delta where the difference exceeds delta.
+    """Return half the squared difference; beyond delta, a line of slope delta.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.huber_loss(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2), reduction="none", delta=2.0)
@@ -146,7 +146,8 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The negative log-likelihood of counts under Poisson distributions whose mean is exp(input), or `input` itself.
+    """Return the negative log-likelihood of counts under Poisson distributions whose mean is exp(input), or `input`
+    itself.
 
     The constant log(target!) is left out; `full` adds Stirling's approximation of it.
 
@@ -157,7 +158,7 @@ def poisson_nll_loss(
     reduction = read_reduction(reduction, size_average, reduce)
     loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
     if full:
-        # Stirling's formula for log(target!), which is left out where it is not needed
+        # Stirling's formula for log(target!).
         safe = ops.where(target > 1, target, 1.0)
         loss = loss + ops.where(target > 1, safe * ops.log(safe) - safe + ops.log(safe * (2 * math.pi)) * 0.5, 0.0)
     return reduced(loss, reduction)
@@ -166,9 +167,10 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """The negative log-likelihood of `target` under normal distributions of mean `input` and variance max(var, eps).
+    """Return the negative log-likelihood of `target` under normal distributions of mean `input` and variance max(var,
+    eps).
 
-    The gradient with respect to `var` is not cut off where eps takes over, so that a variance can recover.
+    The gradient with respect to `var` is nonzero below eps, so that a variance can recover.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.gaussian_nll_loss(ndgrad.tensor([1.0]), ndgrad.tensor([3.0]), ndgrad.tensor([4.0]))

@@ -1,4 +1,4 @@
-"""Dropout: elements, or whole channels, set to zero at random, the rest scaled up so that the mean stays."""
+"""Dropout: elements or whole channels are set to zero at random, and the rest is scaled up to keep the mean."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor |
 
 
 def _channels(input: Tensor) -> Tensor:
-    """One element per sample and channel, with the rank of the input."""
+    """Return one element per sample and channel, with the rank of the input."""
     return ops.getitem(input, index=(slice(None), slice(None), *(slice(0, 1),) * (len(input.shape) - 2)))
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each element zero with probability `p`, and otherwise divided by 1 - p; the input itself when not training.
+    """Zero each element with probability `p`, and divide it by 1 - p otherwise; return the input itself if not
+    training.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout(ndgrad.ones(3), p=0.5, training=False)
@@ -88,7 +89,7 @@ def _by_channel(name: str, spatial: int, input: Tensor, p: float, training: bool
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, L) or (C, L) zero with probability `p`.
+    """Zero whole channels of (N, C, L) or (C, L) with probability `p`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout1d(ndgrad.ones(2, 3), p=1.0)
@@ -99,7 +100,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, H, W) zero with probability `p`; (N, C, L) is read so too.
+    """Zero whole channels of (N, C, H, W), or of (N, C, L), with probability `p`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout2d(ndgrad.ones(1, 1, 1, 3), p=1.0)
@@ -109,7 +110,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability `p`.
+    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout3d(ndgrad.ones(1, 1, 1, 3), p=1.0)
@@ -118,12 +119,12 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _by_channel("dropout3d", 3, input, p, training, inplace)
 
 
-# What selu tends to for large negative input: the value that leaves its mean and variance repairable.
+# The limit of selu for large negative input: a value that leaves its mean and variance repairable.
 _SATURATED = -1.7580993408473766
 
 
 def _alpha(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor) -> Tensor:
-    """Dropped elements become selu's lower bound s, and an affine map restores mean 0 and variance 1.
+    """Set dropped elements to selu's lower bound s, and restore mean 0 and variance 1 by an affine map.
 
     With q = 1 - p of the elements kept, the mixture has mean p s and variance q + q p s^2, so out = a (mixture - p s)
     with a = (q (1 + p s^2))^(-1/2).
@@ -140,7 +141,7 @@ def _alpha(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps the mean and variance of selu's outputs.
+    """Apply dropout that keeps the mean and variance of selu's outputs.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.alpha_dropout(ndgrad.ones(3), p=0.5, training=False)
@@ -151,7 +152,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """alpha_dropout of whole channels.
+    """Apply alpha_dropout to whole channels.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.feature_alpha_dropout(ndgrad.ones(1, 2, 3), p=0.5, training=True).shape

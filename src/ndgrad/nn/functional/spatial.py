@@ -1,5 +1,4 @@
-"""How functions over images and signals read their arguments: one number per spatial axis, and
-inputs without a batch."""
+"""Arguments of functions on images and signals: one number per spatial axis, and inputs without a batch."""
 
 from __future__ import annotations
 
@@ -18,15 +17,15 @@ _INTS = {int}
 
 
 def sizes_of(t: Tensor) -> Sizes:
-    """The shape of a tensor as a plain tuple."""
+    """Return the shape of a tensor as a plain tuple."""
     return shape_of(t) if t.__class__ in FACES else tuple(t.shape)
 
 
 def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:
-    """A setting as one int per spatial axis; one int stands for all."""
-    if type(value) is int:  # nearly always, and quick
+    """Return a setting as one int per spatial axis; one int stands for all."""
+    if type(value) is int:  # common case, fast
         return (value,) * axes
-    if type(value) is tuple and len(value) == axes and {*map(type, value)} == _INTS:  # what modules have
+    if type(value) is tuple and len(value) == axes and {*map(type, value)} == _INTS:  # the form that modules use
         return value
     try:
         given: Sizes = (operator.index(value),)  # type: ignore[arg-type]  # a sequence raises
@@ -46,7 +45,7 @@ def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:
 
 
 def with_batch(name: str, input: Tensor, axes: int) -> tuple[Tensor, bool]:
-    """The input as (N, C, *spatial), and whether it came with a batch dimension."""
+    """Return the input as (N, C, *spatial), and True if it came with a batch dimension."""
     ndim = len(sizes_of(input))
     if ndim == axes + 2:
         return input, True

@@ -1,4 +1,4 @@
-"""Images: resizing, sampling at given places, and rearranging pixels and channels."""
+"""Images: resizing, sampling at given positions, and rearranging pixels and channels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 # ----- interpolate ---------------------------------------------------------------------------------------------------
 
-#: Mode -> the number of spatial axes it works on.
+#: Mode -> number of spatial axes.
 _AXES = {
     "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3),
     "linear": (1,), "bilinear": (2,), "bicubic": (2,), "trilinear": (3,),
@@ -43,10 +43,10 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """The input (N, C, *spatial) resized to `size`, or by `scale_factor`.
+    """Resize the input (N, C, *spatial) to `size`, or by `scale_factor`.
 
     With `align_corners` the outermost pixels keep their values; without, pixels are areas, and the edges of the image
-    stay where they are. `antialias` widens the filter of bilinear and bicubic when the image shrinks.
+    keep their positions. `antialias` widens the filter of bilinear and bicubic when the image shrinks.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.interpolate(ndgrad.tensor([[[1.0, 3.0]]]), size=4, mode="linear", align_corners=False)
@@ -67,7 +67,7 @@ def interpolate(
     sizes, ratios = _sizes(shape[2:], size, scale_factor, recompute_scale_factor)
     if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
         raise RuntimeError(f"interpolate: cannot resize {shape[2:]} to {sizes}: sizes must be positive. [nd-range]")
-    # These leave an axis whose size stays alone, even where a scale factor that rounding has made void was not 1.
+    # These skip an axis that keeps its size, even if its scale factor, lost to rounding, was not 1.
     lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
     out = input
     for axis in range(axes):
@@ -97,8 +97,9 @@ def _taps(mode: str, before: int, after: int, ratio: float, align_corners: bool,
 def _sizes(
     before: Sizes, size: Shape | None, scale_factor: float | Sequence[float] | None, recompute: bool | None
 ) -> tuple[Sizes, tuple[float, ...]]:
-    """Output sizes, and how many inputs one output step is: by default what the scale factor says,
-    not what the sizes do."""
+    """Return output sizes, and the number of inputs per output step: by default from the scale factor, not from the
+    sizes.
+    """
     axes = len(before)
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate: give either size or scale_factor. [nd-exclusive]")
@@ -130,7 +131,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The old name of `interpolate`, which warns.
+    """Deprecated name of `interpolate`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.upsample(ndgrad.tensor([[[1.0, 3.0]]]), scale_factor=2)
@@ -143,7 +144,7 @@ def upsample(
 def upsample_nearest(
     input: Tensor, size: Shape | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """`interpolate` with mode nearest, under an old name that warns.
+    """Deprecated name of `interpolate` with mode nearest.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.upsample_nearest(ndgrad.tensor([[[1.0, 3.0]]]), 4)
@@ -158,7 +159,7 @@ def upsample_nearest(
 def upsample_bilinear(
     input: Tensor, size: Shape | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """`interpolate` with mode bilinear and aligned corners, under an old name that warns.
+    """Deprecated name of `interpolate` with mode bilinear and aligned corners.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.upsample_bilinear(ndgrad.tensor([[[[1.0, 3.0]]]]), (1, 3))
@@ -174,7 +175,7 @@ def upsample_bilinear(
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The places, for `grid_sample`, to which affine maps theta (N, 2, 3) or (N, 3, 4) send a regular grid of `size`.
+    """Return positions for `grid_sample`: a regular grid of `size` mapped by affine maps theta (N, 2, 3) or (N, 3, 4).
 
     >>> import ndgrad
     >>> identity = ndgrad.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
@@ -202,7 +203,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in sizes[2:]]
     if not align_corners:
         lines = [line * ((n - 1) / n) for line, n in zip(lines, sizes[2:], strict=True)]
-    # coordinates are (x, y, z), the last axis of the image first
+    # Coordinates are (x, y, z): the last axis of the image comes first.
     mesh = np.meshgrid(*lines, indexing="ij")[::-1]
     base = np.stack([*(m.ravel() for m in mesh), np.ones(math.prod(sizes[2:]))], axis=1).astype(np_dtype(theta))
     grid = ops.matmul(beside(theta, base), ops.permute(theta, dims=(0, 2, 1)))
@@ -212,9 +213,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """Values of images (N, C, *spatial) at places `grid` (N, *output, axes).
+    """Return values of images (N, C, *spatial) at positions `grid` (N, *output, axes).
 
-    Places run from -1 to 1 over the image, x first. Those outside read zeros, the border, or the reflected image.
+    Positions run from -1 to 1 over the image, x first. Positions outside read zeros, the border, or the reflected
+    image.
 
     >>> import ndgrad
     >>> image, place = ndgrad.tensor([[[[1.0, 3.0]]]]), ndgrad.tensor([[[[0.5, 0.0]]]])
@@ -255,12 +257,12 @@ def grid_sample(
 
 
 def _pixel(x: Tensor, size: int, align_corners: bool) -> Tensor:
-    """From [-1, 1] to pixels: the ends are the centres of the outer pixels, or their edges."""
+    """Convert [-1, 1] to pixels: the ends are the centres of the outer pixels, or their edges."""
     return (x + 1.0) * ((size - 1) / 2) if align_corners else (x + 1.0) * (size / 2) - 0.5
 
 
 class _Reader:
-    """What lies beyond the border of one axis."""
+    """Treatment of positions beyond the border of one axis."""
 
     def __init__(self, size: int, padding_mode: str, align_corners: bool) -> None:
         self.size = size
@@ -268,7 +270,7 @@ class _Reader:
         self.low, self.high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
 
     def bring_in(self, x: Tensor) -> Tensor:
-        """The place inside the image that stands for x."""
+        """Return the position inside the image that replaces x."""
         if self.mode == "zeros":
             return x
         if self.mode == "reflection":
@@ -290,7 +292,7 @@ class _Reader:
 def _nearest_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
     at = ops.detach(reader.bring_in(x))
     if reader.mode != "zeros":
-        at = ops.where(at == at, at, 0.0)  # As in torch: a place that is NaN reads the first pixel.
+        at = ops.where(at == at, at, 0.0)  # as in torch, a NaN position reads the first pixel
     # The weight is a constant, with a gradient of zeros.
     return [(ops.round(at, decimals=0), ops.where(x == x, ops.zero(x), 0.0) + 1.0)]
 
@@ -303,7 +305,7 @@ def _linear_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
 
 
 def _cubic_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
-    """Keys' cubic over four neighbours; it is the neighbours that are brought in, not the place."""
+    """Return the taps of Keys' cubic over four neighbours. Each neighbour is moved inside, not the position."""
     a = -0.75
     left = ops.floor(ops.detach(x))
     share = x - left
@@ -320,10 +322,10 @@ def _cubic_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
 
 
 def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Sizes, places: Sizes) -> Tensor:
-    """The weighted sum over all combinations of taps, with one gather for all of them.
+    """Return the weighted sum over all combinations of taps, with one gather for all of them.
 
-    A NaN among the weights is the mark of a place that is NaN or infinite, so none of its taps is inside. The value and
-    the gradient in the place are NaN then, but not the gradient in the image, as in torch.
+    A NaN weight marks a position that is NaN or infinite, so none of its taps is inside. The value and the gradient of
+    the position are NaN then, but not the gradient of the image, as in torch.
     """
     n, channels = input.shape[:2]
     points = math.prod(places[1:-1])
@@ -335,7 +337,7 @@ def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Siz
         for (at, share), size in zip(taps, sizes, strict=True):
             here = ops.logical_and(at >= 0.0, at <= size - 1.0)
             inside = here if inside is None else ops.logical_and(inside, here)
-            # whole numbers from here on: a place in a plane is more than a half, or single precision, can count
+            # Use integers from here on: half or single precision cannot represent every position in a plane.
             at = ops.cast(ops.where(here, at, 0.0), dtype=np.dtype(np.int64))
             flat = at if flat is None else flat * size + at
             weight = share if weight is None else weight * share
@@ -360,7 +362,7 @@ def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Siz
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r^2, H, W) -> (..., C, H r, W r): channels become blocks of pixels.
+    """Turn channels into blocks of pixels: (..., C r^2, H, W) -> (..., C, H r, W r).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.pixel_shuffle(ndgrad.arange(4.0).reshape(4, 1, 1), 2)
@@ -384,7 +386,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """The inverse of `pixel_shuffle`: blocks of pixels become channels.
+    """Turn blocks of pixels into channels: the inverse of `pixel_shuffle`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.pixel_unshuffle(ndgrad.arange(4.0).reshape(1, 2, 2), 2).shape
@@ -407,7 +409,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels (dimension 1) interleaved: the first of every group, then the second of every group, and so on.
+    """Interleave channels (dimension 1): the first of every group, then the second of every group, and so on.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.channel_shuffle(ndgrad.arange(4).reshape(1, 4, 1), 2).flatten()

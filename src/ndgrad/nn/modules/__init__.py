@@ -1,6 +1,6 @@
-"""Layers, losses and containers, under torch's names; most people reach them as `ndgrad.nn.Linear` and so on.
+"""Layers, losses and containers, under torch's names. The usual access is `ndgrad.nn.Linear` and so on.
 
-The files carry the names they have in torch where programs import from them
+Files that programs import from have torch's names
 (`nn.modules.conv`, `nn.modules.batchnorm`).
 """
 

@@ -1,4 +1,4 @@
-"""Activations as modules: each holds the settings of a function of `nn.functional` and calls it."""
+"""Activations as modules: each stores the settings of a function of `nn.functional` and calls it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReLU(Module):
 
 
 class Hardtanh(Module):
-    """x, kept between `min_val` and `max_val`.
+    """Clamp x to [`min_val`, `max_val`].
 
     >>> import ndgrad
     >>> ndgrad.nn.Hardtanh()(ndgrad.tensor([-1.0, 2.0]))
@@ -79,7 +79,7 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """x, kept between 0 and 6.
+    """Clamp x to [0, 6].
 
     >>> import ndgrad
     >>> ndgrad.nn.ReLU6()(ndgrad.tensor([-1.0, 8.0]))
@@ -117,7 +117,7 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """LeakyReLU whose slopes are learned: one for all, or one per channel.
+    """LeakyReLU with learned slopes: one for all, or one per channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.PReLU()(ndgrad.tensor([-1.0, 2.0])).detach()
@@ -132,7 +132,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """All slopes as given at first."""
+        """Set all slopes to their initial value."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ class PReLU(Module):
 
 
 class RReLU(Module):
-    """LeakyReLU with slopes drawn at random in training, and their mean in evaluation.
+    """LeakyReLU with random slopes in training, and their mean in evaluation.
 
     >>> import ndgrad
     >>> ndgrad.nn.RReLU(0.1, 0.3).eval()(ndgrad.tensor([-1.0, 2.0]))
@@ -185,7 +185,7 @@ class Threshold(Module):
 
 
 class Hardsigmoid(Module):
-    """x / 6 + 1/2, kept between 0 and 1.
+    """x / 6 + 1/2, clamped to [0, 1].
 
     >>> import ndgrad
     >>> ndgrad.nn.Hardsigmoid()(ndgrad.tensor([-4.0, 1.5]))
@@ -236,7 +236,7 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """x moved towards 0 by `lambd`.
+    """Shrink x towards 0 by `lambd`.
 
     >>> import ndgrad
     >>> ndgrad.nn.Softshrink()(ndgrad.tensor([-1.0, 0.25]))
@@ -317,7 +317,7 @@ class SELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+    """log(1 + exp(beta x)) / beta, or x itself if beta x exceeds the threshold.
 
     >>> import ndgrad
     >>> ndgrad.nn.Softplus()(ndgrad.tensor([0.0, 50.0]))
@@ -435,7 +435,7 @@ class Mish(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution function of x, or with approximate="tanh" a formula close to it.
+    """x times the normal distribution function of x, or with approximate="tanh" an approximation.
 
     >>> import ndgrad
     >>> ndgrad.nn.GELU()(ndgrad.tensor([-1.0, 1.0]))
@@ -487,7 +487,7 @@ class _Along(Module):
 
 
 class Softmax(_Along):
-    """exp(x), scaled to sum to one along `dim`.
+    """exp(x), normalised to sum to one along `dim`.
 
     >>> import ndgrad
     >>> ndgrad.nn.Softmax(dim=0)(ndgrad.tensor([0.0, 1.0]))

@@ -1,4 +1,4 @@
-"""Softmax over very many classes (Grave et al., 2017): a head of frequent ones, clusters of rare ones."""
+"""Softmax over very many classes (Grave et al., 2017): a head for frequent classes, clusters for rare ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class _ASMoutput(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(Module):
     """The log-probability of each sample's class, and their negative mean.
 
-    `cutoffs` divide the classes, which must be sorted by how frequent they are: those below the first are in the
-    head, which also scores the clusters between the others. A cluster's features are fewer by `div_value` from one to
-    the next.
+    `cutoffs` divide the classes, which must be sorted by frequency. Classes below the first cutoff are in the head,
+    which also scores the clusters between the others. Each cluster has `div_value` times fewer features than the one
+    before.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2)
@@ -82,7 +82,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Initial values anew."""
+        """Initialise the parameters again."""
         self.head.reset_parameters()
         for first, second in self.tail:
             first.reset_parameters()
@@ -130,7 +130,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output.squeeze(0) if one else output, loss)
 
     def _all(self, input: Tensor, head: Tensor) -> Tensor:
-        """The log-probabilities of all classes, from the head's scores."""
+        """Return the log-probabilities of all classes, from the head's scores."""
         scores = log_softmax(head, dim=1)
         parts = [scores[:, : self.shortlist_size]]
         for number, layer in enumerate(self.tail):
@@ -139,7 +139,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cat(parts, dim=1)
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """The log-probabilities (N, n_classes) of all classes.
+        """Return the log-probabilities (N, n_classes) of all classes.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2)
@@ -149,7 +149,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return self._all(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
-        """The most probable class of each sample.
+        """Return the most probable class of each sample.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2)

@@ -1,7 +1,7 @@
 """Attention with several heads.
 
-Masks that are added to scores hold 0 and -inf, boolean ones are True where a key must not be looked at. `is_causal` is
-a hint: the mask decides.
+Masks that are added to scores hold 0 and -inf, boolean ones are True for hidden keys. `is_causal` is a hint: the mask
+decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Each query looks at all keys, with several heads, and gets a mean of the values; then a linear map.
+    """Multi-head attention: each query gets a weighted mean of the values in each head, followed by a linear map.
 
     >>> import ndgrad
     >>> attention = ndgrad.nn.MultiheadAttention(8, 2, batch_first=True)
@@ -31,7 +31,7 @@ class MultiheadAttention(Module):
     (ndgrad.Size([3, 5, 8]), ndgrad.Size([3, 5, 5]))
     """
 
-    # Those that the settings leave out are None.
+    # Parameters that the settings leave out are None.
     in_proj_weight: Parameter
     in_proj_bias: Parameter
     q_proj_weight: Parameter
@@ -152,7 +152,7 @@ class MultiheadAttention(Module):
         attn_mask: Tensor | None,
         is_causal: bool,
     ) -> Tensor:
-        """Attention of nested tensors (batch, sequence, embedding): each sequence attends to itself."""
+        """Apply attention to nested tensors (batch, sequence, embedding): each sequence attends to itself."""
         asked = {
             "batch_first=False": not self.batch_first,
             "need_weights=True": need_weights,

@@ -1,4 +1,4 @@
-"""Normalisation over the batch or the instance, with statistics that are remembered for evaluation."""
+"""Normalisation over the batch or the instance, with running statistics for evaluation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 class _NormBase(Module):
     """Scale, shift and running statistics, one of each per channel."""
 
-    # Since version 2 the batches are counted.
+    # Batches are counted since version 2.
     _version = 2
-    #: How many dimensions an input may have.
+    #: Allowed numbers of dimensions of an input.
     _dims: ClassVar[tuple[int, ...]]
     num_features: int
     momentum: float | None
-    # None without track_running_stats, affine and bias
+    # None without track_running_stats, affine and bias.
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
@@ -66,14 +66,14 @@ class _NormBase(Module):
         self.register_buffer("num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None)
 
     def reset_running_stats(self) -> None:
-        """Forget what was seen: mean 0, variance 1."""
+        """Reset the running statistics: mean 0, variance 1."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Scale 1, shift 0, statistics as new."""
+        """Reset scale to 1, shift to 0, and the statistics."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -117,7 +117,7 @@ class _BatchNorm(_NormBase):
         momentum = 0.0 if self.momentum is None else self.momentum
         if counts and self.momentum is None:
             momentum = 1.0 / (self.num_batches_tracked.item() + 1.0)  # the plain average of all batches
-        # Without statistics to fall back on, evaluation too uses those of the batch.
+        # Without running statistics, evaluation too uses those of the batch.
         of_batch = self.training or (self.running_mean is None and self.running_var is None)
         remember = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if remember else (None, None)
@@ -128,9 +128,9 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Mean 0 and variance 1 in each channel of (N, C) or (N, C, L), over the batch; then scale and shift.
+    """Normalise each channel of (N, C) or (N, C, L) over the batch, then scale and shift.
 
-    Training keeps running statistics, which evaluation uses in place of the batch's.
+    Training updates running statistics, which evaluation uses instead of the batch's.
 
     >>> import ndgrad
     >>> norm = ndgrad.nn.BatchNorm1d(2, affine=False, eps=0.0)

@@ -1,4 +1,4 @@
-"""Channels of groups in turn."""
+"""Interleaved channels of groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """The channels of several groups interleaved.
+    """Interleave the channels of several groups.
 
     >>> import ndgrad
     >>> ndgrad.nn.ChannelShuffle(2)(ndgrad.arange(4).reshape(1, 4, 1)).flatten()

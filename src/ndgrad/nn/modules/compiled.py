@@ -1,4 +1,4 @@
-"""Compiled modules: a module around a module, whose call is compiled."""
+"""Compiled modules: a wrapper around a module whose call is compiled."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from ndgrad.nn.modules.module import Module
 
 
 class CompiledModule(Module):
-    """A module whose call runs as a program. Parameters, buffers, modes and attributes are those of the
-    module itself, `_orig_mod`."""
+    """A module whose call runs as a compiled program. Parameters, buffers, modes and attributes are those of the
+    wrapped module, `_orig_mod`.
+    """
 
     def __init__(self, module: Module, options: dict[str, Any]) -> None:
-        from ndgrad._src.compiler.runtime.entry import compiled_function  # which makes these
+        from ndgrad._src.compiler.runtime.entry import compiled_function  # avoids an import cycle
 
         super().__init__()
         self._orig_mod = module
@@ -24,7 +25,7 @@ class CompiledModule(Module):
         return self.compiled_forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module itself gives, compiled."""
+        """Call the compiled module."""
         return self.compiled_forward(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -41,7 +42,7 @@ class CompiledModule(Module):
         return len(self._orig_mod)
 
     def __environment__(self) -> list[Any]:
-        """What a function that calls this module depends on."""
+        """Return the dependencies of a function that calls this module."""
         return [self._orig_mod]
 
     def __reduce__(self) -> Any:

@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 def _place(length: int, index: Any) -> int:
-    """An index from the end as one from the front."""
+    """Convert an index from the end to one from the front."""
     place = operator.index(index)
     if not -length <= place < length:
         raise IndexError(f"index {place} is out of range: there are {length} elements. [nd-module]")
@@ -42,7 +42,7 @@ def _iterable(owner: Module, what: str, values: Iterable[V]) -> Iterable[V]:
 
 
 class Container(Module):
-    """torch's old base of containers: modules by keyword.
+    """torch's deprecated base class of containers: modules by keyword.
 
     >>> import ndgrad
     >>> ndgrad.nn.Container(first=ndgrad.nn.ReLU()).first
@@ -59,12 +59,12 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """Modules under the names '0', '1', ..."""
+    """Modules with the names '0', '1', ..."""
 
     def _renumber(self, modules: Iterable[Module]) -> None:
         self._modules = {str(i): m for i, m in enumerate(modules)}
 
-    # Any: the elements are modules of the user's own classes, whose attributes are read from them.
+    # Any: the elements are of user classes, and programs read their attributes.
     @overload
     def __getitem__(self, index: slice) -> Self: ...
     @overload
@@ -95,31 +95,31 @@ class _Numbered(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, module: Module) -> Self:
-        """Add a module at the end."""
+        """Append a module."""
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put a module before a place."""
+        """Insert a module before an index."""
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
 
     def pop(self, key: int) -> Any:
-        """Take a module out."""
+        """Remove and return a module."""
         found = self[key]
         del self[key]
         return found
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add modules at the end."""
+        """Append several modules."""
         for module in list(_iterable(self, "extend", modules)):
             self.append(module)
         return self
 
 
 class Sequential(_Numbered):
-    """Modules called one after the other, each with the result of the one before.
+    """A chain of modules: each is called with the result of the previous one.
 
     >>> import ndgrad
     >>> from ndgrad import nn
@@ -193,7 +193,7 @@ class Sequential(_Numbered):
         return other
 
     def insert(self, index: int, module: Module) -> Self:
-        """Put a module before a place."""
+        """Insert a module before an index."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}, and is {type(module)}. [nd-type]")
         if not -len(self) <= index <= len(self):
@@ -201,7 +201,7 @@ class Sequential(_Numbered):
         super().insert(index, module)
         return self
 
-    # The result of the last module, which nearly always is a tensor.
+    # The result of the last module, nearly always a tensor.
     def forward(self, input: Any) -> Tensor:
         for module in self:
             input = module(input)
@@ -209,7 +209,7 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules, whose parameters are the owner's.
+    """A list of modules, which are registered as submodules.
 
     >>> import ndgrad
     >>> layers = ndgrad.nn.ModuleList([ndgrad.nn.Linear(2, 2) for _ in range(3)])
@@ -235,7 +235,7 @@ class ModuleList(_Numbered):
         return combined
 
     def __repr__(self) -> str:
-        """Like other modules', with neighbours that look the same counted instead of repeated."""
+        """Return a text like that of other modules, with equal neighbours counted instead of repeated."""
         blocks: list[tuple[int, int, str]] = []  # first, last, text
         for number, text in enumerate(map(repr, self)):
             if blocks and blocks[-1][2] == text:
@@ -255,7 +255,7 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules, whose parameters are the owner's.
+    """A dictionary of modules, which are registered as submodules.
 
     >>> import ndgrad
     >>> heads = ndgrad.nn.ModuleDict({"mean": ndgrad.nn.Linear(2, 1)})
@@ -287,33 +287,33 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Take a module out."""
+        """Remove and return a module."""
         return self._modules.pop(key)
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """Return the names."""
         return self._modules.keys()
 
     def items(self) -> ItemsView[str, Any]:
-        """Pairs of name and module."""
+        """Return pairs of name and module."""
         return self._modules.items()
 
     def values(self) -> ValuesView[Any]:
-        """The modules."""
+        """Return the modules."""
         return self._modules.values()
 
     def update(self, modules: Modules) -> None:
-        """Add those of a mapping, or of pairs of name and module."""
+        """Add the modules of a mapping, or of pairs of name and module."""
         for key, module in _pairs(self, modules, ModuleDict):
             self[key] = module
 
 
 def _pairs(owner: Module, given: Any, own_class: type[ModuleDict | ParameterDict]) -> list[tuple[str, Any]]:
-    """What `update` was given, as pairs."""
+    """Return the argument of `update` as pairs."""
     if isinstance(given, (own_class, Mapping)):
         return list(given.items())
     pairs = []
@@ -336,7 +336,7 @@ def _pairs(owner: Module, given: Any, own_class: type[ModuleDict | ParameterDict
 
 
 def _as_parameter(value: Any) -> Any:
-    """Tensors become parameters; everything else is kept as it is."""
+    """Turn a tensor into a parameter; other values are unchanged."""
     is_tensor = isinstance(value, Variable) and not isinstance(value, Parameter)
     return Parameter(value) if is_tensor else value
 
@@ -352,7 +352,7 @@ def _entry_text(value: Any, dtype_text: Callable[[Any], str]) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors that are put in become parameters.
+    """A list of parameters; added tensors become parameters.
 
     >>> import ndgrad
     >>> weights = ndgrad.nn.ParameterList([ndgrad.ones(2), ndgrad.ones(3)])
@@ -394,13 +394,13 @@ class ParameterList(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, value: Any) -> Self:
-        """Add a value at the end."""
+        """Append a value."""
         self._size += 1
         self[len(self) - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Add values at the end."""
+        """Append several values."""
         for value in list(_iterable(self, "extend", values)):
             self.append(value)
         return self
@@ -415,7 +415,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters; tensors that are put in become parameters.
+    """A dictionary of parameters; added tensors become parameters.
 
     >>> import ndgrad
     >>> weights = ndgrad.nn.ParameterDict({"scale": ndgrad.ones(2)})
@@ -430,7 +430,7 @@ class ParameterDict(Module):
             self.update(parameters)
 
     def _attribute(self, key: Any) -> str:
-        """The attribute under which a value is kept."""
+        """Return the attribute name under which a value is stored."""
         if not isinstance(key, str):
             raise TypeError(
                 "Index given to ParameterDict cannot be used as a key as it is not a string (type "
@@ -463,56 +463,56 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """Another dictionary of the same parameters."""
+        """Return another dictionary of the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of a key, which is set if there is none."""
+        """Return the value of a key, after setting it to the default if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all values."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take a value out."""
+        """Remove and return a value."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last pair of key and value out."""
+        """Remove and return the last pair of key and value."""
         key, _ = self._keys.popitem()
-        self._keys[key] = None  # pop wants to see it
+        self._keys[key] = None  # pop expects the key
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default."""
+        """Return the value of a key, or the default."""
         return self[key] if key in self else default  # noqa: SIM401
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A dictionary with one value under several keys."""
+        """Return a dictionary with one value under several keys."""
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> KeysView[str]:
-        """The keys."""
+        """Return the keys."""
         return self._keys.keys()
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Pairs of key and value."""
+        """Return pairs of key and value."""
         return ((key, self[key]) for key in self._keys)
 
     def values(self) -> Iterator[Any]:
-        """The values."""
+        """Return the values."""
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Parameters) -> None:
-        """Add those of a mapping, or of pairs of key and value."""
+        """Add the values of a mapping, or of pairs of key and value."""
         pairs = _pairs(self, parameters, ParameterDict)
-        # torch does not trust the order of a plain dict, and the order of parameters is what optimizers go by
+        # torch does not rely on the order of a plain dict, and optimizers depend on the order of parameters.
         ordered = isinstance(parameters, (OrderedDict, ParameterDict)) or not isinstance(parameters, Mapping)
         for key, value in pairs if ordered else sorted(pairs, key=lambda pair: pair[0]):
             self[key] = value
@@ -525,7 +525,7 @@ class ParameterDict(Module):
     def __ror__(self, other: Any) -> ParameterDict:
         out = other.copy()
         out.update(self)
-        return out  # of the other's own kind
+        return out  # same class as the other one
 
     def __ior__(self, other: Parameters) -> Self:
         self.update(other)

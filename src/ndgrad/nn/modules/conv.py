@@ -20,12 +20,12 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 def repeated(value: Shape, axes: int) -> tuple[int, ...]:
-    """A setting as one value per axis."""
+    """Return a setting as one value per axis."""
     return tuple(value) if isinstance(value, Sequence) else (value,) * axes
 
 
 class _ConvNd(Module):
-    """What convolutions and their transposes share."""
+    """Base class of convolutions and their transposes."""
 
     _axes: ClassVar[int]
     _function: ClassVar[Callable[..., Tensor]]
@@ -77,7 +77,7 @@ class _ConvNd(Module):
         self._make_weights(bias, device, dtype)
 
     def _padding_for_pad(self) -> tuple[int, ...]:
-        """The padding as `F.pad` takes it: before and after, the last axis first."""
+        """Return the padding as `F.pad` takes it: before and after, the last axis first."""
         if self.padding == "valid":
             sides = [(0, 0)] * len(self.kernel_size)
         elif self.padding == "same":
@@ -102,7 +102,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform numbers up to 1 / sqrt(inputs per output)."""
+        """Fill with uniform numbers up to 1 / sqrt(inputs per output)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -126,7 +126,7 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """A convolution."""
+    """Base class of convolutions."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    """Cross-correlation of (N, C, L) or (C, L) with a learned kernel, plus a bias per output channel.
+    """Compute the cross-correlation of (N, C, L) or (C, L) with a learned kernel, plus a bias per output channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.Conv1d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4)).shape
@@ -168,7 +168,7 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Cross-correlation of (N, C, H, W) or (C, H, W) with a learned kernel, plus a bias per output channel.
+    """Compute the cross-correlation of (N, C, H, W) or (C, H, W) with a learned kernel, plus a bias per output channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.Conv2d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -179,7 +179,8 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Cross-correlation of (N, C, D, H, W) or (C, D, H, W) with a learned kernel, plus a bias per output channel.
+    """Compute the cross-correlation of (N, C, D, H, W) or (C, D, H, W) with a learned kernel, plus a bias per output
+    channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.Conv3d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4, 4, 4)).shape
@@ -193,7 +194,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_ConvNd):
-    """The transpose of a convolution with respect to its input: upsampling that is learned."""
+    """Base class of transposed convolutions: learned upsampling."""
 
     _transposed = True
 
@@ -223,7 +224,7 @@ class _ConvTranspose(_ConvNd):
         )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
-        """The padding of the output that gives it the wanted size: several sizes are convolved to the same one."""
+        """Return the output padding for the given output size: several sizes are convolved to the same one."""
         if output_size is None:
             return self.output_padding
         name, axes = type(self).__name__, self._axes

@@ -1,4 +1,4 @@
-"""Dropout: elements, or whole channels, set to zero at random while training."""
+"""Dropout: elements or whole channels are set to zero at random in training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Each element zero with probability `p` and divided by 1 - p otherwise, in training; the input in evaluation.
+    """In training, zero each element with probability `p` and divide it by 1 - p otherwise; the identity in evaluation.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout(0.5).eval()(ndgrad.ones(3))
@@ -38,7 +38,7 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Whole channels of (N, C, L) or (C, L) zero with probability `p`, in training.
+    """Zero whole channels of (N, C, L) or (C, L) with probability `p`, in training.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout1d(0.5)(ndgrad.ones(2, 3, 4)).shape
@@ -50,7 +50,7 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Whole channels of (N, C, H, W) zero with probability `p`, in training.
+    """Zero whole channels of (N, C, H, W) with probability `p`, in training.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout2d(0.5)(ndgrad.ones(2, 3, 4, 4)).shape
@@ -62,7 +62,7 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability `p`, in training.
+    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p`, in training.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout3d(0.5)(ndgrad.ones(2, 3, 4, 4, 4)).shape

@@ -14,7 +14,7 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Dimensions start_dim to end_dim as one; by default all but the batch.
+    """Flatten dimensions start_dim to end_dim into one; by default all but the batch.
 
     >>> import ndgrad
     >>> ndgrad.nn.Flatten()(ndgrad.ones(2, 3, 4)).shape
@@ -34,7 +34,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One dimension as several.
+    """Split one dimension into several.
 
     >>> import ndgrad
     >>> ndgrad.nn.Unflatten(1, (3, 4))(ndgrad.ones(2, 12)).shape

@@ -1,4 +1,4 @@
-"""Patches of images as columns, and columns added up as images."""
+"""Patches of images as columns, and the sum of columns as images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Unfold(Module):
-    """All patches of images (N, C, H, W), as columns (N, C * taps, positions).
+    """Extract all patches of images (N, C, H, W) as columns (N, C * taps, positions).
 
     >>> import ndgrad
     >>> ndgrad.nn.Unfold(2)(ndgrad.ones(1, 3, 4, 4)).shape
@@ -36,7 +36,7 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Patches added up into images: the transpose of Unfold.
+    """Add patches up into images: the transpose of Unfold.
 
     >>> import ndgrad
     >>> ndgrad.nn.Fold((2, 3), 2)(ndgrad.ones(4, 2))

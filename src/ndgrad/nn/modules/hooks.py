@@ -1,11 +1,11 @@
-"""Hooks on modules: functions called before and after forward and backward of one module or of all.
+"""Module hooks: functions called before and after forward and backward, of one module or of all.
 
 Note [Order of module hooks]
 A call runs the pre-forward hooks (those of all modules first, then the module's own), forward, the forward hooks (in
 the same order). Backward hooks need to know when the gradient enters and leaves the module, and a module has no node
-of its own. So its tensor arguments and its results pass through an identity with a node: the gradient of the results
-meets the second first, where the pre-backward hooks run, and the gradient of the arguments leaves through the first,
-where the backward hooks run.
+of its own. So its tensor arguments and its results pass through one identity node each. The gradient of the results
+first reaches the second node, which runs the pre-backward hooks. The gradient of the arguments leaves through the
+first, which runs the backward hooks.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HasForward(Protocol[P, R_co]):
-    """What calling a module needs to know of it: a call takes and returns what `forward` does,
-    for type checkers too."""
+    """Protocol for calling a module: a call takes and returns the same as `forward`, for type checkers too."""
 
     @property
     def forward(self) -> Callable[P, R_co]: ...
 
 
 class _HooksOfAllModules:
-    """Hooks that every module's call runs."""
+    """Hooks for the calls of all modules."""
 
     def __init__(self) -> None:
         self.forward_pre: Hooks = OrderedDict()
@@ -63,7 +62,7 @@ of_all = _HooksOfAllModules()
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, args)` before every module's forward; what it returns, if not None, replaces the arguments.
+    """Call `hook(module, args)` before every module's forward; a result other than None replaces the arguments.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_forward_pre_hook
@@ -77,8 +76,7 @@ def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
 def register_module_forward_hook(
     hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call `hook(module, args, output)` after every module's forward; what it returns, if not
-    None, replaces the output.
+    """Call `hook(module, args, output)` after every module's forward; a result other than None replaces the output.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_forward_hook
@@ -91,7 +89,7 @@ def register_module_forward_hook(
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_output)` when a gradient reaches any module; what it returns, if not None, replaces it.
+    """Call `hook(module, grad_output)` when a gradient reaches any module; a result other than None replaces it.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_full_backward_pre_hook
@@ -117,7 +115,7 @@ def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
 
 
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
-    """The old form of `register_module_full_backward_hook`: it sees only the node that made the output.
+    """Deprecated form of `register_module_full_backward_hook`: its hook sees only the node of the output.
 
     >>> from ndgrad.nn.modules.module import register_module_backward_hook
     >>> register_module_backward_hook(lambda module, grad_input, grad_output: None).remove()
@@ -177,9 +175,9 @@ class Hooked:
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before forward; what it returns, if not None, replaces the positional arguments.
+        """Call `hook(module, args)` before forward; a result other than None replaces the positional arguments.
 
-        With `with_kwargs` it is `hook(module, args, kwargs)`, and returns both or None.
+        With `with_kwargs` the call is `hook(module, args, kwargs)`, which returns both or None.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.ReLU()
@@ -193,10 +191,10 @@ class Hooked:
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after forward; what it returns, if not None, replaces the output.
+        """Call `hook(module, args, output)` after forward; a result other than None replaces the output.
 
-        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs
-        also when forward raises.
+        With `with_kwargs` the call is `hook(module, args, kwargs, output)`. With `always_call` the hook also runs if
+        forward raises.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.ReLU()
@@ -208,14 +206,15 @@ class Hooked:
         return _registered(self._forward_hooks, hook, prepend, *flags)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` before the gradient enters the module; what it returns, if
-        not None, replaces it."""
+        """Call `hook(module, grad_output)` before the gradient enters the module; a result other than None replaces
+        it.
+        """
         return _registered(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known.
 
-        What it returns, if not None, replaces `grad_input` for everything that comes after.
+        A result other than None replaces `grad_input` from then on.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.ReLU()
@@ -228,14 +227,14 @@ class Hooked:
         return _registered(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
-        """The old form of `register_full_backward_hook`: it sees only the node that made the output."""
+        """Deprecated form of `register_full_backward_hook`: its hook sees only the node of the output."""
         _no_mixture(self._is_full_backward_hook, False, "single Module")
         self._is_full_backward_hook = False
         return RemovableHandle(self._backward_hooks, hook)
 
     # ----- calling -----
 
-    #: the compiled form of `_call_impl`, of a module that was compiled in place (`Module.compile`)
+    #: Compiled form of `_call_impl`, for a module that was compiled in place (`Module.compile`).
     _compiled_call_impl: Any = None
 
     def _call_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -258,7 +257,7 @@ class Hooked:
             compiled = self._compiled_call_impl
             if compiled is not None:
                 return compiled(*args, **kwargs)
-            # the lines of `_call_impl`, without another call
+            # Same lines as in `_call_impl`, to save a call.
             if not (
                 self._backward_hooks
                 or self._backward_pre_hooks
@@ -326,7 +325,7 @@ def _run_forward_pre_hooks(
 
 
 def _run_always_called(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> None:
-    """After an error in forward: the hooks registered with always_call. An error of theirs becomes a warning."""
+    """Run the hooks registered with always_call after an error in forward. Their own errors become warnings."""
     for hooks, with_kwargs, always in (
         (of_all.forward, of_all.forward_with_kwargs, of_all.forward_always),
         (module._forward_hooks, module._forward_hooks_with_kwargs, module._forward_hooks_always_called),
@@ -346,7 +345,7 @@ def _run_always_called(module: Module, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _backward_hooks(module: Module) -> tuple[list[Hook], list[Hook]]:
-    """The full backward hooks and the old ones, those of all modules first."""
+    """Return the full backward hooks and the deprecated ones, with those for all modules first."""
     full: list[Hook] = []
     old: list[Hook] = []
     (full if of_all.backward_is_full else old).extend(of_all.backward.values())
@@ -355,7 +354,7 @@ def _backward_hooks(module: Module) -> tuple[list[Hook], list[Hook]]:
 
 
 def _on_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
-    """The old backward hooks: on the node that made the (first) output."""
+    """Register the deprecated backward hooks on the node of the (first) output."""
     found = result
     while not isinstance(found, Variable):
         if isinstance(found, dict):
@@ -393,7 +392,7 @@ def _on_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
 
 
 class _Passage(Function):
-    """Tensors as they are, through one node that sees all their gradients together."""
+    """Identity on several tensors, with one node that sees all their gradients together."""
 
     generate_vmap_rule = True
 
@@ -418,14 +417,14 @@ _Passage._backward_cls.__name__ = "BackwardHookFunctionBackward"
 
 
 class _Crossing:
-    """One call of a module, as backward will see it (see Note [Order of module hooks])."""
+    """A call of a module, as backward will see it (see Note [Order of module hooks])."""
 
     def __init__(self, module: Module, hooks: list[Hook], pre_hooks: list[Hook]) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
         self.grad_outputs: Gradients | None = None
-        self.inputs: list[int] | None = None  # where, among the arguments, the tensors are; None if none requires grad
+        self.inputs: list[int] | None = None  # positions of tensors among the arguments; None if none requires grad
         self.count_inputs = 0
         self.outputs: list[int] = []
         self.count_outputs = 0
@@ -456,7 +455,7 @@ class _Crossing:
         return made if isinstance(result, tuple) else made[0]
 
     def _entering(self, grads: Gradients) -> Gradients:
-        """The gradients of the outputs have arrived."""
+        """Run the hooks when the gradients of the outputs have arrived."""
         whole = _spread(grads, self.outputs, self.count_outputs)
         for hook in self.pre_hooks:
             answer = hook(self.module, whole)
@@ -477,9 +476,9 @@ class _Crossing:
         return tuple(whole[i] for i in self.outputs)
 
     def _leaving(self, grad_inputs: Gradients, _: Gradients) -> Gradients | None:
-        """The gradients of the inputs are known."""
+        """Run the hooks when the gradients of the inputs are known."""
         if self.grad_outputs is None:
-            # a gradient that came past the output, as in a double backward: it is not what the hooks are for
+            # This gradient bypassed the output, as in a double backward: hooks do not apply to it.
             return None
         assert self.inputs is not None
         whole = _spread(grad_inputs, self.inputs, self.count_inputs)
@@ -492,8 +491,9 @@ class _Crossing:
 
 
 def _pass(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Node | None]:
-    """Values with their tensors led through one node, the tensors' places, and the node (None
-    if nothing is recorded)."""
+    """Pass the tensors among the values through one node. Return the values, the positions of tensors, and the node
+    (None if nothing is recorded).
+    """
     places = [i for i, v in enumerate(values) if isinstance(v, Variable)]
     if not (thread.grad_enabled and any(requires_grad(values[i]) for i in places)):
         return values, places, None

@@ -48,7 +48,7 @@ class _InstanceNorm(_NormBase):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
     ) -> None:
-        # Checkpoints from before statistics became optional hold them where this module has none.
+        # Checkpoints from before statistics became optional contain them even if this module has none.
         if local_metadata.get("version") is None and not self.track_running_stats:
             found = [name for name in ("running_mean", "running_var") if prefix + name in state_dict]
             if found:
@@ -63,7 +63,7 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Mean 0 and variance 1 in each channel of each sample of (N, C, L) or (C, L).
+    """Normalise each channel of each sample of (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> ndgrad.nn.InstanceNorm1d(2, eps=0.0)(ndgrad.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
@@ -75,7 +75,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean 0 and variance 1 in each channel of each sample of (N, C, H, W) or (C, H, W).
+    """Normalise each channel of each sample of (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.InstanceNorm2d(3)(ndgrad.ones(2, 3, 4, 4)).shape
@@ -86,7 +86,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean 0 and variance 1 in each channel of each sample of (N, C, D, H, W) or (C, D, H, W).
+    """Normalise each channel of each sample of (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.InstanceNorm3d(3)(ndgrad.ones(2, 3, 4, 4, 4)).shape

@@ -1,7 +1,7 @@
-"""Lazy modules: layers that learn the size of their input from the first one they see.
+"""Lazy modules: layers that infer the size of their input from the first call.
 
 Until then their parameters are uninitialised. A hook before the first forward gives them their shapes and initial
-values and turns the object into an ordinary module of the class it stands for.
+values and turns the object into an ordinary module of its final class.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
 
 
 class LazyModuleMixin:
-    """For modules whose parameters get their shapes from the first input; comes first among the bases.
+    """Base class of modules whose parameters get their shapes from the first input; it comes first among the bases.
 
-    After that call the object is an ordinary module, of `cls_to_become` where that is set.
+    After that call the object is an ordinary module, of `cls_to_become` if that is set.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.LazyLinear(2)
@@ -56,11 +56,11 @@ class LazyModuleMixin:
         self.__dict__["_waiting"] = handle.id
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters their shapes, from the arguments of the first call; subclasses define it."""
+        """Create the parameters with shapes from the arguments of the first call; subclasses define it."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}. [nd-define]")
 
     def has_uninitialized_params(self: Any) -> bool:
-        """Whether some parameter or buffer of the module itself has no shape yet."""
+        """True if some parameter or buffer of the module itself has no shape yet."""
         return any(is_lazy(t) for t in (*self._parameters.values(), *self._buffers.values()))
 
     def reset_parameters(self: Any) -> None:
@@ -82,7 +82,7 @@ class LazyModuleMixin:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear whose in_features are those of its first input.
+    """A Linear that infers in_features from its first input.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.LazyLinear(2)
@@ -116,7 +116,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConv(LazyModuleMixin, _ConvNd):
-    """The number of input channels comes from the first input; the arguments are the module's without `in_channels`."""
+    """Base class of convolutions that infer `in_channels` from the first input."""
 
     def __init__(self, out_channels: int, kernel_size: Shape, *args: Any, **kwargs: Any) -> None:
         super().__init__(0, out_channels, kernel_size, *args, **kwargs)
@@ -154,7 +154,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d whose in_channels are those of its first input.
+    """A Conv1d that infers in_channels from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConv1d(8, 3)(ndgrad.zeros(2, 3, 4)).shape
@@ -165,7 +165,7 @@ class LazyConv1d(_LazyConv, Conv1d):
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A Conv2d whose in_channels are those of its first input.
+    """A Conv2d that infers in_channels from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConv2d(8, 3)(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -176,7 +176,7 @@ class LazyConv2d(_LazyConv, Conv2d):
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d whose in_channels are those of its first input.
+    """A Conv3d that infers in_channels from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConv3d(8, 3)(ndgrad.zeros(2, 3, 4, 4, 4)).shape
@@ -187,7 +187,7 @@ class LazyConv3d(_LazyConv, Conv3d):
 
 
 class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
-    """A ConvTranspose1d whose in_channels are those of its first input.
+    """A ConvTranspose1d that infers in_channels from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConvTranspose1d(3, 2)(ndgrad.zeros(2, 8, 4)).shape
@@ -198,7 +198,7 @@ class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
 
 
 class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
-    """A ConvTranspose2d whose in_channels are those of its first input.
+    """A ConvTranspose2d that infers in_channels from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConvTranspose2d(3, 2)(ndgrad.zeros(2, 8, 4, 4)).shape
@@ -209,7 +209,7 @@ class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
 
 
 class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
-    """A ConvTranspose3d whose in_channels are those of its first input.
+    """A ConvTranspose3d that infers in_channels from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConvTranspose3d(3, 2)(ndgrad.zeros(2, 8, 4, 4, 4)).shape
@@ -223,7 +223,7 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
 
 
 class _LazyNorm(LazyModuleMixin, _NormBase):
-    """The number of channels comes from the first input; the arguments are the module's without `num_features`."""
+    """Base class of normalisations that infer `num_features` from the first input."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _LazyNorm(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A BatchNorm1d whose num_features are those of its first input.
+    """A BatchNorm1d that infers num_features from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyBatchNorm1d()(ndgrad.zeros(2, 3, 4)).shape
@@ -270,7 +270,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A BatchNorm2d whose num_features are those of its first input.
+    """A BatchNorm2d that infers num_features from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyBatchNorm2d()(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -281,7 +281,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A BatchNorm3d whose num_features are those of its first input.
+    """A BatchNorm3d that infers num_features from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyBatchNorm3d()(ndgrad.zeros(2, 3, 4, 4, 4)).shape
@@ -292,7 +292,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
-    """An InstanceNorm1d whose num_features are those of its first input.
+    """An InstanceNorm1d that infers num_features from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyInstanceNorm1d()(ndgrad.zeros(2, 3, 4)).shape
@@ -303,7 +303,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
-    """An InstanceNorm2d whose num_features are those of its first input.
+    """An InstanceNorm2d that infers num_features from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyInstanceNorm2d()(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -314,7 +314,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
-    """An InstanceNorm3d whose num_features are those of its first input.
+    """An InstanceNorm3d that infers num_features from its first input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyInstanceNorm3d()(ndgrad.zeros(2, 3, 4, 4, 4)).shape

@@ -17,7 +17,7 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input; takes any arguments, so that it can stand in for another module.
+    """Return the input. Any constructor arguments are accepted, so that it can replace another module.
 
     >>> import ndgrad
     >>> ndgrad.nn.Identity(3, 2)(ndgrad.ones(2))
@@ -58,7 +58,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform numbers up to 1 / sqrt(in_features)."""
+        """Fill with uniform numbers up to 1 / sqrt(in_features)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
@@ -72,7 +72,7 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """The output layer of attention: a `Linear` of its own name, by which torch's tools tell it apart.
+    """The output layer of attention: a `Linear` with its own name, by which torch's tools recognise it.
 
     >>> import ndgrad
     >>> ndgrad.nn.MultiheadAttention(4, 2).out_proj
@@ -114,7 +114,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform numbers up to 1 / sqrt(in1_features)."""
+        """Fill with uniform numbers up to 1 / sqrt(in1_features)."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

@@ -1,4 +1,4 @@
-"""How torch's `linear_cross_entropy` goes through a batch in pieces."""
+"""Options of torch's `linear_cross_entropy` for processing a batch in pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LinearCrossEntropyOptions"]
 
 @dataclass
 class LinearCrossEntropyOptions:
-    """torch's settings of the pieces in which scores are computed. They are accepted; scores are computed whole here.
+    """torch's options for computing scores in pieces. They are accepted; ndgrad computes scores whole.
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.LinearCrossEntropyLoss(4, 3, options=ndgrad.nn.LinearCrossEntropyOptions())

@@ -1,4 +1,4 @@
-"""Losses as modules: each holds the settings of a loss of `nn.functional` and calls it."""
+"""Losses as modules: each stores the settings of a loss of `nn.functional` and calls it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class _Loss(Module):
-    """A loss and its reduction. A wrong reduction is found out by the call, as in torch."""
+    """A loss and its reduction. A call checks the reduction, as in torch."""
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """torch's old name for NLLLoss of images.
+    """torch's deprecated name of NLLLoss for images.
 
     >>> import ndgrad
     >>> ndgrad.nn.NLLLoss2d()(ndgrad.zeros(1, 2, 1, 1), ndgrad.tensor([[[1]]]))
@@ -83,7 +83,7 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """The cross entropy of softmax(scores) with targets that are class numbers, or probabilities.
+    """The cross entropy of softmax(scores) with targets: class numbers, or probabilities.
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.CrossEntropyLoss()
@@ -366,7 +366,7 @@ class L1Loss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """The absolute difference less beta / 2, and below beta a parabola that meets it smoothly.
+    """The absolute difference minus beta / 2; below beta, a parabola that continues it smoothly.
 
     >>> import ndgrad
     >>> ndgrad.nn.SmoothL1Loss(reduction="none")(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2))
@@ -384,7 +384,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Half the squared difference, and a straight line where it exceeds delta; delta times SmoothL1Loss.
+    """Half the squared difference, and a line beyond delta; equal to delta times SmoothL1Loss.
 
     >>> import ndgrad
     >>> ndgrad.nn.HuberLoss("none", delta=2.0)(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2))

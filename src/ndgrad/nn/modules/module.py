@@ -1,7 +1,7 @@
-"""`Module`: the base class of all networks, put together from its parts.
+"""`Module`: the base class of all networks, composed of its parts.
 
-What a module owns is in `registry`, how it is called in `hooks`, how it is saved in `state`. Here are its life, its
-modes, its conversions and its text.
+`registry` holds parameters, buffers and submodules, `hooks` the calls, `state` saving and loading. This file has
+creation, modes, conversions and text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Module(Hooked, Stateful, Registry):
-    """A function with parameters. A subclass makes its parts in `__init__` and computes in `forward`.
+    """A function with parameters. A subclass creates its parts in `__init__` and computes in `forward`.
 
     >>> import ndgrad
     >>> from ndgrad import nn
@@ -75,7 +75,7 @@ class Module(Hooked, Stateful, Registry):
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes no arguments of its own, and got {what}. [nd-module]"
             )
-        # Straight into the instance's dict: __setattr__ looks in dictionaries that do not exist yet.
+        # Write to the instance's dict directly: __setattr__ uses dictionaries that do not exist yet.
         own = self.__dict__
         own["training"] = True
         own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
@@ -100,11 +100,11 @@ class Module(Hooked, Stateful, Registry):
         self._init_state_hooks()
 
     if TYPE_CHECKING:
-        forward: Callable[..., Any]  # so that a subclass may take whatever it wants; calls are typed by it (see hooks)
+        forward: Callable[..., Any]  # subclasses may take any arguments; calls are typed by it (see hooks)
     else:
 
         def forward(self, *input: Any) -> Any:
-            """What the module computes; subclasses define it."""
+            """Compute the result of the module; subclasses define it."""
             raise NotImplementedError(
                 f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class. '
                 "[nd-define]"
@@ -121,10 +121,10 @@ class Module(Hooked, Stateful, Registry):
         >>> layer(ndgrad.tensor([-1.0, 1.0]))
         tensor([0., 1.])
         """
-        from ndgrad._src.compiler.runtime.entry import compile  # which knows modules
+        from ndgrad._src.compiler.runtime.entry import compile  # avoids an import cycle
 
         compiled = compile(self._call_impl, *args, **kwargs)
-        # `disable=True`, or a backend that compiles nothing, leaves the method as it is
+        # With `disable=True`, or a backend that compiles nothing, the method is unchanged.
         self.__dict__["_compiled_call_impl"] = None if compiled == self._call_impl else compiled
 
     # ----- modes -----
@@ -154,7 +154,7 @@ class Module(Hooked, Stateful, Registry):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let all parameters require gradients, or none.
+        """Set whether the parameters require gradients.
 
         >>> import ndgrad
         >>> ndgrad.nn.Linear(2, 1).requires_grad_(False).weight.requires_grad
@@ -165,7 +165,7 @@ class Module(Hooked, Stateful, Registry):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters: None, or zeros in place.
+        """Clear the gradients of all parameters: set them to None, or to zeros in place.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.Linear(2, 1)
@@ -186,7 +186,7 @@ class Module(Hooked, Stateful, Registry):
                     p.grad.zero_()
 
     def apply(self, fn: Callable[[Module], object]) -> Self:
-        """Call `fn` with every submodule and then with this module: for initialising weights.
+        """Call `fn` with every submodule and then with this module: used to initialise weights.
 
         >>> import ndgrad
         >>> _ = ndgrad.nn.Sequential(ndgrad.nn.ReLU()).apply(lambda module: print(type(module).__name__))
@@ -201,7 +201,7 @@ class Module(Hooked, Stateful, Registry):
     # ----- conversions -----
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace the contents of every tensor by what `fn` makes of it; parameters stay the objects they are."""
+        """Replace the contents of every tensor by `fn` of it; parameters keep their identity."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -216,7 +216,7 @@ class Module(Hooked, Stateful, Registry):
             if converted is p and grad is p.grad:
                 continue
             wants_grad = p.grad is not None and p.grad.requires_grad
-            p.grad = None  # its dtype or place would not fit for a moment
+            p.grad = None  # its dtype or device would not fit for a moment
             p.data = converted
             if grad is not None:
                 p.grad = grad.requires_grad_(wants_grad)
@@ -302,7 +302,7 @@ class Module(Hooked, Stateful, Registry):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What `repr` shows beside the name and the submodules; subclasses define it."""
+        """Return the text that `repr` shows in addition to the name and the submodules; subclasses define it."""
         return ""
 
     def __repr__(self) -> str:
@@ -317,11 +317,11 @@ class Module(Hooked, Stateful, Registry):
         return f"{self._get_name()}(\n  " + "\n  ".join(body) + "\n)"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the tree of modules, to open and close, with the number of parameters of each."""
+        """Return the display in a notebook: a tree of modules that can be opened and closed, with parameter counts."""
         return self._tree_html("", is_open=True)
 
     def _tree_html(self, name: str, is_open: bool) -> str:
-        """A part of that tree, with its name in the module above; only the first two storeys are open."""
+        """Return a part of that tree, with its name in the parent module; only the first two levels are open."""
         count = sum(p.numel() for p in self.parameters())
         extra = self.extra_repr().replace("\n", ", ")
         called = f"{escape(name)}: " if name else ""
@@ -337,18 +337,18 @@ class Module(Hooked, Stateful, Registry):
 
 
 def indented(text: str, spaces: int) -> str:
-    """All lines but the first moved to the right."""
+    """Indent all lines but the first."""
     first, newline, rest = text.partition("\n")
     return first + newline + textwrap.indent(rest, " " * spaces, lambda line: True) if newline else text
 
 
 def new_parameter(*shape: int, device: Device = None, dtype: Dtype = None) -> Parameter:
-    """A parameter without values, for a module to initialise."""
+    """Create a parameter without values, for a module to initialise."""
     return Parameter(empty(shape, device=device, dtype=dtype))
 
 
 def settings_text(module: Module, *names: str) -> str:
-    """Settings as `extra_repr` shows them: 'alpha=1.0'; `inplace` only where it is set."""
+    """Return settings as `extra_repr` shows them: 'alpha=1.0'; `inplace` only if it is set."""
     shown = [f"{name}={getattr(module, name)!r}" for name in names if name != "inplace"]
     if "inplace" in names and module.inplace:
         shown.append("inplace=True")

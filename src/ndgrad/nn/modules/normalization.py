@@ -1,4 +1,4 @@
-"""Normalisation within a sample: nothing is remembered, training and evaluation are the same."""
+"""Normalisation within a sample, without running statistics: training and evaluation are the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _sizes(normalized_shape: Shape) -> tuple[int, ...]:
 
 
 class _Scaled(Module):
-    """A scale and, in most norms, a shift; None where they are not wanted."""
+    """A scale and, in most norms, a shift; None if disabled."""
 
     weight: Parameter
     bias: Parameter
@@ -32,7 +32,7 @@ class _Scaled(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
+        """Reset scale to 1 and shift to 0."""
         for name, fill in (("weight", init.ones_), ("bias", init.zeros_)):
             parameter = getattr(self, name, None)
             if parameter is not None:
@@ -40,7 +40,7 @@ class _Scaled(Module):
 
 
 class LayerNorm(_Scaled):
-    """Mean 0 and variance 1 over the last dimensions, then scale and shift.
+    """Normalise to mean 0 and variance 1 over the last dimensions, then scale and shift.
 
     >>> import ndgrad
     >>> ndgrad.nn.LayerNorm(2, eps=0.0)(ndgrad.tensor([[1.0, 3.0]])).detach()
@@ -71,7 +71,7 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(_Scaled):
-    """Mean square 1 over the last dimensions, then scale.
+    """Normalise to mean square 1 over the last dimensions, then scale.
 
     >>> import ndgrad
     >>> ndgrad.nn.RMSNorm(2)(ndgrad.tensor([[1.0, 7.0]])).detach()
@@ -100,7 +100,7 @@ class RMSNorm(_Scaled):
 
 
 class GroupNorm(_Scaled):
-    """Mean 0 and variance 1 over groups of channels, then scale and shift per channel.
+    """Normalise groups of channels to mean 0 and variance 1, then scale and shift per channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.GroupNorm(2, 4, eps=0.0)(ndgrad.tensor([[1.0, 3.0, 10.0, 30.0]])).detach()
@@ -163,10 +163,10 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """Local response normalisation over neighbouring channels of (N, C, H, W), as Lua torch had it.
+    """Local response normalisation over neighbouring channels of (N, C, H, W), as in Lua torch.
 
-    x / (k + alpha / size * s)^beta, s being the sum of squares over the channels less than (size + 1) // 2 away. As in
-    torch, the first channel never leaves the sum; `LocalResponseNorm` takes windows without that.
+    The result is x / (k + alpha / size * s)^beta, where s is the sum of squares over the channels less than (size + 1)
+    // 2 away. As in torch, the first channel never leaves the sum; `LocalResponseNorm` differs in this.
 
     >>> import ndgrad
     >>> ndgrad.nn.CrossMapLRN2d(1, alpha=3.0, beta=0.5)(ndgrad.ones(1, 1, 1, 1)).item()

@@ -125,7 +125,7 @@ class ZeroPad3d(_ZeroPadNd):
 
 
 class ReflectionPad1d(_Pad):
-    """The input mirrored at the borders of the last dimension, the border itself not repeated.
+    """Mirror the input at the borders of the last dimension, without repeating the border.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReflectionPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -136,7 +136,7 @@ class ReflectionPad1d(_Pad):
 
 
 class ReflectionPad2d(_Pad):
-    """The input mirrored at the borders of the last two dimensions, the border itself not repeated.
+    """Mirror the input at the borders of the last two dimensions, without repeating the border.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReflectionPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -147,7 +147,7 @@ class ReflectionPad2d(_Pad):
 
 
 class ReflectionPad3d(_Pad):
-    """The input mirrored at the borders of the last three dimensions, the border itself not repeated.
+    """Mirror the input at the borders of the last three dimensions, without repeating the border.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReflectionPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
@@ -158,7 +158,7 @@ class ReflectionPad3d(_Pad):
 
 
 class ReplicationPad1d(_Pad):
-    """The border elements of the last dimension repeated outwards.
+    """Repeat the border elements of the last dimension outwards.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReplicationPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -169,7 +169,7 @@ class ReplicationPad1d(_Pad):
 
 
 class ReplicationPad2d(_Pad):
-    """The border elements of the last two dimensions repeated outwards.
+    """Repeat the border elements of the last two dimensions outwards.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReplicationPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -180,7 +180,7 @@ class ReplicationPad2d(_Pad):
 
 
 class ReplicationPad3d(_Pad):
-    """The border elements of the last three dimensions repeated outwards.
+    """Repeat the border elements of the last three dimensions outwards.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReplicationPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
@@ -191,7 +191,7 @@ class ReplicationPad3d(_Pad):
 
 
 class CircularPad1d(_Pad):
-    """The input continued periodically along the last dimension.
+    """Continue the input periodically along the last dimension.
 
     >>> import ndgrad
     >>> ndgrad.nn.CircularPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -202,7 +202,7 @@ class CircularPad1d(_Pad):
 
 
 class CircularPad2d(_Pad):
-    """The input continued periodically along the last two dimensions.
+    """Continue the input periodically along the last two dimensions.
 
     >>> import ndgrad
     >>> ndgrad.nn.CircularPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -213,7 +213,7 @@ class CircularPad2d(_Pad):
 
 
 class CircularPad3d(_Pad):
-    """The input continued periodically along the last three dimensions.
+    """Continue the input periodically along the last three dimensions.
 
     >>> import ndgrad
     >>> ndgrad.nn.CircularPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape

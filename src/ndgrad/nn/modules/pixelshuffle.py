@@ -14,7 +14,7 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """Channels as finer pixels: (C r^2, H, W) becomes (C, H r, W r).
+    """Turn channels into finer pixels: (C r^2, H, W) becomes (C, H r, W r).
 
     >>> import ndgrad
     >>> ndgrad.nn.PixelShuffle(2)(ndgrad.arange(4.0).reshape(4, 1, 1))
@@ -34,7 +34,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """The inverse of PixelShuffle: blocks of pixels as channels.
+    """Turn blocks of pixels into channels: the inverse of PixelShuffle.
 
     >>> import ndgrad
     >>> ndgrad.nn.PixelUnshuffle(2)(ndgrad.ones(1, 4, 4)).shape

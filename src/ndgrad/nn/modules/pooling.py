@@ -1,4 +1,4 @@
-"""Pooling: maxima, means and norms over windows, and the way back from maxima."""
+"""Pooling: maxima, means and norms over windows, and the inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _Pool(Module):
-    """A pooling function, how many axes it is for, and the settings that the text of the module shows."""
+    """Base class: a pooling function, its number of axes, and the settings shown in the module's text."""
 
     _axes: ClassVar[int]
     _function: ClassVar[Callable[..., Tensor]]
@@ -51,8 +51,7 @@ class _MaxPoolNd(_Pool):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    # A pair with return_indices; declared as what it nearly always is. (A tensor too can be
-    # unpacked, for the type checker.)
+    # A pair with return_indices; declared as the usual case. (Type checkers also accept unpacking a tensor.)
     def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(
             input,
@@ -68,7 +67,7 @@ class _MaxPoolNd(_Pool):
 class MaxPool1d(_MaxPoolNd):
     """The largest element of each window of (N, C, L) or (C, L).
 
-    With `return_indices` the result is a pair, the second being the places.
+    With `return_indices` the result is a pair of values and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.MaxPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -81,7 +80,7 @@ class MaxPool1d(_MaxPoolNd):
 class MaxPool2d(_MaxPoolNd):
     """The largest element of each window of (N, C, H, W) or (C, H, W).
 
-    With `return_indices` the result is a pair, the second being the places.
+    With `return_indices` the result is a pair of values and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.MaxPool2d(2)(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -95,7 +94,7 @@ class MaxPool2d(_MaxPoolNd):
 class MaxPool3d(_MaxPoolNd):
     """The largest element of each window of (N, C, D, H, W) or (C, D, H, W).
 
-    With `return_indices` the result is a pair, the second being the places.
+    With `return_indices` the result is a pair of values and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.MaxPool3d(2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -117,7 +116,7 @@ class _MaxUnpoolNd(_Pool):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Zeros with the maxima of a pooling, (N, C, L) or (C, L), put back in their places.
+    """Zeros with the maxima of a pooling, (N, C, L) or (C, L), at their indices.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.MaxPool1d(2, return_indices=True)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -129,7 +128,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), put back in their places.
+    """Zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), at their indices.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.MaxPool2d(2, return_indices=True)(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -144,7 +143,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), put back in their places.
+    """Zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), at their indices.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.MaxPool3d(2, return_indices=True)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -252,7 +251,7 @@ class _LPPoolNd(_Pool):
 
 
 class LPPool1d(_LPPoolNd):
-    """The p-norm of each window of (N, C, L) or (C, L), p being `norm_type`.
+    """The p-norm of each window of (N, C, L) or (C, L), with p = `norm_type`.
 
     >>> import ndgrad
     >>> ndgrad.nn.LPPool1d(2, 2)(ndgrad.tensor([[3.0, 4.0, 6.0, 8.0]]))
@@ -263,7 +262,7 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm of each window of (N, C, H, W) or (C, H, W), p being `norm_type`.
+    """The p-norm of each window of (N, C, H, W) or (C, H, W), with p = `norm_type`.
 
     >>> import ndgrad
     >>> ndgrad.nn.LPPool2d(2, 2)(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -275,7 +274,7 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W), p being `norm_type`.
+    """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W), with p = `norm_type`.
 
     >>> import ndgrad
     >>> ndgrad.nn.LPPool3d(2, 2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -419,7 +418,7 @@ class _FractionalMaxPoolNd(_Pool):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The maxima of windows at irregular steps over (N, C, H, W), to a size or by a ratio (Graham, 2014).
+    """The maxima of irregular windows over (N, C, H, W), to a size or by a ratio (Graham, 2014).
 
     >>> import ndgrad
     >>> ndgrad.nn.FractionalMaxPool2d(2, output_ratio=0.7)(ndgrad.ones(1, 1, 6, 6)).shape
@@ -431,7 +430,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The maxima of windows at irregular steps over (N, C, D, H, W), to a size or a fraction of the input's.
+    """The maxima of irregular windows over (N, C, D, H, W), to a size or a fraction of the input's.
 
     >>> import ndgrad
     >>> ndgrad.nn.FractionalMaxPool3d(2, output_ratio=0.7)(ndgrad.ones(1, 1, 6, 6, 6)).shape

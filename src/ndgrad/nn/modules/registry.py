@@ -1,7 +1,7 @@
-"""What a module owns: parameters, buffers and submodules, by attribute assignment and by name.
+"""Registered contents of a module: parameters, buffers and submodules, by attribute assignment and by name.
 
-The three live in dictionaries of the instance and are found through `__getattr__`, so that one place knows everything a
-module is made of: walking, converting, saving and swapping all go through these dictionaries.
+The three are dictionaries of the instance, which `__getattr__` searches. These dictionaries hold everything that a
+module consists of: walking, converting, saving and swapping all use them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ _REGISTRATION_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` whenever a module gets a parameter; what it returns, if
-    not None, takes its place.
+    """Call `hook(module, name, parameter)` whenever a module gets a parameter; a result other than None replaces it.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_parameter_registration_hook
@@ -42,7 +41,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` whenever a module gets a buffer; what it returns, if not None, takes its place.
+    """Call `hook(module, name, buffer)` whenever a module gets a buffer; a result other than None replaces it.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_buffer_registration_hook
@@ -54,8 +53,7 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a module gets a submodule; what it returns, if
-    not None, takes its place.
+    """Call `hook(module, name, submodule)` whenever a module gets a submodule; a result other than None replaces it.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_module_registration_hook
@@ -75,15 +73,14 @@ def _after_hooks(kind: str, owner: Any, name: str, value: Any) -> Any:
 
 
 def type_text(value: Any) -> str:
-    """The type of a value as error messages name it."""
+    """Return the type of a value for error messages."""
     return str(value.type()) if isinstance(value, Variable) and not is_lazy(value) else type(value).__name__
 
 
 class Registry:
-    """The part of `Module` that holds what is registered."""
+    """The part of `Module` that holds registered values."""
 
-    #: Whether `Module.__init__` calls that of the next class in line (for modules that inherit
-    #: from something else too).
+    #: True if `Module.__init__` also calls the next class's (for modules with other base classes).
     call_super_init: ClassVar[bool] = False
     training: bool
     _parameters: dict[str, Parameter | None]
@@ -132,7 +129,7 @@ class Registry:
             object.__setattr__(self, name, value)
 
     def _forget(self, name: str, kind: str, home: str) -> None:
-        """Make room for a name in `home`: elsewhere it must not exist any more."""
+        """Remove a name from everywhere except `home`."""
         own = self.__dict__
         if home not in own:
             raise AttributeError(
@@ -146,10 +143,10 @@ class Registry:
         if home != "_buffers":
             self._non_persistent_buffers_set.discard(name)
 
-    # Any: a module's attributes are whatever was assigned, and code that reads `self.weight` should not have to cast.
+    # Any: attributes have arbitrary types, and code that reads `self.weight` should not have to cast.
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
-        parameters = own.get("_parameters")  # which forward functions ask for
+        parameters = own.get("_parameters")  # most often needed, by forward functions
         if parameters is not None and name in parameters:
             return parameters[name]
         for home in ("_buffers", "_modules"):
@@ -217,8 +214,8 @@ class Registry:
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is moved and saved with the module but not learned; one that is
-        not persistent is not saved.
+        """Add a tensor that is moved and saved with the module but not learned; a buffer that is not persistent is not
+        saved.
 
         >>> import ndgrad
         >>> module = ndgrad.nn.Module()
@@ -267,7 +264,7 @@ class Registry:
     # ----- finding by dotted name -----
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule at a dotted path such as 'encoder.layers.0'; the module itself for ''.
+        """Return the submodule at a dotted path such as 'encoder.layers.0'; the module itself for ''.
 
         >>> import ndgrad
         >>> ndgrad.nn.Sequential(ndgrad.nn.Sequential(ndgrad.nn.ReLU())).get_submodule("0.0")
@@ -285,7 +282,7 @@ class Registry:
         return found
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put another module at a dotted path; with `strict`, only where one is already."""
+        """Put another module at a dotted path; with `strict`, only in place of an existing one."""
         if target == "":
             raise ValueError(
                 "Cannot set the submodule without a target name. Give the dotted path of the submodule to replace. "
@@ -304,7 +301,7 @@ class Registry:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path."""
+        """Return the parameter at a dotted path."""
         owner, name = self._owner_of(target)
         found = getattr(owner, name)
         if not isinstance(found, Parameter):
@@ -312,7 +309,7 @@ class Registry:
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path."""
+        """Return the buffer at a dotted path."""
         owner, name = self._owner_of(target)
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer. [nd-key]")
@@ -330,7 +327,8 @@ class Registry:
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all below it, each with its dotted name; a shared one once, unless told otherwise.
+        """Yield this module and all below it with their dotted names; a shared module once, unless `remove_duplicate`
+        is False.
 
         >>> import ndgrad
         >>> [name for name, _ in ndgrad.nn.Sequential(ndgrad.nn.ReLU(), ndgrad.nn.Tanh()).named_modules()]
@@ -347,12 +345,12 @@ class Registry:
                 yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it."""
+        """Yield this module and all below it."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct submodules with their names; a shared one once."""
+        """Yield the direct submodules with their names; a shared one once."""
         seen: set[Module] = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -360,7 +358,7 @@ class Registry:
                 yield name, module
 
     def children(self) -> Iterator[Module]:
-        """The direct submodules."""
+        """Yield the direct submodules."""
         for _, module in self.named_children():
             yield module
 
@@ -384,7 +382,7 @@ class Registry:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters with their dotted names.
+        """Yield the parameters with their dotted names.
 
         >>> import ndgrad
         >>> [name for name, _ in ndgrad.nn.Sequential(ndgrad.nn.Linear(2, 1)).named_parameters()]
@@ -393,7 +391,7 @@ class Registry:
         return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, of this module and, if `recurse`, of all below it: what an optimizer takes.
+        """Yield the parameters of this module and, if `recurse`, of all below it, as optimizers take them.
 
         >>> import ndgrad
         >>> [tuple(p.shape) for p in ndgrad.nn.Linear(3, 2).parameters()]
@@ -405,7 +403,7 @@ class Registry:
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """The buffers with their dotted names.
+        """Yield the buffers with their dotted names.
 
         >>> import ndgrad
         >>> [name for name, _ in ndgrad.nn.BatchNorm1d(2).named_buffers()]
@@ -414,10 +412,10 @@ class Registry:
         return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers, of this module and, if `recurse`, of all below it."""
+        """Yield the buffers of this module and, if `recurse`, of all below it."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def _tensors(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Parameters, then buffers."""
+        """Yield parameters, then buffers."""
         return itertools.chain(self.parameters(recurse), self.buffers(recurse))

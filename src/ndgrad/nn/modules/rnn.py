@@ -1,8 +1,8 @@
 """Recurrent networks: RNN, LSTM and GRU, over whole sequences and one step at a time.
 
-What does not depend on the state, the product of the input with its weights, is computed for all steps at once; the
-loop over time does the rest. A loop is over "steps", tensors of which each may have fewer rows than the one before: so
-packed sequences, in which short ones end early, run through the same code as padded ones.
+The product of the input with its weights does not depend on the state, so it is computed for all steps at once. The
+loop over time does the rest. It iterates over "steps", tensors that may have fewer rows than the one before. So packed
+sequences, in which short ones end early, run through the same code as padded ones.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "R
 
 State: TypeAlias = "tuple[Tensor, ...]"
 S = TypeVar("S", "Tensor", PackedSequence)
-#: What acts on the state: weight_hh, bias_hh, weight_hr.
+#: Weights that act on the state: weight_hh, bias_hh, weight_hr.
 Weights: TypeAlias = "tuple[Any, ...]"
 
 
 # ----- one step -------------------------------------------------------------------------------------------------------
 
-# Each takes the input's part of the gates, the state, and the weights that act on the state; it returns the new state,
-# whose first part is the output. The gates come in the parts of `_PARTS`, cut for all steps at once.
+# Each step function takes the input's part of the gates, the state, and the weights that act on the state. It returns
+# the new state, whose first part is the output. The gates come in the parts of `_PARTS`, split for all steps at once.
 
 Gates: TypeAlias = "tuple[Tensor, ...]"
 
@@ -70,12 +70,12 @@ _STEPS: dict[str, Callable[..., State]] = {
     "GRU": _gru_step,
 }
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
-#: Into how many parts a step wants the input's gates: a GRU's meet the state's one by one.
+#: Number of parts of the input's gates in a step: those of a GRU meet the state's one by one.
 _PARTS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 1, "GRU": 3}
 
 
 def _cut(gates: Tensor, mode: str) -> Gates:
-    """The gates as a step wants them."""
+    """Split the gates into the parts of a step."""
     return tuple(gates.chunk(_PARTS[mode], -1)) if _PARTS[mode] > 1 else (gates,)
 
 
@@ -85,7 +85,7 @@ def _cut(gates: Tensor, mode: str) -> Gates:
 def _over_time(
     step: Callable[..., State], gates: list[Gates], first: State, weights: Weights, backwards: bool
 ) -> tuple[list[Tensor], State]:
-    """Run through the steps; the outputs in the order of time, and the last state of every sequence."""
+    """Run through the steps; return the outputs in the order of time, and the last state of every sequence."""
     return _backwards(step, gates, first, weights) if backwards else _forwards(step, gates, first, weights)
 
 
@@ -93,7 +93,7 @@ def _forwards(
     step: Callable[..., State], gates: list[Gates], state: State, weights: Weights
 ) -> tuple[list[Tensor], State]:
     outputs: list[Tensor] = []
-    ended: list[State] = []  # the last states of sequences that are over, the shortest first
+    ended: list[State] = []  # last states of finished sequences, the shortest first
     for g in gates:
         running, now = state[0].shape[0], g[0].shape[0]
         if now < running:
@@ -109,7 +109,7 @@ def _forwards(
 def _backwards(
     step: Callable[..., State], gates: list[Gates], first: State, weights: Weights
 ) -> tuple[list[Tensor], State]:
-    """From the last step to the first: shorter sequences join in as their ends are reached."""
+    """Run from the last step to the first: shorter sequences join when their ends are reached."""
     outputs: list[Tensor] = []
     running = gates[-1][0].shape[0]
     state = first if running == first[0].shape[0] else tuple(s[:running] for s in first)
@@ -124,7 +124,7 @@ def _backwards(
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: layers, directions, weights and their names; `mode` is "RNN_TANH", "LSTM", ...
+    """Base class of RNN, LSTM and GRU: layers, directions, weights and their names; `mode` is "RNN_TANH", "LSTM", ...
 
     >>> import ndgrad
     >>> output, last = ndgrad.nn.RNNBase("GRU", 3, 5)(ndgrad.zeros(7, 2, 3))
@@ -209,7 +209,7 @@ class RNNBase(Module):
                 self._all_weights.append(names)
 
     def reset_parameters(self) -> None:
-        """Uniform numbers up to 1 / sqrt(hidden_size)."""
+        """Fill with uniform numbers up to 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -228,13 +228,13 @@ class RNNBase(Module):
         return [getattr(self, name) for name in self._flat_weights_names]
 
     def flatten_parameters(self) -> None:
-        """torch lays the weights out for its GPU kernels here; there is nothing to do."""
+        """Do nothing: torch arranges the weights for its GPU kernels here."""
 
     # ----- checks -----
 
     @property
     def _state_sizes(self) -> tuple[int, ...]:
-        """The sizes of the state's parts: of the output and, for LSTM, of the cell."""
+        """Return the sizes of the state's parts: of the output and, for LSTM, of the cell."""
         out = self.proj_size or self.hidden_size
         return (out, self.hidden_size) if self.mode == "LSTM" else (out,)
 
@@ -259,7 +259,7 @@ class RNNBase(Module):
             )
 
     def _check_state(self, state: State, batch: int, unbatched: bool) -> State:
-        """The initial state, with a batch dimension, or an error that says what it should be."""
+        """Return the initial state with a batch dimension, or raise an error that states the expected shape."""
         name, dims = type(self).__name__, 2 if unbatched else 3
         if any(s.dim() != dims for s in state):
             kind = f"unbatched {dims}-D" if unbatched else f"batched {dims}-D"
@@ -325,7 +325,7 @@ class RNNBase(Module):
         return state
 
     def _layers(self, data: Tensor, sizes: list[int], state: State) -> tuple[Tensor, State]:
-        """All layers over rows of data, `sizes` of them per step; the rows of output and the last states."""
+        """Run all layers over rows of data, `sizes` of them per step; return the rows of output and the last states."""
         step, directions = _STEPS[self.mode], 2 if self.bidirectional else 1
         lasts: list[State] = []
         even = sizes[0] == sizes[-1]
@@ -376,7 +376,7 @@ class RNN(RNNBase):
     (ndgrad.Size([7, 2, 5]), ndgrad.Size([1, 2, 5]))
     """
 
-    if TYPE_CHECKING:  # the output is packed where the input is
+    if TYPE_CHECKING:  # the output is packed if the input is
 
         def forward(self, input: S, hx: Tensor | None = None) -> tuple[S, Tensor]: ...
         def __call__(  # type: ignore[override]  # a call is forward
@@ -413,7 +413,7 @@ class LSTM(RNNBase):
     (ndgrad.Size([7, 2, 5]), ndgrad.Size([1, 2, 5]), ndgrad.Size([1, 2, 5]))
     """
 
-    if TYPE_CHECKING:  # the output is packed where the input is
+    if TYPE_CHECKING:  # the output is packed if the input is
 
         def forward(self, input: S, hx: tuple[Tensor, Tensor] | None = None) -> tuple[S, tuple[Tensor, Tensor]]: ...
         def __call__(  # type: ignore[override]  # a call is forward
@@ -446,7 +446,7 @@ class GRU(RNNBase):
     (ndgrad.Size([7, 2, 10]), ndgrad.Size([2, 2, 5]))
     """
 
-    if TYPE_CHECKING:  # the output is packed where the input is
+    if TYPE_CHECKING:  # the output is packed if the input is
 
         def forward(self, input: S, hx: Tensor | None = None) -> tuple[S, Tensor]: ...
         def __call__(  # type: ignore[override]  # a call is forward
@@ -474,7 +474,7 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: the weights of one step of a recurrent network.
+    """Base class of cells: the weights of one step of a recurrent network.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.nn.GRUCell(3, 5), ndgrad.nn.RNNCellBase)
@@ -502,7 +502,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform numbers up to 1 / sqrt(hidden_size)."""
+        """Fill with uniform numbers up to 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

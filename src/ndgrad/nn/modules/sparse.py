@@ -27,7 +27,7 @@ def _padding(padding_idx: int | None, num_embeddings: int) -> int | None:
 
 
 class _Table(Module):
-    """A table of vectors."""
+    """Base class: a table of vectors."""
 
     weight: Parameter
     num_embeddings: int
@@ -52,7 +52,7 @@ class _Table(Module):
         self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Normal numbers; zeros for the padding."""
+        """Fill with normal numbers, and with zeros for the padding."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -136,7 +136,7 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """An embedding over a given table, which is not learned further unless `freeze` is False.
+        """Create an embedding from a given table, which is frozen unless `freeze` is False.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.Embedding.from_pretrained(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -225,7 +225,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """Bags over a given table, which is not learned further unless `freeze` is False.
+        """Create bags over a given table, which is frozen unless `freeze` is False.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.EmbeddingBag.from_pretrained(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")

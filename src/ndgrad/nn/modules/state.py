@@ -1,7 +1,7 @@
-"""State dicts: what a module has learned, by dotted name, out and in again.
+"""State dicts: saving and loading the parameters and buffers of a module by dotted name.
 
-The walk is over the dictionaries of registered things, so what is saved is what was registered and nothing else.
-Loading writes into the tensors that exist, under no_grad, and collects everything that does not fit before it raises.
+The walk is over the dictionaries of registered values, so exactly the registered values are saved. Loading writes into
+the existing tensors, under no_grad, and collects all mismatches before it raises.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXTRA = "_extra_state"
 
 
 class _IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` found missing and left over."""
+    """Missing and unexpected keys found by `load_state_dict`."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -39,7 +39,7 @@ class _IncompatibleKeys(NamedTuple):
 
 
 class _WithModule:
-    """A pre-load hook that is given its module, which it must not keep alive; a copy of the module gets its own."""
+    """A pre-load hook that gets its module, without keeping it alive; a copy of the module gets its own."""
 
     def __init__(self, hook: Callable[..., Any], module: Stateful | None = None) -> None:
         self.hook = hook
@@ -70,7 +70,7 @@ class _WithModule:
 class Stateful:
     """The part of `Module` that saves and loads."""
 
-    #: The version of the module's saved form; a class that changes it reads older ones in `_load_from_state_dict`.
+    #: Version of the module's saved form; a class that changes it reads older ones in `_load_from_state_dict`.
     _version: int = 1
 
     _parameters: dict[str, Parameter | None]
@@ -94,21 +94,21 @@ class Stateful:
     # ----- out -----
 
     def get_extra_state(self) -> Any:
-        """What else belongs into the state dict; a module that defines it defines `set_extra_state` too."""
+        """Return additional state for the state dict; a module that defines it defines `set_extra_state` too."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called: define it in the subclass. "
             "[nd-define]"
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave."""
+        """Load the result of `get_extra_state`."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called: define it in the subclass. "
             "[nd-define]"
         )
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """Put what this module itself owns into `destination`."""
+        """Write this module's own values to `destination`."""
         for name, tensor in (*self._parameters.items(), *self._buffers.items()):
             if tensor is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
@@ -118,14 +118,14 @@ class Stateful:
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
-        """Parameters and persistent buffers by dotted name, detached unless `keep_vars`; they
+        """Return parameters and persistent buffers by dotted name, detached unless `keep_vars`; they
         share the module's memory.
 
         >>> import ndgrad
         >>> list(ndgrad.nn.Linear(2, 1).state_dict())
         ['weight', 'bias']
         """
-        if args:  # torch's old way to give them
+        if args:  # torch's deprecated positional form
             settings = dict(zip(("destination", "prefix", "keep_vars"), args))
             destination = settings.get("destination", destination)
             prefix, keep_vars = settings.get("prefix", prefix), settings.get("keep_vars", keep_vars)
@@ -164,7 +164,7 @@ class Stateful:
         return RemovableHandle(self._state_dict_hooks, checked)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """As `register_state_dict_post_hook`, for a hook that may return another dict."""
+        """Same as `register_state_dict_post_hook`, for a hook that may return another dict."""
         return RemovableHandle(self._state_dict_hooks, hook)
 
     # ----- in -----
@@ -186,10 +186,9 @@ class Stateful:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Copy what `state_dict()` gave into the parameters and buffers.
+        """Copy the values of a state dict into the parameters and buffers.
 
-        With `strict`, the names must match exactly. With `assign`, the given tensors take the
-        place of the module's own.
+        With `strict`, the names must match exactly. With `assign`, the given tensors replace the module's own.
 
         >>> import ndgrad
         >>> ndgrad.nn.Linear(2, 1).load_state_dict(ndgrad.nn.Linear(2, 1).state_dict())
@@ -249,7 +248,7 @@ class Stateful:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load what this module itself owns, and note in the three lists what does not fit."""
+        """Load this module's own values, and add mismatches to the three lists."""
         for hook in list(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
@@ -279,9 +278,9 @@ class Stateful:
                         unexpected_keys.append(key)
 
     def _load_one(self, name: str, key: str, tensor: Tensor, given: Any, assign: bool) -> str | None:
-        """Load one tensor; what went wrong, if anything did."""
+        """Load one tensor; return an error text, or None."""
         if is_raw_array(given):
-            given = as_tensor(given)  # weights out of an npz file
+            given = as_tensor(given)  # for weights from an npz file
         if not isinstance(given, Variable):
             return (
                 f'While copying the parameter named "{key}", expected a Tensor or an array from the checkpoint '
@@ -297,7 +296,7 @@ class Stateful:
                 "which has no values."
             )
         elif tensor.ndim == 0 and given.ndim == 1:
-            given = given.select(0, 0)  # old checkpoints keep 0-d tensors as vectors of one element
+            given = given.select(0, 0)  # old checkpoints store 0-d tensors as vectors of one element
         if tuple(given.shape) != tuple(tensor.shape):
             return (
                 f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "

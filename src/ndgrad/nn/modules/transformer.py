@@ -1,7 +1,7 @@
 """The Transformer (Vaswani et al., 2017).
 
-Masks that are added to scores hold 0 and -inf, boolean ones are True where a key must not be looked at. `is_causal` is
-a hint: the mask decides.
+Masks that are added to scores hold 0 and -inf, boolean ones are True for hidden keys. `is_causal` is a hint: the mask
+decides.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def _activation(given: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], T
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: self-attention and a network of two linear layers,
-    each around a shortcut."""
+    """Base class of encoder and decoder layers: self-attention and a network of two linear layers, each with a residual
+    connection.
+    """
 
-    #: Whether the layer also looks at the output of an encoder.
+    #: True if the layer also attends to the output of an encoder.
     _across: ClassVar[bool]
 
     def __init__(
@@ -87,7 +88,7 @@ class _Layer(Module):
         self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0  # read by torch's kernels, kept
 
     def _around(self, x: Tensor, number: int, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """A part of the layer with its shortcut and norm: normalised before, or after the sum."""
+        """Apply a part of the layer with its residual connection and norm: normalised before, or after the sum."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
 
@@ -99,7 +100,7 @@ class _Layer(Module):
         padding: Tensor | None,
         causal: bool,
     ) -> Callable[[Tensor], Tensor]:
-        """Attention to the memory, or, where that is None, to oneself, as a function of the queries."""
+        """Return attention to the memory, or to the input itself if that is None, as a function of the queries."""
 
         def attend(x: Tensor) -> Tensor:
             seen = x if memory is None else memory
@@ -119,7 +120,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then two linear layers, each around a shortcut.
+    """Self-attention, then two linear layers, each with a residual connection.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -141,7 +142,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, then two linear layers, each around a shortcut.
+    """Self-attention, attention to the encoder's output, then two linear layers, each with a residual connection.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -175,7 +176,7 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other, and a norm.
+    """A stack of copies of an encoder layer, and a norm.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
@@ -211,7 +212,7 @@ class TransformerEncoder(Module):
         if src_key_padding_mask is not None and self._leaves_padding_out(src, mask, src_key_padding_mask):
             if isinstance(src_key_padding_mask._array, np.ndarray) and isinstance(src._array, np.ndarray):
                 packed = _without_padding(src, src_key_padding_mask)
-            else:  # batched, traced, or on a device: the same result without a look at the mask
+            else:  # batched, traced, or on a device: the same result without reading the mask
                 empty = _padding_at_ends(src_key_padding_mask)
         if packed is not None:
             src, src_key_padding_mask = packed, None
@@ -224,7 +225,7 @@ class TransformerEncoder(Module):
         return src if self.norm is None else self.norm(src)
 
     def _leaves_padding_out(self, src: Tensor, mask: Tensor | None, padding: Tensor) -> bool:
-        """Whether torch computes with a nested tensor: for inference. Padding at the ends is then zero."""
+        """True if torch computes with a nested tensor, as in inference. Padding at the ends is then zero."""
         first = self.layers[0] if len(self.layers) else None
         return not (
             not self.enable_nested_tensor
@@ -244,18 +245,18 @@ class TransformerEncoder(Module):
 
 
 def _without_padding(src: Tensor, padding: Tensor) -> Tensor | None:
-    """The sequences as a nested tensor; None if the padding is not at the ends, or the mask changes scores."""
+    """Return the sequences as a nested tensor, or None if the padding is not at the ends or the mask changes scores."""
     empty = _padding_at_ends(padding)
     hidden = empty._array
     if not hidden.any() and bool((padding != 0).any()):
         return None
-    from ndgrad.nested import narrow  # loaded where there are nested tensors
+    from ndgrad.nested import narrow  # loaded only for nested tensors
 
     return narrow(src, 1, 0, as_tensor((~hidden).sum(axis=1)), layout=jagged).contiguous()
 
 
 def _padding_at_ends(padding: Tensor) -> Tensor:
-    """Which places are padding; none at all if it is not at the ends, or if the mask changes scores."""
+    """Return a mask of padding; all False if it is not at the ends, or if the mask changes scores."""
     hidden: Any = padding
     excludes: Any = True
     if padding.is_floating_point():
@@ -267,7 +268,7 @@ def _padding_at_ends(padding: Tensor) -> Tensor:
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after the other, and a norm.
+    """A stack of copies of a decoder layer, and a norm.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
@@ -395,7 +396,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: Dtype = None) -> Tensor:
-        """The causal mask: -inf above the diagonal, 0 elsewhere.
+        """Return the causal mask: -inf above the diagonal, 0 elsewhere.
 
         >>> import ndgrad
         >>> ndgrad.nn.Transformer.generate_square_subsequent_mask(2)

@@ -1,4 +1,4 @@
-"""Images resampled to another size."""
+"""Resampling of images to another size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """Images (N, C, *spatial) resized to `size`, or by `scale_factor`.
+    """Resize images (N, C, *spatial) to `size`, or by `scale_factor`.
 
     >>> import ndgrad
     >>> ndgrad.nn.Upsample(scale_factor=2)(ndgrad.tensor([[[1.0, 3.0]]]))

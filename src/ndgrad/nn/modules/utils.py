@@ -1,4 +1,4 @@
-"""What torch keeps in `nn.modules.utils`: numbers as tuples, and prefixes of state dicts."""
+"""torch's `nn.modules.utils`: numbers as tuples, and prefixes of state dicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """A function that makes a tuple of n of one value, and leaves several as they are."""
+    """Return a function that repeats one value n times as a tuple, and leaves sequences unchanged."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, collections.abc.Iterable) else tuple(repeat(x, n))
@@ -27,12 +27,12 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
-    """The values from last to first, each n times: padding per dimension as `F.pad` reads it."""
+    """Return the values from last to first, each n times: padding per dimension as `F.pad` takes it."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
 def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
-    """Sizes with those that are not given from the end of the defaults."""
+    """Return sizes, with missing ones filled in from the end of the defaults."""
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size):
@@ -42,7 +42,7 @@ def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix off the names in a state dict, in place: that of a wrapper such as `DataParallel`.
+    """Remove a prefix from the names in a state dict, in place, such as that of a wrapper like `DataParallel`.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.utils import consume_prefix_in_state_dict_if_present

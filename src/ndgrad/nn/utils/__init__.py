@@ -1,7 +1,7 @@
-"""What training needs around modules, under torch's names: clipping, parameters as a vector, parametrizations,
+"""Utilities for training modules, under torch's names: clipping, parameters as a vector, parametrizations,
 sequences of different lengths.
 
-`nn` itself needs the sequences; the rest is loaded when first looked up.
+`nn` itself needs the sequences; the rest is loaded on first access.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
     "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "stateless", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
 
-#: Files that are loaded when first looked up, with the names they give to this namespace.
+#: Files loaded on first access, with the names that they add to this namespace.
 _LATER = {
     "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
     "init": "skip_init",

@@ -1,4 +1,4 @@
-"""Gradient clipping: bounding the gradients of parameters together, by their norm, or one by one, by their size."""
+"""Gradient clipping: by the common norm of all gradients, or element by element."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all tensors together, as if they were one vector. (`foreach` is accepted and changes nothing.)
+    """Return the norm of all tensors together, as if they were one vector. (`foreach` is accepted and has no effect.)
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.get_total_norm([ndgrad.tensor([3.0]), ndgrad.tensor([4.0])])
     tensor(5.)
     """
-    from ndgrad.linalg import vector_norm  # here, since importing ndgrad.nn need not load linear algebra
+    from ndgrad.linalg import vector_norm  # importing ndgrad.nn need not load linear algebra
 
     given = _listed(tensors)
     order = float(norm_type)
     if not given:
         return zeros(())
     if any(hasattr(t, "placements") for t in given):
-        from ndgrad.distributed.tensor.norms import total_norm  # somebody has a DTensor, so it is loaded
+        from ndgrad.distributed.tensor.norms import total_norm  # already loaded, because there is a DTensor
 
         total = total_norm(given, order)
     else:
@@ -83,7 +83,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients, in place, so that their common norm is at most `max_norm`; returns the norm they had.
+    """Scale the gradients, in place, so that their common norm is at most `max_norm`; return the original norm.
 
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))
@@ -105,7 +105,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The older name of `clip_grad_norm_`, with a warning."""
+    """Deprecated name of `clip_grad_norm_`."""
     warnings.warn("`clip_grad_norm` is deprecated: use `clip_grad_norm_`.", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
@@ -113,7 +113,7 @@ def clip_grad_norm(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Move every element of the gradients, in place, into [-clip_value, clip_value].
+    """Clamp every element of the gradients, in place, to [-clip_value, clip_value].
 
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))

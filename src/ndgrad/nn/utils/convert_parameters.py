@@ -1,4 +1,4 @@
-"""Parameters as one vector and back: what optimisers from elsewhere (SciPy's) want."""
+"""Parameters as one vector and back, for optimisers of other libraries (SciPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, flattened, one after the other; inside the graph.
+    """Return all parameters, flattened and concatenated; inside the graph.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.parameters_to_vector(ndgrad.nn.Linear(3, 2).parameters()).shape
@@ -25,7 +25,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let each parameter take its part of a vector; they share its memory, and its graph is not kept.
+    """Set each parameter to its part of a vector; they share its memory, and the graph is dropped.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.Linear(1, 1)

@@ -1,7 +1,7 @@
 """Modules inside transforms: a module called as a function of its parameters.
 
-A transform differentiates and batches arguments, and a module keeps its parameters to itself. So for the length of one
-call the given tensors take the places of the module's own, and whatever happens the module is left as it was.
+A transform differentiates and batches arguments, but the parameters of a module are attributes. So for the duration of
+one call the given tensors replace the module's own. The module is always restored afterwards.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_s
 
 _ABSENT = object()
 
-# While a module's tensors are swapped, another thread that calls it as a function has to wait: it
-# would see the wrong ones.
+# While a module's tensors are swapped, another thread that calls it as a function has to wait, because it would see the
+# wrong tensors.
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_lock = make_lock()
 
@@ -44,8 +44,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with the given tensors in the places of its parameters and buffers; what
-    is not given stays its own.
+    """Call a module with the given tensors in place of its parameters and buffers; others keep their values.
 
     Names are those of `named_parameters()` and `named_buffers()`. With `tie_weights`, a tensor that the module has
     under several names is replaced under all of them. With `strict`, all must be given and no others. If the module
@@ -72,7 +71,7 @@ def functional_call(
 
 
 def _merged(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The dict itself if one was given (changes are to be seen in it), else all of them as one."""
+    """Return the dict itself if one was given (changes must be visible in it), else all of them as one."""
     if isinstance(dicts, dict):
         return dicts
     if not isinstance(dicts, Sequence) or isinstance(dicts, str):
@@ -93,7 +92,7 @@ def _merged(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str,
 
 
 def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The given tensors, also under the other names of the tensors they replace."""
+    """Return the given tensors, also under the other names of the tensors they replace."""
     names_of: dict[int, list[str]] = {}
     for name, tensor in own.items():
         names_of.setdefault(id(tensor), []).append(name)
@@ -134,7 +133,7 @@ def _lock_of(module: Module) -> threading.RLock:
 
 @contextmanager
 def _swapped(module: Module, values: dict[str, Tensor], given: dict[str, Tensor]) -> Iterator[None]:
-    before: list[tuple[str, Any, str, Any]] = []  # dotted name, the owner's dict, name there, what was there
+    before: list[tuple[str, Any, str, Any]] = []  # dotted name, the owner's dict, name there, old value
     try:
         for name, value in values.items():
             home, own_name = _home(module, name, value)
@@ -151,7 +150,7 @@ def _swapped(module: Module, values: dict[str, Tensor], given: dict[str, Tensor]
 
 
 def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str]:
-    """The dictionary in which the tensor of this dotted name is kept, and its name there."""
+    """Return the dictionary that holds the tensor of this dotted name, and its name there."""
     if name == "":
         raise KeyError('tensor name can\'t be empty string "". [nd-module]')
     if value is not None and not isinstance(value, Variable):
@@ -173,7 +172,7 @@ def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str
 
 
 def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of models of one make, stacked: what `vmap` maps over to run them all at once.
+    """Return the stacked parameters and buffers of models of one class, over which `vmap` runs them all at once.
 
     >>> import ndgrad
     >>> from ndgrad.func import functional_call, stack_module_state
@@ -219,10 +218,10 @@ def _stacked(models: Sequence[Module] | ModuleList, name: str, tensors: list[Ten
 
 
 def replace_all_batch_norm_modules_(root: M) -> M:
-    """Let all batch norms below `root` use the statistics of the batch alone, in place, since vmap
-    cannot write running ones.
+    """Make all batch norms below `root` use only the statistics of the batch, in place.
 
-    Mapped over samples, a batch norm that remembers would write a different value for each into one buffer.
+    vmap cannot update running statistics: mapped over samples, a batch norm would write different values into one
+    buffer.
 
     >>> import ndgrad
     >>> norm = ndgrad.func.replace_all_batch_norm_modules_(ndgrad.nn.BatchNorm1d(3))

@@ -1,4 +1,6 @@
-"""Batch normalisation in evaluation as part of the layer before it: scale and shift go into weight and bias."""
+"""Fusion of batch normalisation, in evaluation, into the layer before it: scale and shift become part of weight and
+bias.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ LinearT = TypeVar("LinearT", bound=Linear)
 
 
 def fuse_conv_bn_eval(conv: ConvT, bn: _BatchNorm, transpose: bool = False) -> ConvT:
-    """A convolution that computes what `bn` makes of the given one's result, both in evaluation.
+    """Return a convolution equal to `conv` followed by `bn`, both in evaluation.
 
     >>> import ndgrad
     >>> conv, bn = ndgrad.nn.Conv1d(2, 3, 1).eval(), ndgrad.nn.BatchNorm1d(3).eval()
@@ -47,7 +49,7 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a convolution with those and the statistics of a batch normalisation in them.
+    """Return weight and bias of a convolution fused with a batch normalisation.
 
     >>> import ndgrad
     >>> one = ndgrad.ones(1)
@@ -60,7 +62,7 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: LinearT, bn: _BatchNorm) -> LinearT:
-    """A linear layer that computes what `bn` makes of the given one's result, both in evaluation.
+    """Return a linear layer equal to `linear` followed by `bn`, both in evaluation.
 
     >>> import ndgrad
     >>> linear, bn = ndgrad.nn.Linear(2, 3).eval(), ndgrad.nn.BatchNorm1d(3).eval()
@@ -89,7 +91,7 @@ def fuse_linear_bn_weights(
     bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a linear layer with those and the statistics of a batch normalisation in them.
+    """Return weight and bias of a linear layer fused with a batch normalisation.
 
     >>> import ndgrad
     >>> one = ndgrad.ones(1)

@@ -1,4 +1,4 @@
-"""Modules whose parameters get memory and no values, for those who fill them themselves."""
+"""Modules with allocated but uninitialised parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """A module whose parameters and buffers are not initialised; the class must take `device`.
+    """Create a module without initialising its parameters and buffers; the class must take `device`.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.skip_init(ndgrad.nn.Linear, 2, 3).weight.shape

@@ -1,4 +1,4 @@
-"""Weights of convolutions in another order in memory."""
+"""Memory formats of convolution weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _M = TypeVar("_M", bound=Module)
 
 
 def convert_conv2d_weight_memory_format(module: _M, memory_format: Any) -> _M:
-    """Lay the weights of all two-dimensional convolutions out in a memory format, in place.
+    """Convert the weights of all two-dimensional convolutions to a memory format, in place.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.Conv2d(2, 3, 2)
@@ -25,7 +25,7 @@ def convert_conv2d_weight_memory_format(module: _M, memory_format: Any) -> _M:
 
 
 def convert_conv3d_weight_memory_format(module: _M, memory_format: Any) -> _M:
-    """Lay the weights of all three-dimensional convolutions out in a memory format, in place.
+    """Convert the weights of all three-dimensional convolutions to a memory format, in place.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.Conv3d(2, 3, 2)

@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: orthogonal matrices, weights of spectral norm one, and norms apart from directions."""
+"""Predefined parametrizations: orthogonal matrices, weights of spectral norm one, and separate norms and directions."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def _tensor_of(module: Module, name: str) -> Tensor:
 
 
 def _exponential(square: Tensor) -> Tensor:
-    """exp(S) of the skew S = L - L^H, L being the lower triangle."""
-    from ndgrad.linalg import matrix_exp  # linear algebra is loaded where it is used
+    """Return exp(S) of the skew-symmetric S = L - L^H, where L is the lower triangle."""
+    from ndgrad.linalg import matrix_exp  # linear algebra is loaded on use
 
     lower = square.tril()
     return matrix_exp(lower - lower.mH)
 
 
 def _cayley(square: Tensor) -> Tensor:
-    """(I - S/2)^-1 (I + S/2), which is I + (I - S/2)^-1 S."""
-    from ndgrad.linalg import solve  # linear algebra is loaded where it is used
+    """Return (I - S/2)^-1 (I + S/2), which is I + (I - S/2)^-1 S."""
+    from ndgrad.linalg import solve  # linear algebra is loaded on use
 
     lower = square.tril()
     skew = lower - lower.mH
@@ -60,20 +60,22 @@ def _cayley(square: Tensor) -> Tensor:
 
 
 def _reflected(tall: Tensor) -> Tensor:
-    """The first columns of a product of reflections, one for each column below the diagonal; the diagonal has signs."""
-    from ndgrad.linalg import householder_product  # linear algebra is loaded where it is used
+    """Return the first columns of a product of reflections, one for each column below the diagonal; the diagonal has
+    signs.
+    """
+    from ndgrad.linalg import householder_product  # linear algebra is loaded on use
 
-    vectors = tall.tril(-1)  # householder_product takes a one above each of them
+    vectors = tall.tril(-1)  # householder_product assumes a one above each of them
     reflected = householder_product(vectors, 2 / (1 + vectors.square().sum(-2)))
     return reflected * tall.diagonal(dim1=-2, dim2=-1).trunc().unsqueeze(-2)
 
 
-#: By name: a map from square matrices to orthogonal ones, or (householder) from tall matrices to their columns.
+#: Name -> map from square matrices to orthogonal ones, or (householder) from tall matrices to their columns.
 _MAPS = {"matrix_exp": _exponential, "cayley": _cayley, "householder": _reflected}
 
 
 class _Orthogonal(Module):
-    """From any matrix to one with orthonormal columns, or rows if it is wide, by one of `_MAPS`.
+    """Map any matrix to one with orthonormal columns, or rows if it is wide, by one of `_MAPS`.
 
     With trivialization the result is multiplied by a `base`, so that any orthogonal matrix can be assigned: it becomes
     the base, and the original a matrix whose image is the identity.
@@ -112,7 +114,7 @@ class _Orthogonal(Module):
         tall = value.mT if self.is_wide else value
         if hasattr(self, "base"):
             self.base = _completed(tall)
-            # -1 on the diagonal and 0 below: S is zero, and reflections along the axes are undone by their signs
+            # With -1 on the diagonal and 0 below, S is zero, and the signs undo the reflections along the axes.
             diagonal = eye(*value.shape[-2:], dtype=value.dtype, device=value.device)
             return -diagonal.expand(value.shape).clone()
         if self.orthogonal_map != "householder":
@@ -125,8 +127,8 @@ class _Orthogonal(Module):
 
 
 def _completed(tall: Tensor) -> Tensor:
-    """A square orthogonal matrix that begins with the columns of another, made orthonormal if they are not."""
-    from ndgrad.linalg import qr  # linear algebra is loaded where it is used
+    """Return a square orthogonal matrix that begins with the columns of another, orthonormalised if necessary."""
+    from ndgrad.linalg import qr  # linear algebra is loaded on use
 
     rows, columns = tall.shape[-2:]
     if rows == columns and _is_orthogonal(tall):
@@ -137,12 +139,13 @@ def _completed(tall: Tensor) -> Tensor:
 
 
 def _reflectors(Q: Tensor) -> Tensor:
-    """Householder vectors whose product with signs is the orthogonal factor of a tall matrix: vectors below the
-    diagonal, signs on it."""
+    """Return Householder vectors whose product with signs is the orthogonal factor of a tall matrix: vectors below the
+    diagonal, signs on it.
+    """
     raw, scales = np.linalg.qr(Q.detach().cpu().numpy(), mode="raw")
     X = np.array(np.swapaxes(raw, -1, -2))
     signs = np.sign(np.diagonal(X, axis1=-2, axis2=-1))
-    # LAPACK leaves a vector alone (scale 0) where forward reflects along it.
+    # LAPACK skips a vector (scale 0) along which forward reflects.
     signs = np.where(scales == 0, -signs, signs)
     places = np.arange(signs.shape[-1])
     X[..., places, places] = signs
@@ -150,7 +153,7 @@ def _reflectors(Q: Tensor) -> Tensor:
 
 
 def _is_orthogonal(Q: Tensor) -> bool:
-    """Whether the columns are orthonormal, to within rounding."""
+    """True if the columns are orthonormal, up to rounding."""
     k = Q.shape[-1]
     error = (Q.mH @ Q - eye(k, dtype=Q.dtype, device=Q.device)).abs()
     return bool((error <= 10.0 * Q.shape[-2] * np.finfo(error.detach().cpu().numpy().dtype).eps).all())
@@ -189,7 +192,7 @@ def orthogonal(
 
 
 class _WeightNorm(Module):
-    """From norms and directions to a weight."""
+    """Map norms and directions to a weight."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -203,7 +206,7 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the norms of a weight's slices along `dim` apart from their directions (Salimans and Kingma, 2016).
+    """Learn the norms of a weight's slices along `dim` separately from their directions (Salimans and Kingma, 2016).
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.parametrizations.weight_norm(ndgrad.nn.Linear(3, 2))
@@ -214,7 +217,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def rename(state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """What the older form has saved."""
+        """Convert a state dict of the older form."""
         old = [f"{prefix}{name}{suffix}" for suffix in ("_g", "_v")]
         if all(key in state_dict for key in old):
             for place, key in enumerate(old):
@@ -228,7 +231,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _SpectralNorm(Module):
-    """A weight divided by an estimate of its largest singular value."""
+    """Divide a weight by an estimate of its largest singular value."""
 
     _u: Tensor
     _v: Tensor
@@ -265,7 +268,7 @@ class _SpectralNorm(Module):
                 v, u = iterate(matrix.mT, self._v, self._u, self.n_power_iterations, self.eps)
                 self._u.copy_(u)
                 self._v.copy_(v)
-        # The graph keeps copies: the buffers are written again at the next forward.
+        # The graph keeps copies: the next forward overwrites the buffers.
         u, v = self._u.clone(), self._v.clone()
         return weight / u.dot(matrix.mv(v))
 
@@ -276,7 +279,7 @@ class _SpectralNorm(Module):
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide a weight by an estimate of its largest singular value, which each forward in training makes better.
+    """Divide a weight by an estimate of its largest singular value, which each forward in training improves.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.parametrizations.spectral_norm(ndgrad.nn.Linear(3, 2), n_power_iterations=30)

@@ -1,8 +1,8 @@
 """Parametrizations: a tensor of a module as a function of other tensors, computed whenever it is read.
 
 `register_parametrization(module, "weight", f)` moves the tensor into `module.parametrizations.weight.original` and
-gives the module a class of its own, in which `weight` is a property: reading it computes f(original), writing to it
-sets the original to `f.right_inverse(value)`. Optimizers that hold the parameter go on holding it.
+gives the module its own class, in which `weight` is a property. Reading it computes f(original); writing to it sets the
+original to `f.right_inverse(value)`. Optimizers keep their reference to the parameter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ __all__ = [
 
 
 class _Cache(threading.local):
-    """What `cached()` keeps, per thread: (id of the module, name) -> the module, which must live on, and the tensor."""
+    """Contents of `cached()`, per thread: (id of the module, name) -> the module, which must live on, and the
+    tensor.
+    """
 
     depth: int = 0
 
@@ -42,7 +44,7 @@ _cache = _Cache()
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """Inside the block each parametrized tensor is computed once, when it is first read.
+    """Return a context in which each parametrized tensor is computed only once, at its first read.
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
@@ -61,8 +63,8 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The functions through which a tensor is computed, in order, with the tensor or tensors that it is computed from:
-    `original`, or `original0`, `original1`, ... where the first function takes several.
+    """The functions that compute a tensor, in order, and their input: `original`, or `original0`, `original1`, ... if
+    the first function takes several.
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
@@ -87,7 +89,8 @@ class ParametrizationList(ModuleList):
                 inverse = getattr(module, "right_inverse", None)
                 if inverse is None:
                     continue
-                with contextlib.suppress(NotImplementedError):  # then the value itself is where the original begins
+                # without an inverse, the value itself is the first original
+                with contextlib.suppress(NotImplementedError):
                     new = inverse(new)
         if not isinstance(new, Variable) and not isinstance(new, Sequence):
             raise ValueError(
@@ -121,7 +124,7 @@ class ParametrizationList(ModuleList):
                 _enter(self, f"original{place}", value)
         before = original.detach()
         if isinstance(new, Variable):
-            original.data = new  # the same object: optimizers know it
+            original.data = new  # keeps the object that optimizers refer to
         try:
             if not unsafe:
                 self._check(before)
@@ -130,7 +133,7 @@ class ParametrizationList(ModuleList):
             raise
 
     def _check(self, before: Tensor) -> None:
-        """Raise if the tensor is not of the shape and the dtype that it had."""
+        """Raise if the tensor does not have its former shape and dtype."""
         result = self()
         if not isinstance(result, Variable):
             raise ValueError(
@@ -200,7 +203,7 @@ class ParametrizationList(ModuleList):
 
 
 def _enter(owner: Module, name: str, value: Tensor) -> None:
-    """Register a tensor as what it is."""
+    """Register a tensor as a parameter or buffer, according to its kind."""
     if isinstance(value, Parameter):
         owner.register_parameter(name, value)
     else:
@@ -228,7 +231,7 @@ def _copied(self: Any, memo: dict[int, Any]) -> Any:
 
 
 def _give_own_class(module: Module) -> None:
-    """A class for this object alone: properties belong to classes."""
+    """Give this object its own class, because properties belong to classes."""
     cls = type(module)
     body: dict[str, Any] = {"__getstate__": _refuse_pickling, "__module__": __name__}
     if not hasattr(cls, "__deepcopy__"):
@@ -259,8 +262,8 @@ def register_parametrization(
 ) -> Module:
     """Compute a parameter or buffer of a module by `parametrization(original)` from now on; several are composed.
 
-    It must keep shape and dtype, unless `unsafe`. What is assigned to the tensor goes through
-    `parametrization.right_inverse`, where there is one.
+    It must keep shape and dtype, unless `unsafe`. Assigned values pass through `parametrization.right_inverse`, if
+    there is one.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.parametrize import register_parametrization
@@ -296,7 +299,7 @@ def register_parametrization(
 
 
 def _check_next(before: Tensor, parametrization: Any, name: str) -> None:
-    """Raise if a further function changes what the tensor is like, or cannot be inverted to something alike."""
+    """Raise if another function changes the shape or dtype of the tensor, or its inverse does."""
 
     def compare(what: str, said: str, value: Any) -> None:
         if not isinstance(value, Variable):
@@ -318,7 +321,7 @@ def _check_next(before: Tensor, parametrization: Any, name: str) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has parametrizations, or whether one of its tensors has.
+    """True if a module, or one of its tensors, has parametrizations.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.parametrize.is_parametrized(ndgrad.nn.Linear(2, 2), "weight")
@@ -337,7 +340,7 @@ def _lists(module: Module) -> ModuleDict:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make an ordinary tensor of a parametrized one: with its present value, or with that of the original.
+    """Turn a parametrized tensor into an ordinary one: with its present value, or with that of the original.
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
@@ -372,7 +375,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of a module, without regard to parametrizations.
+    """Return the class of a module before parametrization.
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
@@ -388,7 +391,7 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give one module the parametrizations, and the originals, that another has: of all tensors or of one.
+    """Copy the parametrizations and originals of one module to another: of all tensors or of one.
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize

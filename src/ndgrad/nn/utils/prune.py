@@ -1,7 +1,7 @@
-"""Pruning: parameters of which a mask keeps some elements and sets the others to zero.
+"""Pruning: a mask keeps some elements of a parameter and sets the others to zero.
 
 A pruned `weight` is computed before each forward, as `weight_orig * weight_mask`; the first is a parameter, the
-second a buffer. A second pruning of the same tensor looks only at what the first has left, and the two become a
+second a buffer. A second pruning of the same tensor only considers the elements left by the first, and the two become a
 container.
 """
 
@@ -29,8 +29,8 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned: a subclass has PRUNING_TYPE ("unstructured", "structured" or "global") and
-    `compute_mask`. An object of it is the hook that applies the mask before each forward."""
+    """Base class of pruning methods: a subclass has PRUNING_TYPE ("unstructured", "structured" or "global") and
+    `compute_mask`. An instance is the hook that applies the mask before each forward."""
 
     PRUNING_TYPE: Any
     _tensor_name: str
@@ -40,10 +40,10 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """A mask for a tensor, zero wherever `default_mask` is and in further places."""
+        """Return a mask for a tensor: zero wherever `default_mask` is zero, and in further places."""
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The pruned tensor of a module."""
+        """Return the pruned tensor of a module."""
         mask, original = (getattr(module, self._tensor_name + suffix) for suffix in ("_mask", "_orig"))
         return mask.to(original.dtype) * original
 
@@ -51,7 +51,9 @@ class BasePruningMethod(ABC):
     def apply(
         cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
     ) -> BasePruningMethod:
-        """Prune a tensor of a module: choose, register mask and original, and apply the mask before each forward."""
+        """Prune a tensor of a module: compute the mask, register mask and original, and apply the mask before each
+        forward.
+        """
         earlier = [
             (key, hook)
             for key, hook in module._forward_pre_hooks.items()
@@ -93,7 +95,7 @@ class BasePruningMethod(ABC):
         return chosen
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
-        """A pruned copy of a tensor, of no module."""
+        """Return a pruned copy of a tensor that belongs to no module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
             raise AssertionError(
@@ -103,7 +105,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Module) -> None:
-        """Make the pruning permanent: the parameter is what the mask has left of it."""
+        """Make the pruning permanent: the parameter becomes the masked tensor."""
         weight = self.apply_mask(module)
         if hasattr(module, self._tensor_name):
             delattr(module, self._tensor_name)
@@ -116,10 +118,10 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several prunings of one tensor, one after the other, each of what those before it have left."""
+    """Several successive prunings of one tensor. Each considers only the elements that are left."""
 
     def __init__(self, *args: Any) -> None:
-        """From methods, or from one list of them; without any, it has no tensor yet."""
+        """Create a container from methods, or from one list of them; without any, it has no tensor yet."""
         given = args[0] if len(args) == 1 and not isinstance(args[0], BasePruningMethod) else args
         methods = tuple(given)
         self._tensor_name = methods[0]._tensor_name if methods else ""
@@ -148,7 +150,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[place]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask after the last of the methods, given that after the others."""
+        """Return the mask after the last method, given the mask after the others."""
         method: Any = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype)
         kept: Any
@@ -156,7 +158,7 @@ class PruningContainer(BasePruningMethod):
             kept = mask == 1
         elif method.PRUNING_TYPE == "structured":
             dim = method.dim if method.dim >= 0 else method.dim + t.dim()
-            # Slices that are zero are pruned already.
+            # Slices of zeros are pruned already.
             alive = mask.sum([d for d in range(t.dim()) if d != dim]) != 0
             kept = (slice(None),) * dim + (alive,)
         elif method.PRUNING_TYPE == "global":
@@ -170,7 +172,7 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, and gives the tensor a mask of ones."""
+    """Prune nothing: the mask is all ones."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -200,7 +202,7 @@ class _ByAmount(BasePruningMethod):
 
 
 class RandomUnstructured(_ByAmount):
-    """Prunes elements at random."""
+    """Prune elements at random."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -213,7 +215,7 @@ class RandomUnstructured(_ByAmount):
 
 
 class L1Unstructured(_ByAmount):
-    """Prunes the elements of the smallest absolute values."""
+    """Prune the elements with the smallest absolute values."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -250,7 +252,7 @@ class _OfSlices(_ByAmount):
         self.dim = dim
 
     def _without(self, t: Tensor, default_mask: Tensor, places: Tensor) -> Tensor:
-        """The mask without the slices at some places."""
+        """Return the mask without the slices at some positions."""
         dim = self.dim if self.dim >= 0 else self.dim + t.dim()
         gone = zeros_like(t)
         gone[(slice(None),) * dim + (places,)] = 1
@@ -258,7 +260,7 @@ class _OfSlices(_ByAmount):
 
 
 class RandomStructured(_OfSlices):
-    """Prunes slices at random."""
+    """Prune slices at random."""
 
     def __init__(self, amount: float, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -274,7 +276,7 @@ class RandomStructured(_OfSlices):
 
 
 class LnStructured(_OfSlices):
-    """Prunes the slices of the smallest norms of order n."""
+    """Prune the slices with the smallest norms of order n."""
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -297,7 +299,7 @@ class LnStructured(_OfSlices):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a given mask does not keep."""
+    """Prune the elements that a given mask does not keep."""
 
     PRUNING_TYPE = "global"
 
@@ -320,7 +322,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Give a tensor a mask of ones: pruned in form, and in nothing else.
+    """Register a mask of ones for a tensor, without pruning any element.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -346,7 +348,7 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the elements of the smallest absolute values, or of the smallest scores.
+    """Prune the elements with the smallest absolute values or scores.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -429,7 +431,7 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune what a mask does not keep.
+    """Prune the elements that a mask does not keep.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -460,7 +462,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether some tensor of a module, or of one below it, is pruned.
+    """True if some tensor of a module or its submodules is pruned.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.prune.is_pruned(ndgrad.nn.Linear(2, 2))
@@ -490,5 +492,5 @@ def _check_against(count: int, units: int) -> None:
 
 
 def _number(amount: Any, units: int) -> int:
-    """How many units a number or a fraction of them is."""
+    """Return the number of units for a number or a fraction."""
     return int(amount) if isinstance(amount, numbers.Integral) else round(amount * units)

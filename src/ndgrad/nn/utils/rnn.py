@@ -1,7 +1,7 @@
 """Sequences of different lengths in one tensor: padded to the longest, or packed without padding.
 
-A packed sequence holds, step after step, what the sequences still running have at that step, the longest first. Packing
-and unpacking are one gather each, so their gradients are too.
+A packed sequence holds, for each step, the elements of all sequences that are still running, the longest first. Packing
+and unpacking are one gather each, and so are their gradients.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Packed(NamedTuple):
 
 
 class PackedSequence(_Packed):
-    """What `pack_padded_sequence` makes and recurrent modules take: not to be put together by hand.
+    """The result of `pack_padded_sequence`, for recurrent modules; not to be constructed by hand.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.rnn import pack_sequence
@@ -63,30 +63,30 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The sequence with its data converted or moved."""
+        """Return the sequence with its data converted or moved."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
         return PackedSequence(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
 
     def double(self) -> PackedSequence:
-        """The sequence as float64."""
+        """Return the sequence as float64."""
         return self.to("float64")
 
     def float(self) -> PackedSequence:
-        """The sequence as float32."""
+        """Return the sequence as float32."""
         return self.to("float32")
 
     def half(self) -> PackedSequence:
-        """The sequence as float16."""
+        """Return the sequence as float16."""
         return self.to("float16")
 
     def cpu(self) -> PackedSequence:
-        """The sequence on the CPU."""
+        """Return the sequence on the CPU."""
         return self.to("cpu")
 
     def cuda(self, *args: Any) -> PackedSequence:
-        """The sequence on a GPU."""
+        """Return the sequence on a GPU."""
         return self.to(*(args or ("cuda",)))
 
     @property
@@ -95,7 +95,7 @@ class PackedSequence(_Packed):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes another.
+    """Return the inverse of a permutation.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.invert_permutation(ndgrad.tensor([2, 0, 1]))
@@ -116,10 +116,10 @@ def _numbers(t: Lengths) -> npt.NDArray[Any]:
 def pack_padded_sequence(
     input: Tensor, lengths: Lengths, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Take the padding out of (time, batch, ...), or of (batch, time, ...) with `batch_first`.
+    """Pack a padded tensor (time, batch, ...), or (batch, time, ...) with `batch_first`.
 
-    The lengths must fall, unless `enforce_sorted` is False: then the sequences are sorted,
-    which recurrent modules undo.
+    The lengths must be decreasing, unless `enforce_sorted` is False: then the sequences are sorted, and recurrent
+    modules undo the sorting.
 
     >>> import ndgrad
     >>> padded = ndgrad.tensor([[1, 2], [3, 0]])
@@ -157,14 +157,14 @@ def pack_padded_sequence(
 
 
 def _rows(batch_sizes: npt.NDArray[Any], batch: int) -> npt.NDArray[Any]:
-    """Where the packed rows are among the rows of the padded tensor."""
+    """Return the indices of the packed rows in the padded tensor."""
     return np.concatenate([step * batch + np.arange(n) for step, n in enumerate(batch_sizes)])
 
 
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The padded tensor and the lengths of a packed sequence.
+    """Return the padded tensor and the lengths of a packed sequence.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.rnn import pack_sequence, pad_packed_sequence
@@ -198,7 +198,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Tensors of different lengths as one, padded to the longest.
+    """Return tensors of different lengths as one, padded to the longest.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.pad_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])], batch_first=True)
@@ -228,7 +228,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Lengths, batch_first: bool = False) -> list[Tensor]:
-    """The tensors that were padded.
+    """Return the tensors that were padded.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.unpad_sequence(ndgrad.tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True)
@@ -240,7 +240,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Lengths, batch_first: bool
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Tensors of different lengths as one packed sequence.
+    """Return tensors of different lengths as one packed sequence.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.pack_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])]).data
@@ -251,7 +251,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The tensors that were packed.
+    """Return the tensors that were packed.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.rnn import pack_sequence, unpack_sequence

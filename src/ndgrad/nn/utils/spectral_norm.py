@@ -1,7 +1,7 @@
 """Spectral normalisation in its older form: a hook that divides the weight by its largest singular value.
 
-New programs use `nn.utils.parametrizations.spectral_norm`, which computes the same. What both share stands here: a
-weight as a matrix, and power iterations that bring two vectors nearer to its leading singular vectors.
+New programs use `nn.utils.parametrizations.spectral_norm`, which computes the same. This file has the functions that
+both share: a weight as a matrix, and power iterations for its leading singular vectors.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T_module = TypeVar("T_module", bound=Module)
 
 
 def matrix_of(weight: Tensor, dim: int) -> Tensor:
-    """A weight as a matrix whose rows belong to the places along `dim`."""
+    """Return a weight as a matrix whose rows correspond to the dimension `dim`."""
     if dim != 0:
         weight = weight.permute(dim, *(d for d in range(weight.dim()) if d != dim))
     return weight.reshape(weight.shape[0], -1)
 
 
 def iterate(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float) -> tuple[Tensor, Tensor]:
-    """Left and right singular vectors after some power iterations."""
+    """Return left and right singular vectors after some power iterations."""
     for _ in range(times):
         v = normalize(matrix.mT.mv(u), dim=0, eps=eps)
         u = normalize(matrix.mv(v), dim=0, eps=eps)
@@ -40,7 +40,7 @@ def iterate(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float) -> tup
 
 
 def usual_dim(module: Module, dim: int | None) -> int:
-    """Along which dimension of the weight the outputs of a module lie."""
+    """Return the dimension of the weight along which the outputs of a module lie."""
     if dim is not None:
         return dim
     return 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
@@ -49,7 +49,7 @@ def usual_dim(module: Module, dim: int | None) -> int:
 class SpectralNorm:
     """The hook of `spectral_norm`."""
 
-    #: Of what `state_dict` holds: since version 1, `weight_v` beside `weight_u`.
+    #: Version of the state dict: since version 1, `weight_v` in addition to `weight_u`.
     _version: int = 1
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
@@ -75,7 +75,7 @@ class SpectralNorm:
                 better_u, better_v = iterate(matrix, u, v, self.n_power_iterations, self.eps)
                 u.copy_(better_u)
                 v.copy_(better_v)
-                # The graph keeps these: the buffers are written again at the next forward.
+                # The graph keeps these: the next forward overwrites the buffers.
                 u, v = u.clone(), v.clone()
         return weight / u.dot(matrix.mv(v))
 
@@ -125,7 +125,7 @@ class SpectralNorm:
 
 
 class _Loading:
-    """Before a module is loaded: what was saved without `weight_v` (version 0) gets one."""
+    """Pre-load hook: add `weight_v` to a state saved without it (version 0)."""
 
     def __init__(self, hook: SpectralNorm) -> None:
         self.fn = hook
@@ -139,20 +139,20 @@ class _Loading:
         if (version is not None and version >= 1) or key + "_v" in state_dict:
             return
         if not all(key + suffix in state_dict for suffix in ("_orig", "", "_u")):
-            return  # strict loading says what is missing
-        from ndgrad.linalg import pinv  # linear algebra is loaded where it is used
+            return  # strict loading reports the missing names
+        from ndgrad.linalg import pinv  # linear algebra is loaded on use
 
         with no_grad():
             weight, u = state_dict[key + "_orig"], state_dict[key + "_u"]
             matrix = matrix_of(weight, fn.dim)
             sigma = (weight / state_dict.pop(key)).mean()
-            # The shortest v with W v along u, of the length for which u . W v is what the weight was divided by.
+            # The shortest v with W v along u, scaled so that u . W v is the divisor of the weight.
             direction = pinv(matrix).mv(u)
             state_dict[key + "_v"] = direction * (sigma / u.dot(matrix.mv(direction)))
 
 
 class _Saving:
-    """After a module is saved: the version of what the hook left there."""
+    """Post-save hook: store the version of the hook's state."""
 
     def __init__(self, hook: SpectralNorm) -> None:
         self.fn = hook
@@ -172,7 +172,7 @@ SpectralNormStateDictHook = _Saving
 def spectral_norm(
     module: T_module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> T_module:
-    """Divide a weight by an estimate of its largest singular value, which each forward in training makes better.
+    """Divide a weight by an estimate of its largest singular value, which each forward in training improves.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.spectral_norm(ndgrad.nn.Linear(3, 2))
@@ -184,7 +184,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: T_module, name: str = "weight") -> T_module:
-    """Make an ordinary parameter again of a weight under `spectral_norm`.
+    """Turn a weight under `spectral_norm` back into an ordinary parameter.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.spectral_norm(ndgrad.nn.Linear(3, 2))

@@ -1,4 +1,4 @@
-"""torch's older home of `functional_call`; the function itself is `ndgrad.func.functional_call`."""
+"""torch's older module of `functional_call`; the function itself is `ndgrad.func.functional_call`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ T_module = TypeVar("T_module", bound=Module)
 
 
 def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
-    """The norms of the slices of a tensor along a dimension, which is kept; of the whole tensor for dim -1.
+    """Return the norms of the slices of a tensor along a dimension, which is kept; for dim -1, of the whole tensor.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.weight_norm import norm_except_dim
@@ -40,7 +40,7 @@ def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
 
 
 def scaled(v: Tensor, g: Tensor, dim: int) -> Tensor:
-    """A tensor whose slices have the directions of v's and the norms g."""
+    """Return a tensor whose slices have the directions of v's and the norms g."""
     return v * (g / norm_except_dim(v, 2, dim))
 
 
@@ -96,7 +96,7 @@ class WeightNorm:
 
 
 def weight_norm(module: T_module, name: str = "weight", dim: int | None = 0) -> T_module:
-    """Learn the norms of a weight's slices along `dim` (`weight_g`) apart from their directions (`weight_v`).
+    """Learn the norms of a weight's slices along `dim` (`weight_g`) separately from their directions (`weight_v`).
 
     >>> import ndgrad
     >>> import warnings
@@ -110,7 +110,7 @@ def weight_norm(module: T_module, name: str = "weight", dim: int | None = 0) -> 
 
 
 def remove_weight_norm(module: T_module, name: str = "weight") -> T_module:
-    """Make one parameter again of what `weight_norm` made two of.
+    """Merge the two parameters of `weight_norm` into one again.
 
     >>> import ndgrad
     >>> import warnings
@@ -124,7 +124,7 @@ def remove_weight_norm(module: T_module, name: str = "weight") -> T_module:
 
 
 def remove_hook(module: Module, kind: type[Any], name: str, said: str) -> Any:
-    """Take a hook of such a reparametrisation off a module; the hook makes one parameter of several."""
+    """Remove the hook of such a reparametrisation from a module; the hook merges its parameters into one."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             hook.remove(module)

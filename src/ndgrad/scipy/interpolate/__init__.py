@@ -1,7 +1,6 @@
 """`scipy.interpolate` with derivatives: splines, piecewise cubics, grids, scattered data.
 
-Interpolants are differentiable in the data, in the points of evaluation and, where that makes
-sense, in the sites and knots.
+Interpolants are differentiable in the data, in the points of evaluation and, if possible, in the sites and knots.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """B-splines: evaluation, derivatives and integrals, and the splines that interpolate or fit data.
 
-The basis functions at a point are those of de Boor's recurrence, in which knots, points and coefficients are ordinary
-operands: all three may carry derivatives. Interpolation solves a banded system.
+De Boor's recurrence gives the basis functions at a point. Its knots, points and coefficients are ordinary operands: all
+three may carry derivatives. Interpolation solves a banded system.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def basis(t: Array, x: Array, k: int, count: int) -> tuple[Any, list[Any]]:
-    """The interval t[l] <= x < t[l+1] of each point, and the k + 1 basis functions that are not zero there."""
+    """Return the interval t[l] <= x < t[l+1] of each point, and the k + 1 basis functions that are not zero there."""
     plain = t.detach()
     place = np.clip(np.searchsorted(plain, x.detach(), side="right") - 1, k, count - 1)
     found = [np.ones_like(x)]
@@ -48,7 +48,7 @@ def basis(t: Array, x: Array, k: int, count: int) -> tuple[Any, list[Any]]:
 
 
 def derived(t: Array, c: Array, k: int, nu: int) -> tuple[Array, Array, int]:
-    """Knots, coefficients and degree of a derivative."""
+    """Return knots, coefficients and degree of a derivative."""
     for _ in range(nu):
         if k == 0:
             return t, c * 0.0, 0
@@ -62,7 +62,7 @@ def derived(t: Array, c: Array, k: int, nu: int) -> tuple[Array, Array, int]:
 
 
 def integrated(t: Array, c: Array, k: int) -> tuple[Array, Array, int]:
-    """Knots, coefficients and degree of the antiderivative that starts at 0."""
+    """Return knots, coefficients and degree of the antiderivative that starts at 0."""
     n = c.shape[0]
     width = (t[k + 1 : n + k + 1] - t[:n]) / (k + 1.0)
     steps = np.cumsum(c * columns(width, c), axis=0)
@@ -156,7 +156,7 @@ class BSpline:
 
     @classmethod
     def basis_element(cls, t: ArrayLike, extrapolate: bool | str | None = True) -> BSpline:
-        """One B-spline on the given knots."""
+        """Return one B-spline on the given knots."""
         inner = floating(t)
         k = inner.shape[0] - 2
         knots = np.concatenate([_repeated(inner[0] - 1.0, k), inner, _repeated(inner[-1] + 1.0, k)])
@@ -166,7 +166,7 @@ class BSpline:
 
     @classmethod
     def design_matrix(cls, x: ArrayLike, t: ArrayLike, k: int, extrapolate: bool = False) -> Array:
-        """The values of all basis functions at points, as a full matrix (SciPy's is sparse)."""
+        """Return the values of all basis functions at points, as a dense matrix (SciPy's is sparse)."""
         points, knots = floating(x), floating(t)
         n = knots.shape[0] - k - 1
         place, found = basis(knots, points, k, n)
@@ -181,7 +181,7 @@ class BSpline:
 
 
 def _ends(bc: Array, y: Array, side: str) -> list[tuple[int, Any]]:
-    """Conditions at one end: orders of derivatives and their values."""
+    """Return the conditions at one end: orders of derivatives and their values."""
     if bc is None:
         return []
     if isinstance(bc, str):
@@ -197,8 +197,9 @@ def _repeated(v: Array, count: int) -> Array:
 
 
 def _knots(x: Array, k: int, ends: int) -> Array:
-    """Knots at the data (between them, for even degrees), without as many at the ends as there
-    are conditions missing."""
+    """Return knots at the data (between them, for even degrees). The ends have as many fewer as conditions are
+    missing.
+    """
     if ends:
         return np.concatenate([_repeated(x[0], k), x, _repeated(x[-1], k)])
     inner = x if k % 2 else (x[1:] + x[:-1]) * 0.5
@@ -248,7 +249,7 @@ def make_interp_spline(
             f"The number of derivatives at boundaries does not match: expected {n - sites.shape[0]}, "
             f"got {len(left)}+{len(right)} [nd-shape]"
         )
-    rows: list[tuple[Any, Any, Any]] = []  # (row numbers, first column of each, weights)
+    rows: list[tuple[Any, Any, Any]] = []  # row numbers, first column of each, weights
     first = len(left)
     place, found = basis(knots, sites, k, n)
     for j, weight in enumerate(found):
@@ -267,11 +268,12 @@ def make_interp_spline(
 
 
 def _derivative_row(t: Array, x: Array, k: int, n: int, order: int) -> list[tuple[Any, Any]]:
-    """Columns and weights of a derivative at one point, from the basis of lower degree and
-    differences of coefficients."""
+    """Return columns and weights of a derivative at one point, from the basis of lower degree and differences of
+    coefficients.
+    """
     lower = k - order
     place, found = basis(t[order : t.shape[0] - order] if order else t, x, lower, n - order)
-    # the coefficients of the derivative, as combinations of those of the spline: rows of a (lower + 1) x (k + 1) matrix
+    # The rows of a (lower + 1) x (k + 1) matrix give the coefficients of the derivative from those of the spline.
     base = int(values_of(place.detach())[0]) - lower if not batch_dims(place) else None
     if base is None:
         raise NotImplementedError(
@@ -306,7 +308,7 @@ def make_lsq_spline(
     x: ArrayLike, y: ArrayLike, t: ArrayLike, k: int = 3, w: ArrayLike | None = None, axis: int = 0,
     check_finite: bool = True, *, method: str = "qr",
 ) -> BSpline:  # fmt: skip
-    """The spline on given knots that is nearest to points, in the (weighted) least squares sense.
+    """The spline on given knots with the smallest (weighted) sum of squared distances to points.
 
     >>> from ndgrad.scipy import interpolate
     >>> spline = interpolate.make_lsq_spline([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], [0.0, 0.0, 2.0, 2.0], k=1)
@@ -334,7 +336,7 @@ def splrep(
     k: int = 3, task: int = 0, s: ArrayLike | None = None, t: ArrayLike | None = None, full_output: int = 0,
     per: int = 0, quiet: int = 1,
 ) -> tuple[Array, Array, int]:  # fmt: skip
-    """The interpolating spline as (t, c, k); a smoothing one (s > 0) chooses its knots by values, and has no rule.
+    """The interpolating spline as (t, c, k); a smoothing spline (s > 0) chooses its knots by values, and has no rule.
 
     >>> from ndgrad.scipy import interpolate
     >>> t, c, k = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
@@ -375,7 +377,7 @@ def splev(x: ArrayLike, tck: BSpline | tuple[Any, Any, int], der: int = 0, ext: 
     """
     spline = _of(tck)
     points = floating(x)
-    if ext == 0 or (ext == 3 and der):  # FITPACK's derivatives know no ext=3, and extrapolate
+    if ext == 0 or (ext == 3 and der):  # FITPACK's derivatives have no ext=3, and extrapolate
         return spline(points, der, True)
     low, high = spline.t[spline.k], spline.t[spline.c.shape[0]]
     outside = (points < low) | (points > high)
@@ -426,7 +428,7 @@ def splantider(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tup
     return made if isinstance(tck, BSpline) else _as_tck(made, made.k)
 
 
-#: What FITPACK does outside, by name and by number.
+#: FITPACK's extrapolation modes, by name and by number.
 _BEYOND: dict[int | str, Any] = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
 
 

@@ -94,7 +94,7 @@ class interp1d:
             return first + (self.y[piece + 1] - first) * columns(share, first)
         if self.kind in ("quadratic", "cubic"):
             return self._spline(flat)
-        # which site: a decision, which the places do not change smoothly
+        # The choice of the site is a decision: it does not depend smoothly on positions.
         sites, at = self.x.detach(), flat.detach()
         if self.kind in ("previous", "zero"):
             index = np.searchsorted(sites, at, side="right") - 1
@@ -217,15 +217,16 @@ class RegularGridInterpolator:
         return self.values[tuple(np.where(s.detach() <= 0.5, i, i + 1) for i, s in zip(pieces, shares, strict=True))]
 
     def _pchip(self, places: list[Any]) -> Array:
-        """One axis after the other, the last first; the points come to the front with the first of these."""
+        """Interpolate one axis after the other, the last first; the points come to the front with the first of
+        these.
+        """
         n = len(places)
         values = self.values
         rows: Any = None
         for d in range(n - 1, -1, -1):
             x, p = self.grid[d], places[d]
             piece = places_of(x, p, x.shape[0] - 1)
-            # the axis to interpolate along goes to the front: before the points are in, it is d;
-            # afterwards it is behind them
+            # Move the axis of interpolation to the front. It is d before the points are inserted, and d + 1 afterwards.
             y = np.moveaxis(values, d if rows is None else d + 1, 0)
             s = pchip_slopes(x, y)
             h = x[piece + 1] - x[piece]
@@ -248,7 +249,7 @@ class RegularGridInterpolator:
 def tensor_spline(
     grid: Sequence[Array], values: Array, places: list[Array], k: int | Sequence[int], nu: tuple[int, ...]
 ) -> Array:
-    """The interpolating spline of several axes, the product of those of each, at scattered points."""
+    """Evaluate the interpolating spline of several axes, a product of one-dimensional ones, at scattered points."""
     degrees = (k,) * len(grid) if isinstance(k, int) else tuple(k)
     coefficients = values
     knots = []

@@ -1,7 +1,7 @@
 """Piecewise polynomials, and the cubic ones through points: splines, PCHIP, Akima.
 
-Which piece a point belongs to is decided by values; everything else is arithmetic, so values and slopes are
-differentiable in the data, in the breakpoints and in the points of evaluation.
+Values decide the piece of a point. Everything else is arithmetic, so values and slopes are differentiable in the data,
+in the breakpoints and in the points of evaluation.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = [
 
 
 def columns(v: Array, like: Array) -> Array:
-    """A vector along the first axis of `like`."""
+    """Return a vector along the first axis of `like`."""
     return v.reshape((v.shape[0], *(1,) * (like.ndim - 1)))
 
 
 def places_of(breaks: Array, x: Array, pieces: int) -> Array:
-    """The piece that each point lies in, the first and last for those outside."""
+    """Return the piece of each point; the first or last for points outside."""
     found = np.searchsorted(breaks.detach(), x.detach(), side="right") - 1
     return np.clip(found, 0, pieces - 1)
 
 
 def increasing(x: ArrayLike, what: str) -> Array:
-    """Breakpoints: a vector of strictly increasing numbers."""
+    """Return breakpoints, checked to be a vector of strictly increasing numbers."""
     t = floating(x)
     if t.ndim != 1:
         raise ValueError(f"{what}: x must be 1-dimensional, and has shape {t.shape}. [nd-ndim]")
@@ -62,7 +62,7 @@ class PPoly:
         self.axis = axis
         if self.x.shape[0] < 2:
             raise ValueError("at least 2 breakpoints are needed [nd-too-few]")
-        if axis:  # coefficients come as (..., k, m, ...), with k and m in the place of the axis
+        if axis:  # coefficients come as (..., k, m, ...), with k and m in place of the axis
             self.c = np.moveaxis(self.c, (axis, axis + 1), (0, 1))
 
     @classmethod
@@ -93,7 +93,9 @@ class PPoly:
         return _at_axis(made, points.ndim, self.axis)
 
     def _derived(self, nu: int) -> Array:
-        """Coefficients of a derivative, or for negative nu of an antiderivative that is continuous and starts at 0."""
+        """Return coefficients of a derivative, or for negative nu of an antiderivative that is continuous and starts at
+        0.
+        """
         c = self.c
         for _ in range(max(nu, 0)):
             degree = c.shape[0] - 1
@@ -123,7 +125,7 @@ class PPoly:
         )
 
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
-        """The integral from a to b, differentiable in both ends too."""
+        """Return the integral from a to b, differentiable in both ends too."""
         whole = PPoly.construct_fast(self._derived(-1), self.x, True, self.axis)
         beyond = self.extrapolate if extrapolate is None else extrapolate
         if beyond == "periodic":
@@ -147,7 +149,7 @@ class PPoly:
 
 
 def _at_axis(made: Array, dims: int, axis: int) -> Array:
-    """Results with the axes of the points in the place of the axis that was interpolated along."""
+    """Return results with the axes of the points in place of the interpolated axis."""
     if axis == 0:
         return made
     order = [*range(dims, dims + axis), *range(dims), *range(dims + axis, made.ndim)]
@@ -204,8 +206,9 @@ def _prepared(name: str, x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Array, 
 
 
 def pchip_slopes(x: Array, y: Array) -> Array:
-    """Fritsch and Butland's slopes: a weighted harmonic mean of neighbouring differences, zero
-    where these change sign."""
+    """Return Fritsch and Butland's slopes: a weighted harmonic mean of neighbouring differences, zero at sign
+    changes.
+    """
     h = columns(x[1:] - x[:-1], y)
     m = (y[1:] - y[:-1]) / h
     if y.shape[0] == 2:
@@ -221,7 +224,7 @@ def pchip_slopes(x: Array, y: Array) -> Array:
 
 
 def _end_slope(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
-    """The slope of a parabola through three points, cut so that the end has no extremum of its own."""
+    """Return the slope of a parabola through three points, limited so that the end has no extremum of its own."""
     d = ((2.0 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
     turned = np.sign(d) != np.sign(m0)
     steep = (np.sign(m0) != np.sign(m1)) & (abs(d) > 3.0 * abs(m0))
@@ -229,7 +232,7 @@ def _end_slope(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
 
 
 class PchipInterpolator(CubicHermiteSpline):
-    """Monotone cubics: no extremum that the data have not.
+    """Monotone cubics: they have no extrema beyond those of the data.
 
     >>> from ndgrad.scipy.interpolate import PchipInterpolator
     >>> PchipInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])([0.5, 1.5])
@@ -258,7 +261,7 @@ def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int | Seq
 
 
 class Akima1DInterpolator(CubicHermiteSpline):
-    """Akima's cubics, whose slopes weigh neighbouring differences by how little the ones beyond them change.
+    """Akima's cubics: slopes weigh neighbouring differences by the variation on the other side.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 1.0, 0.0])(0.5).round(6)
@@ -314,7 +317,7 @@ class CubicSpline(CubicHermiteSpline):
 
 
 def _conditions(bc_type: str | tuple[Any, Any], y: Array) -> list[str | tuple[int, Array]]:
-    """One condition per end: "not-a-knot", "periodic", or the order and value of a derivative."""
+    """Return one condition per end: "not-a-knot", "periodic", or the order and value of a derivative."""
     if isinstance(bc_type, str) and bc_type == "periodic":
         if not batch_dims(y) and not numpy.allclose(
             values_of(y.detach())[0], values_of(y.detach())[-1], rtol=1e-15, atol=1e-15
@@ -349,12 +352,12 @@ def _spline_slopes(x: Array, y: Array, conditions: list[Any]) -> Array:
     if n == 2:
         conditions = [(1, slope[0]) if isinstance(c, str) else c for c in conditions]
     if n == 3 and conditions[0] == conditions[1] == "not-a-knot":
-        # one parabola: its slope at the middle is that of the chord weighted, and it changes linearly
+        # One parabola: its slope at the middle is the weighted slope of the chords, and it changes linearly.
         middle = (h[0] * slope[1] + h[1] * slope[0]) / (h[0] + h[1])
         return np.stack([2.0 * slope[0] - middle, middle, 2.0 * slope[1] - middle])
     if conditions[0] == "periodic":
         return _periodic_slopes(dx, h, slope, y)
-    # h[i] s[i-1] + 2 (h[i-1] + h[i]) s[i] + h[i-1] s[i+1] = 3 (h[i] slope[i-1] + h[i-1] slope[i]) inside
+    # Inside, h[i] s[i-1] + 2 (h[i-1] + h[i]) s[i] + h[i-1] s[i+1] = 3 (h[i] slope[i-1] + h[i-1] slope[i]).
     inner = 3.0 * (h[1:] * slope[:-1] + h[:-1] * slope[1:])
     first = _end_row(conditions[0], dx, h, slope, 1.0)
     last = _end_row(conditions[1], dx[::-1], h[::-1], slope[::-1], -1.0)
@@ -368,7 +371,7 @@ def _spline_slopes(x: Array, y: Array, conditions: list[Any]) -> Array:
 
 
 def _end_row(condition: Array, dx: Array, h: Array, slope: Array, side: float) -> tuple[Array, Array, Array]:
-    """The diagonal entry, the one beside it and the right side of an end's equation, seen from that end inwards."""
+    """Return the diagonal entry, its neighbour and the right side of an end's equation, seen from that end inwards."""
     if condition == "not-a-knot":
         d, e = h[0] + h[1], dx[0] + dx[1]
         return dx[1], e, ((h[0] + 2.0 * d) * h[1] * slope[0] + h[0] ** 2 * slope[1]) / d
@@ -380,7 +383,7 @@ def _end_row(condition: Array, dx: Array, h: Array, slope: Array, side: float) -
 
 
 def _periodic_slopes(dx: Array, h: Array, slope: Array, y: Array) -> Array:
-    """The same equations around the ring, solved as a full system."""
+    """Solve the same equations for periodic data, as a dense system."""
     n = y.shape[0]
     if n == 2:
         return np.concatenate([slope, slope], axis=0)

@@ -1,8 +1,7 @@
 """Interpolation of scattered data: radial basis functions, triangulations, nearest neighbours; and
 polynomials through points.
 
-Triangles and neighbours are found on values; what is interpolated within them is differentiable
-in data, sites and points.
+Values determine triangles and neighbours. The interpolation inside them is differentiable in data, sites and points.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ __all__ = [
 
 # ----- radial basis functions -----------------------------------------------------------------------------------------
 
-# Of the squared distance q = r^2, so that nothing is singular at a site; odd powers of r have
-# no second derivative there.
+# Functions of the squared distance q = r^2, so that nothing is singular at a site; odd powers of r have no second
+# derivative there.
 _Kernel = Callable[[Any], Any]
 
 
@@ -43,7 +42,7 @@ def _root(q: Array) -> Array:
 
 
 def _plate(q: Array) -> Array:
-    """r^2 log r."""
+    """Return r^2 log r."""
     zero = q == 0
     return np.where(zero, 0.0, 0.5 * q * np.log(np.where(zero, 1.0, q)))
 
@@ -96,7 +95,7 @@ class RBFInterpolator:
         most = max(least, 0) if degree is None else int(degree)
         n, dims = sites.shape
         self._powers = [c for k in range(most + 1) for c in combinations_with_replacement(range(dims), k)]
-        # monomials of sites shifted and scaled into [-1, 1]: the result is the same, the system better conditioned
+        # Shift and scale sites into [-1, 1] for the monomials: the result is the same, the system better conditioned.
         low, high = sites.detach().min(axis=0), sites.detach().max(axis=0)
         self._shift, scale = (high + low) / 2.0, (high - low) / 2.0
         self._scale = np.where(scale == 0, 1.0, scale)
@@ -161,7 +160,7 @@ def _as_points(x: ArrayLike, *more: Any) -> Array:
 
 
 class LinearNDInterpolator:
-    """Linear in each simplex of a triangulation, which is found on the sites' values; NaN (`fill_value`) outside.
+    """Linear interpolation in each simplex of a triangulation of the sites; NaN (`fill_value`) outside.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.LinearNDInterpolator([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0.0, 2.0, 4.0])([[0.25, 0.25]])
@@ -199,7 +198,7 @@ class LinearNDInterpolator:
 
 
 class NearestNDInterpolator:
-    """The value at the nearest site: differentiable in the values alone, as a step is.
+    """The value at the nearest site: differentiable only in the values.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.NearestNDInterpolator([[0.0, 0.0], [1.0, 0.0]], [0.0, 2.0])([[0.75, 0.0]])
@@ -285,7 +284,7 @@ class BarycentricInterpolator:
             )
         n = self.xi.shape[0]
         gaps = self.xi[:, None] - self.xi + np.eye(n)
-        # scaled by the capacity of the interval, so that products neither overflow nor vanish
+        # Scale by the capacity of the interval, so that products neither overflow nor underflow.
         span = (self.xi.detach().max() - self.xi.detach().min()) / 4.0
         self.wi = (
             1.0 / (np.where(numpy.eye(n, dtype=bool), 1.0, gaps / span)).prod(axis=1) if wi is None else floating(wi)
@@ -295,7 +294,7 @@ class BarycentricInterpolator:
         points = floating(x)
         flat = points.reshape((-1,))
         rest = flat[:, None] - self.xi
-        # products of all differences but one: unlike the quotient of the usual form, they are not singular at a site
+        # Products of all differences but one: unlike the quotient of the usual form, they are not singular at a site.
         n = self.xi.shape[0]
         span = (self.xi.detach().max() - self.xi.detach().min()) / 4.0
         scaled = rest / span
@@ -358,7 +357,7 @@ def krogh_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: ArrayLike
 
 
 class _Polynomial:
-    """A polynomial with its coefficients, the highest first: what a poly1d would be, of Arrays."""
+    """A polynomial with its coefficients, the highest first: a poly1d of Arrays."""
 
     def __init__(self, coefficients: Array) -> None:
         self.c = self.coef = self.coefficients = coefficients

@@ -1,9 +1,8 @@
 """`scipy.linalg` with derivatives.
 
-Every function takes stacks of matrices where SciPy's does. What SciPy reads of a matrix is what has a gradient (one
-triangle, some bands), except that a symmetric matrix given to `cholesky` or `eigh` is meant as an element of the
-symmetric matrices, whose gradient is symmetric. Eigenvectors and singular vectors have signs of their own: those of
-NumPy's LAPACK calls, which may differ from SciPy's.
+A function takes stacks of matrices if SciPy's does. The parts of a matrix that SciPy reads (one triangle, some bands)
+have a gradient. As an exception, the argument of `cholesky` or `eigh` counts as a symmetric matrix, and its gradient is
+symmetric. Eigenvectors and singular vectors have the signs of NumPy's LAPACK calls, which may differ from SciPy's.
 """
 
 from __future__ import annotations

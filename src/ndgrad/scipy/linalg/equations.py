@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _together(*matrices: Any) -> list[Array]:
-    """Matrices of one dtype with the same leading dimensions."""
+    """Return matrices of one dtype with the same leading dimensions."""
     found = operands(*(floating(m) for m in matrices))
     if any(m.ndim < 2 for m in found):
         raise ValueError(f"matrices were expected, and the shapes are {[m.shape for m in found]}. [nd-matrix]")
@@ -77,10 +77,9 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
 def _general(
     a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None, s: ArrayLike | None
 ) -> tuple[list[Array], Array | None]:
-    """a, b, q and r of the equation without s and with e = 1 that the general one comes down to, and e.
+    """Reduce the general equation to one without s and with e = 1; return its a, b, q and r, and e.
 
-    With y = e^H x e, e drops out when a and b are divided by it; s is removed by feeding it back: a - b
-    r^-1 s^H, q - s r^-1 s^H.
+    With y = e^H x e, dividing a and b by e removes it. Feedback removes s: a - b r^-1 s^H, q - s r^-1 s^H.
     """
     given = [m for m in (e, s) if m is not None]
     state, control, cost, price, *rest = _together(a, b, q, r, *given)

@@ -1,4 +1,4 @@
-"""Factorisations for solving systems: LU, Cholesky (dense and banded), QR; and the polar of_arrays."""
+"""Factorisations for solving systems: LU, Cholesky (dense and banded), QR; and the polar decomposition."""
 
 from __future__ import annotations
 
@@ -86,8 +86,9 @@ def lu(
 
 
 def _reads(a: Array, lower: bool) -> Array:
-    """The Hermitian matrix that LAPACK takes from one triangle. As for NumPy's function, the gradient is that
-    of a Hermitian matrix."""
+    """Return the Hermitian matrix that LAPACK reads from one triangle. As for NumPy's function, the gradient is that of
+    a Hermitian matrix.
+    """
     return a if lower else adjoint(a)
 
 
@@ -106,8 +107,7 @@ def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True,
 ) -> tuple[Any, bool]:  # fmt: skip
-    """The factor and which triangle it is in, for `cho_solve`. The other triangle is zero
-    (SciPy leaves what was there).
+    """The factor and its triangle, for `cho_solve`. The other triangle is zero (SciPy leaves the old values).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cho_solve(linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [6.0, 7.0])
@@ -136,7 +136,7 @@ def cho_solve(
 
 
 def _dense(ab: Array, l: int, u: int) -> Array:
-    """The matrix of given diagonals."""
+    """Return the matrix with the given diagonals."""
     n = ab.shape[-1]
     rows = numpy.arange(n)[:, None] - numpy.arange(n)
     inside = (rows <= l) & (rows >= -u)
@@ -144,7 +144,8 @@ def _dense(ab: Array, l: int, u: int) -> Array:
 
 
 def cholesky_banded(ab: ArrayLike, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Array:
-    """The factor's diagonals from those of a Hermitian positive definite matrix; gradients are banded too.
+    """The diagonals of the Cholesky factor from those of a Hermitian positive definite matrix; gradients are banded
+    too.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cholesky_banded([[4.0, 5.0], [2.0, 0.0]], lower=True)
@@ -195,8 +196,7 @@ def qr(
 ) -> tuple[Array, ...]:  # fmt: skip
     """Q and R, and with `pivoting` the order of columns, which has no derivative.
 
-    For more rows than columns mode="full" adds columns to Q that are any basis of the rest: a
-    loss must not depend on them.
+    For more rows than columns mode="full" completes Q by an arbitrary basis: a loss must not depend on these columns.
 
     >>> from ndgrad.scipy import linalg
     >>> q, r = linalg.qr([[3.0, 1.0], [4.0, 2.0]])
@@ -274,7 +274,7 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
 
 
 def orthogonal_procrustes(A: ArrayLike, B: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
-    """The orthogonal matrix that turns A nearest to B, and the sum of the singular values of A^H B.
+    """The orthogonal matrix that maps A closest to B, and the sum of the singular values of A^H B.
 
     >>> from ndgrad.scipy import linalg
     >>> turn, scale = linalg.orthogonal_procrustes([[1.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [-1.0, 0.0]])

@@ -95,13 +95,14 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Array:
     if isinstance(t, (int, numpy.integer)) or (isinstance(t, float) and t.is_integer()):
         return of_arrays.matrix_power(a, int(t))
     made = expm(t * logm(a))
-    # the logarithm is complex if an eigenvalue is negative, and then a change of t alone makes the power complex
+    # The logarithm is complex if an eigenvalue is negative, and then a change of t alone makes the power complex.
     return made if at_stake(made) else _real_like(a, made)
 
 
 def _real_like(a: Array, made: Array) -> Array:
-    """The real part, if the matrix is real and the result is but for rounding; inside vmap, where values
-    cannot decide, complex."""
+    """Return the real part, if the matrix is real and the result is real up to rounding; inside vmap, where values
+    cannot decide, the result stays complex.
+    """
     if np_dtype(a).kind == "c" or np_dtype(made).kind != "c" or batch_dims(made):
         return made
     values = values_of(made.detach())
@@ -201,7 +202,7 @@ def signm(A: ArrayLike, disp: bool | None = None) -> Array:
 def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
     """A function of a diagonalisable matrix, by eigenvectors; `func` takes the eigenvalues as a complex Array.
 
-    Eigenvalues must be distinct for a derivative; expm, logm, sqrtm and the others of this module need not that.
+    Eigenvalues must be distinct for a derivative; expm, logm, sqrtm and the other functions do not require this.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.funm([[4.0, 0.0], [0.0, 9.0]], lambda w: w**2)
@@ -215,8 +216,9 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
 
 
 def _keeps_conjugates(func: Callable[[Any], Any], w: Array) -> bool:
-    """Whether func(conj(z)) = conj(func(z)) around eigenvalues: only then does a change of a real matrix
-    leave a real result real."""
+    """True if func(conj(z)) = conj(func(z)) around eigenvalues: only then does a change of a real matrix leave a real
+    result real.
+    """
     if batch_dims(w):
         return False
     beside = values_of(w.detach()) * (1 + 1e-3j) + 1e-3j

@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values, plain and generalised, of dense, banded and tridiagonal matrices."""
+"""Eigenvalues and singular values, standard and generalised, of dense, banded and tridiagonal matrices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _quotient(a: ArrayLike, b: ArrayLike | None, check_finite: bool) -> Array:
-    """The matrix whose eigenvalues are those of the pair (a, b); b must be invertible."""
+    """Return the matrix whose eigenvalues are those of the pair (a, b); b must be invertible."""
     x = square("eig", a, check_finite)
     if b is None:
         return x
@@ -66,7 +66,7 @@ def eig(
     w, v = of_arrays.eig(t)
     if not left:
         return (w, v if _is_complex(t, w) else v.real) if right else w
-    # the rows of v^-1 are left eigenvectors of the quotient; those of the pair are multiplied by b^-1
+    # The rows of v^-1 are left eigenvectors of the quotient; those of the pair are multiplied by b^-1.
     other = adjoint(tensor_ops.inv(v))
     if b is not None:
         other = tensor_ops.solve(adjoint(finite(b)).astype(np_dtype(other)), other)
@@ -98,7 +98,7 @@ def eigvals(
 def _chosen(
     w: Array, v: Array | None, by_index: Sequence[int] | None, by_value: Sequence[float] | None
 ) -> tuple[Array, Any]:
-    """Some of the eigenvalues, and their vectors."""
+    """Return some of the eigenvalues, and their vectors."""
     if by_index is not None and by_value is not None:
         raise ValueError("Either index or value subset can be requested. [nd-exclusive]")
     if by_index is not None:
@@ -166,7 +166,7 @@ def eigh(
 
 
 def _whole(x: Array, lower: bool) -> Array:
-    """The Hermitian part of the matrix that one triangle stands for; for a Hermitian matrix, itself."""
+    """Return the Hermitian part of the matrix that one triangle represents; for a Hermitian matrix, itself."""
     half = np.tril(x, -1) if lower else np.triu(x, 1)
     diagonal = np.tril(np.triu(x))
     return half + adjoint(half) + (diagonal.real if np_dtype(x).kind == "c" else diagonal)
@@ -177,7 +177,7 @@ def eigvalsh(
     overwrite_b: bool = False, type: int = 1, check_finite: bool = True, subset_by_index: Sequence[int] | None = None,
     subset_by_value: Sequence[float] | None = None, driver: str | None = None,
 ) -> Array:  # fmt: skip
-    """The eigenvalues of a Hermitian matrix, rising; parameters as `eigh`'s.
+    """The eigenvalues of a Hermitian matrix, in increasing order; parameters as for `eigh`.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
@@ -215,7 +215,7 @@ def eig_banded(
     a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False,
     select: str | int = "a", select_range: Sequence[float] | None = None, max_ev: int = 0, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Eigenvalues and eigenvectors of a Hermitian band matrix, found as those of the full matrix.
+    """Eigenvalues and eigenvectors of a Hermitian band matrix, computed from the full matrix.
 
     >>> from ndgrad.scipy import linalg
     >>> w, v = linalg.eig_banded([[2.0, 2.0], [1.0, 0.0]], lower=True)
@@ -232,7 +232,7 @@ def eigvals_banded(
     a_band: ArrayLike, lower: bool = False, overwrite_a_band: bool = False, select: str | int = "a",
     select_range: Sequence[float] | None = None, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The eigenvalues of a Hermitian band matrix, rising.
+    """The eigenvalues of a Hermitian band matrix, in increasing order.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.eigvals_banded([[2.0, 2.0], [1.0, 0.0]], lower=True)
@@ -260,7 +260,7 @@ def eigh_tridiagonal(
     select_range: Sequence[float] | None = None, check_finite: bool = True, tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:  # fmt: skip
-    """Eigenvalues and eigenvectors of the symmetric matrix with diagonals d and e, found as those of the full matrix.
+    """Eigenvalues and eigenvectors of the symmetric matrix with diagonals d and e, computed from the full matrix.
 
     >>> from ndgrad.scipy import linalg
     >>> w, v = linalg.eigh_tridiagonal([2.0, 2.0], [1.0])
@@ -276,7 +276,7 @@ def eigvalsh_tridiagonal(
     d: ArrayLike, e: ArrayLike, select: str | int = "a", select_range: Sequence[float] | None = None,
     check_finite: bool = True, tol: float = 0.0, lapack_driver: str = "auto",
 ) -> Array:  # fmt: skip
-    """The eigenvalues of the symmetric matrix with diagonals d and e, rising.
+    """The eigenvalues of the symmetric matrix with diagonals d and e, in increasing order.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.eigvalsh_tridiagonal([2.0, 2.0], [1.0])
@@ -316,7 +316,7 @@ def svd(
 
 
 def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The singular values, falling.
+    """The singular values in decreasing order.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.svdvals([[3.0, 0.0], [0.0, 4.0]])
@@ -326,7 +326,7 @@ def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) 
 
 
 def subspace_angles(A: ArrayLike, B: ArrayLike) -> Array:
-    """The angles between the spaces of two matrices' columns, the largest first; both must have full column rank.
+    """The angles between the column spaces of two matrices, the largest first; both must have full column rank.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.subspace_angles([[1.0], [0.0]], [[1.0], [1.0]])
@@ -340,7 +340,7 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Array:
     else:
         rest = qa - qb @ adjoint(product)
     sines = np.clip(of_arrays.svdvals(rest), -1.0, 1.0)
-    # small angles lose their digits in the cosine, large ones in the sine
+    # Small angles lose digits in the cosine, large ones in the sine.
     by_sine = cosines[..., ::-1] ** 2 >= 0.5
     return np.where(
         by_sine, np.arcsin(np.where(by_sine, sines, 0.5)), np.arccos(np.where(by_sine, 0.5, cosines[..., ::-1]))

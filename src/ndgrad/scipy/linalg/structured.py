@@ -1,7 +1,7 @@
-"""Matrices made of vectors: Toeplitz, Hankel, companion and others, block diagonals, Kronecker's and
-Khatri and Rao's products.
+"""Matrices built from vectors: Toeplitz, Hankel, companion and others, block diagonals, Kronecker and Khatri-Rao
+products.
 
-Each is one reading of a vector at indices that depend on shapes alone.
+Each is one indexing of a vector, with indices that depend only on shapes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _along(values: Array, index: NDArray[Any]) -> Array:
-    """Elements of the last axis at an array of places."""
+    """Return elements of the last axis at an array of indices."""
     return np.take(values, index, axis=-1)
 
 
@@ -67,7 +67,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def circulant(c: ArrayLike) -> Array:
-    """Each column is the one before it turned by one place.
+    """The matrix in which each column is the previous one, shifted cyclically by one.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.circulant([1, 2, 3])
@@ -100,7 +100,7 @@ def companion(a: ArrayLike) -> Array:
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
-    """Fecundities in the first row and survival below the diagonal.
+    """The matrix with fecundities in the first row and survival below the diagonal.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.leslie([0.1, 2.0], [0.5])
@@ -198,7 +198,7 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
 
 
 def block_diag(*arrs: Any) -> Array:
-    """Matrices one after the other along the diagonal, zeros elsewhere.
+    """The matrix with the given blocks along the diagonal, zeros elsewhere.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.block_diag([[1.0]], [[2.0, 3.0]])
@@ -218,7 +218,7 @@ def block_diag(*arrs: Any) -> Array:
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """Kronecker's product. (SciPy has left it to NumPy.)
+    """Kronecker's product. (SciPy now leaves it to NumPy.)
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.kron([[1.0, 2.0]], [[1.0], [3.0]])

@@ -28,7 +28,7 @@ __all__ = [
     "solve_toeplitz", "solve_triangular", "solveh_banded",
 ]  # fmt: skip
 
-#: torch's functions, which give Arrays of Arrays; their own types say Tensor.
+#: torch's functions. They return Arrays for Arrays; their own types say Tensor.
 of_arrays: Any = ndgrad.linalg
 
 _TRIANGULAR = ("upper triangular", "lower triangular")
@@ -49,7 +49,7 @@ def adjoint(x: ArrayLike) -> Array:
 
 
 def _mirrored(a: Array, lower: bool, conjugate: bool) -> Array:
-    """The symmetric (Hermitian) matrix of which one triangle is read."""
+    """Return the symmetric (Hermitian) matrix of which one triangle is read."""
     half = np.tril(a, -1) if lower else np.triu(a, 1)
     other = np.swapaxes(half, -1, -2)
     diagonal = np.tril(np.triu(a))
@@ -61,7 +61,7 @@ def _mirrored(a: Array, lower: bool, conjugate: bool) -> Array:
 
 
 def _structured(a: Array, assume_a: str | None, lower: bool) -> Array:
-    """What a solver that assumes a structure reads of the matrix."""
+    """Return the matrix that a solver with an assumed structure reads."""
     if assume_a in _SYMMETRIC:
         return _mirrored(a, lower, _SYMMETRIC[assume_a])
     if assume_a == "tridiagonal":
@@ -76,7 +76,7 @@ def _structured(a: Array, assume_a: str | None, lower: bool) -> Array:
 
 
 def times_columns(solver: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
-    """A solver of matrices on a right side that is a vector if it has one dimension; stacks are broadcast."""
+    """Call a solver of matrices with a right side that is a vector if it has one dimension; stacks are broadcast."""
     vector = b.ndim == 1
     right = b[:, None] if vector else b
     if right.ndim < 2 or right.shape[-2] != a.shape[-1]:
@@ -96,7 +96,8 @@ def solve(
     a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
     check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b. With `assume_a` only what SciPy reads of such a matrix is read, and has a gradient.
+    """The x with a @ x = b. With `assume_a`, only the entries that SciPy reads of such a matrix are read and have a
+    gradient.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve([[2.0, 0.0], [9.0, 4.0]], [2.0, 4.0], assume_a="pos")
@@ -116,7 +117,7 @@ def solve_triangular(
     a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
     overwrite_b: bool = False, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b for a triangular a, of which the other triangle is never read.
+    """The x with a @ x = b for a triangular a; the other triangle is never read.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_triangular([[2.0, 1.0], [0.0, 4.0]], [4.0, 8.0])
@@ -197,7 +198,7 @@ def pinv(
     a: ArrayLike, *, atol: float | None = None, rtol: float | None = None, return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """The pseudoinverse; the rank, if asked for, has no derivative.
+    """The pseudoinverse; the rank, if requested, has no derivative.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.pinv([[2.0, 0.0], [0.0, 0.0]])
@@ -211,7 +212,7 @@ def pinvh(
     a: ArrayLike, atol: float | None = None, rtol: float | None = None, lower: bool = True, return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """The pseudoinverse of a Hermitian matrix, of which one triangle is read.
+    """The pseudoinverse of a Hermitian matrix; only one triangle is read.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.pinvh([[2.0, 0.0], [0.0, 0.0]])
@@ -274,11 +275,11 @@ def solve_banded(
 
 
 def all_bands(ab: Array, lower: bool) -> tuple[Array, int]:
-    """The bands of a Hermitian matrix of which those of one triangle are given, and how many there are on each side."""
+    """Return the bands of a Hermitian matrix given by those of one triangle, and their number on each side."""
     count = ab.shape[-2] - 1
     n = ab.shape[-1]
     rows = []
-    for k in range(count, 0, -1):  # upper diagonals, the outermost first; the entry (j - k, j) stands in column j
+    for k in range(count, 0, -1):  # upper diagonals, the outermost first; the entry (j - k, j) is in column j
         row = ab[..., k, :].conj() if lower else ab[..., count - k, :]
         rows.append(np.roll(row, k, -1) if lower else row)
     main = ab[..., 0, :] if lower else ab[..., count, :]
@@ -305,8 +306,9 @@ def solveh_banded(
 
 
 def require_positive(bands: Array, lower: bool) -> None:
-    """SciPy's factorisation fails where ours would go on; inside vmap, where a value cannot
-    decide, nothing is checked."""
+    """Raise for matrices on which SciPy's factorisation fails and ours would continue; inside vmap, where values cannot
+    decide, nothing is checked.
+    """
     if not _in_vmap(bands):
         import scipy.linalg
 
@@ -325,10 +327,9 @@ def _column_and_row(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[A
 
 
 def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True) -> Array:
-    """The x with T x = b for the Toeplitz matrix of a first column and row (of which the first number is not read).
+    """The x with T x = b for the Toeplitz matrix of a first column and row (whose first number is not read).
 
-    Neither the matrix nor its gradient is written out: memory is that of c, r and b, and the time of a
-    backward that of the solve.
+    Neither the matrix nor its gradient is formed: memory is that of c, r and b, and backward takes the time of a solve.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_toeplitz([2.0, 1.0], [3.0, 3.0])
@@ -354,7 +355,7 @@ def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLik
 
 
 def _line(c: Array, r: Array) -> Array:
-    """The diagonals of a Toeplitz matrix, from the last of its first row to the last of its first column."""
+    """Return the diagonals of a Toeplitz matrix, from the last of its first row to the last of its first column."""
     lead = numpy.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     return np.concatenate([np.broadcast_to(v, (*lead, v.shape[-1])) for v in (r[..., :0:-1], c)], axis=-1)
 
@@ -363,7 +364,7 @@ def matmul_toeplitz(
     c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], x: ArrayLike, check_finite: bool = False,
     workers: int | None = None,
 ) -> Array:  # fmt: skip
-    """The product of a Toeplitz matrix and x, by Fourier transforms (of a small one as it stands).
+    """The product of a Toeplitz matrix and x, by Fourier transforms (a small one directly).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.matmul_toeplitz([2.0, 1.0], [1.0, 0.0])

@@ -1,6 +1,6 @@
 """`scipy.ndimage` with derivatives: filters, interpolation, measurements.
 
-Images of whole numbers give whole numbers, as in SciPy, and have no derivatives.
+Integer images give integer results, as in SciPy, and have no derivatives.
 """
 
 from __future__ import annotations

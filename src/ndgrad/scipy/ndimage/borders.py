@@ -1,6 +1,6 @@
-"""What lies beyond the borders of an image, and how `ndimage` functions read their arguments.
+"""Extension of an image beyond its borders, and argument handling of `ndimage` functions.
 
-All modes but "constant" read the image itself at other places, so an extended image is one indexing of it.
+All modes but "constant" read the image itself at other indices, so an extended image is one indexing of it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import Array, ArrayLike, Axes, Dtype
 
-    #: Where a result goes, or its dtype.
+    #: Destination of a result, or its dtype.
     Output: TypeAlias = Array | NDArray[Any] | Dtype
-    #: How an image goes on beyond its borders: for all axes, or one by one.
+    #: Extension of an image beyond its borders: for all axes, or one by one.
     Modes: TypeAlias = str | Sequence[str]
-    #: A whole number for all axes, or one for each.
+    #: An integer for all axes, or one for each.
     Whole: TypeAlias = int | Sequence[int]
 
 P = ParamSpec("P")
 
-#: Names that mean the same for filters.
+#: Names with the same meaning for filters.
 _SAME = {"grid-mirror": "reflect", "grid-constant": "constant", "grid-wrap": "wrap"}
 MODES = ("reflect", "constant", "nearest", "mirror", "wrap", *_SAME)
 
 
 def of_images(function: Callable[Concatenate[Array, P], Array]) -> Callable[Concatenate[ArrayLike, P], Array]:
-    """A function of an image of floating numbers, whose result goes where the parameter `output` says: into an array,
-    or to a dtype. Whole numbers give whole numbers, by SciPy's function."""
+    """Wrap a function of a floating-point image, whose result goes to the parameter `output`: into an array, or to a
+    dtype. Integer images give integers, by SciPy's function.
+    """
     name = function.__name__
     place = function.__code__.co_varnames.index("output") - 1
 
@@ -73,7 +74,7 @@ def mode_of(mode: str) -> str:
 
 
 def sequence(value: Any, count: int) -> list[Any]:
-    """One entry per axis."""
+    """Return one entry per axis."""
     if isinstance(value, str) or (not isinstance(value, Variable) and numpy.ndim(value) == 0):
         return [value] * count
     if isinstance(value, Variable):
@@ -92,7 +93,7 @@ def axes_of(axes: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def places(n: int, before: int, after: int, mode: str) -> NDArray[Any]:
-    """The places -before ... n + after - 1 as places inside, for every mode but "constant"."""
+    """Map the indices -before ... n + after - 1 into the image, for every mode but "constant"."""
     i = numpy.arange(-before, n + after)
     if mode == "nearest":
         return numpy.clip(i, 0, n - 1)
@@ -108,7 +109,7 @@ def places(n: int, before: int, after: int, mode: str) -> NDArray[Any]:
 
 
 def extended(t: Array, axis: int, before: int, after: int, mode: str, cval: ArrayLike) -> Array:
-    """The image with more on both sides of an axis."""
+    """Extend the image on both sides of an axis."""
     if before == after == 0:
         return t
     if mode == "constant":
@@ -122,7 +123,7 @@ def extended(t: Array, axis: int, before: int, after: int, mode: str, cval: Arra
 def neighbourhoods(
     t: Array, footprint: NDArray[Any], modes: Sequence[str], cval: ArrayLike, origins: Sequence[int],
 ) -> Array:  # fmt: skip
-    """For every pixel its neighbours where the footprint is true, in a new last axis."""
+    """Return the neighbours of every pixel inside the footprint, in a new last axis."""
     shape = t.shape
     for d, size in enumerate(footprint.shape):
         before = size // 2 + origins[d]
@@ -139,5 +140,5 @@ def neighbourhoods(
 
 
 def total(parts: Sequence[Array]) -> Array:
-    """Their sum, of one part or more."""
+    """Return the sum of one or more parts."""
     return functools.reduce(operator.add, parts)

@@ -1,7 +1,7 @@
 """Linear filters (correlations, Gaussians, derivatives) and order filters (maxima, medians, morphology) of images.
 
-Linear ones are differentiable in image and weights, the Gaussian in its width. Of an order filter the gradient goes to
-the pixel that was chosen; where several are largest or smallest, they share it.
+Linear filters are differentiable in image and weights, the Gaussian in its width. The gradient of an order filter goes
+to the chosen pixel; equal extremes share it.
 """
 
 from __future__ import annotations
@@ -192,8 +192,9 @@ def uniform_filter(
 
 
 def _gaussian_weights(sigma: Array, order: int, radius: int) -> Array:
-    """The normal density at whole numbers, over their sum, times the polynomial of a derivative;
-    differentiable in sigma."""
+    """Return the normal density at integers, divided by its sum, times the polynomial of a derivative; differentiable
+    in sigma.
+    """
     if order < 0:
         raise ValueError("order must be non-negative [nd-range]")
     x = numpy.arange(-radius, radius + 1)
@@ -202,7 +203,7 @@ def _gaussian_weights(sigma: Array, order: int, radius: int) -> Array:
     phi = phi / phi.sum()
     if order == 0:
         return phi
-    # q(x) phi(x): a derivative takes q to q' - q x / variance
+    # For q(x) phi(x), a derivative maps q to q' - q x / variance.
     q = [np.ones_like(variance)]
     for _ in range(order):
         rises = [q[k + 1] * float(k + 1) for k in range(len(q) - 1)]
@@ -226,8 +227,8 @@ def gaussian_filter1d(
     input: Array, sigma: ArrayLike, axis: int = -1, order: int = 0, output: Output = None, mode: str = "reflect",
     cval: ArrayLike = 0.0, truncate: float = 4.0, *, radius: int | None = None,
 ) -> Array:  # fmt: skip
-    """A Gaussian along an axis, or with `order` its derivative; differentiable in sigma (the
-    reach, a whole number, is not).
+    """A Gaussian along an axis, or with `order` its derivative; differentiable in sigma (except through the integer
+    radius).
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.gaussian_filter1d([0.0, 1.0, 0.0], sigma=0.5)
@@ -268,7 +269,7 @@ def _gaussian_derivatives(
     t: Array, order: int, sigma: ArrayLike, mode: Modes, cval: ArrayLike, axes: Axes, truncate: float,
     radius: Whole | None,
 ) -> list[Array]:  # fmt: skip
-    """A derivative of a Gaussian of the image along each axis."""
+    """Return a derivative of a Gaussian of the image along each axis."""
     dims = axes_of(axes, t.ndim)
     return [_gaussian(t, sigma, [order * (e == d) for e in dims], mode, cval, truncate, radius, dims) for d in dims]
 
@@ -377,8 +378,8 @@ def generic_laplace(
     cval: ArrayLike = 0.0, extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *,
     axes: Axes = None,
 ) -> Array:  # fmt: skip
-    """The sum of second derivatives as `derivative2(input, axis, output, mode, cval, ...)` finds
-    them; its `output` is None.
+    """The sum of second derivatives, computed by `derivative2(input, axis, output, mode, cval, ...)` with `output`
+    None.
 
     >>> from ndgrad.scipy import ndimage
     >>> second = lambda t, axis, output, mode, cval: ndimage.correlate1d(t, [1.0, -2.0, 1.0], axis, output, mode, cval)
@@ -393,8 +394,7 @@ def generic_gradient_magnitude(
     input: Array, derivative: Callable[..., Any], output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
     extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
-    """The length of the gradient whose parts `derivative(input, axis, output, mode, cval, ...)` finds; its `output` is
-    None.
+    """The length of the gradient, computed by `derivative(input, axis, output, mode, cval, ...)` with `output` None.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.generic_gradient_magnitude([0.0, 1.0, 3.0], ndimage.sobel)
@@ -410,7 +410,7 @@ def generic_gradient_magnitude(
 def _footprint(
     size: Shape | None, footprint: npt.ArrayLike | None, ndim: int, axes: Axes,
 ) -> tuple[Any, tuple[int, ...]]:  # fmt: skip
-    """A mask over all axes, of size one along those that are not filtered."""
+    """Return a mask over all axes, of size one along axes that are not filtered."""
     dims = axes_of(axes, ndim)
     if footprint is None:
         if size is None:
@@ -444,7 +444,7 @@ def maximum_filter(
     input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
-    """The largest pixel in a box or footprint around each; where several are largest, they share the gradient.
+    """The largest pixel in a box or footprint around each; equal maxima share the gradient.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.maximum_filter([0.0, 5.0, 2.0, 2.0], size=3)
@@ -458,7 +458,7 @@ def minimum_filter(
     input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
-    """The smallest pixel in a box or footprint around each; where several are smallest, they share the gradient.
+    """The smallest pixel in a box or footprint around each; equal minima share the gradient.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.minimum_filter([0.0, 5.0, 2.0, 2.0], size=3)
@@ -522,7 +522,7 @@ def median_filter(
     input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
-    """The median of the pixels in a box or footprint around each; the gradient goes to the pixel that is the median.
+    """The median of the pixels in a box or footprint around each; the gradient goes to the median pixel.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.median_filter([0.0, 5.0, 2.0, 2.0], size=3)
@@ -558,7 +558,7 @@ def _structured(
     t: Array, size: Shape | None, footprint: npt.ArrayLike | None, structure: ArrayLike | None, mode: Modes,
     cval: ArrayLike, origin: Whole, axes: Axes, *, dilate: bool,
 ) -> Array:  # fmt: skip
-    """The largest neighbour plus the structure, turned around, or the smallest neighbour less the structure."""
+    """Return the largest neighbour plus the reflected structure, or the smallest neighbour minus the structure."""
     dims = axes_of(axes, t.ndim)
     if structure is None and size is None and footprint is None:
         raise ValueError("size, footprint, or structure must be specified [nd-arguments]")
@@ -592,8 +592,9 @@ _Step: TypeAlias = "Callable[[Array], Array]"
 
 
 def _morphology(name: str, doc: str, example: str, compute: Callable[[Array, _Step, _Step], Array]) -> _Morphology:
-    """`compute` gets the image, an erosion and a dilation. The example is of a 3-pixel filter on the same
-    row of pixels for all."""
+    """Return a morphological filter. `compute` gets the image, an erosion and a dilation. The example of all filters is
+    a 3-pixel filter on the same row of pixels.
+    """
 
     def function(
         input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None,

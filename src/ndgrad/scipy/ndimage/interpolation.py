@@ -1,8 +1,8 @@
-"""Images at places between pixels: splines of order 0 to 5, and the transformations made of them.
+"""Images at positions between pixels: splines of order 0 to 5, and transformations based on them.
 
-A spline's coefficients are a linear function of the pixels: along an axis, a constant matrix (what SciPy's filter makes
-of the unit vectors). Its value at a place is a sum over neighbouring coefficients, with weights that are polynomials in
-the place. So everything is differentiable in the image and in the places, and transformations in their parameters.
+A spline's coefficients are a linear function of the pixels: along an axis, a constant matrix (SciPy's filter of the
+unit vectors). Its value at a position is a sum over neighbouring coefficients, with weights that are polynomials in the
+position. So everything is differentiable in the image and in the positions, and transformations in their parameters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "wrap", "grid-wrap")
-#: SciPy continues an image by this many pixels before it looks for a spline that goes on level, or through zeros.
+#: Number of pixels by which SciPy extends an image before it computes a spline with level or zero ends.
 _MARGIN = 12
 
 
@@ -95,10 +95,10 @@ def spline_filter(input: Array, order: int = 3, output: Output = None, mode: str
 
 
 def _inside(c: Array, n: int, mode: str) -> Array:
-    """Places brought into the image, as a mode continues it."""
+    """Map positions into the image, according to the mode."""
     if mode == "constant":
         return c
-    # the neighbours are brought inside one by one; beyond a few pixels all are the border's
+    # Each neighbour is mapped inside separately; beyond a few pixels all are at the border.
     if mode in ("nearest", "grid-constant"):
         return np.clip(c, -8.0, n + 7.0)
     if n == 1:
@@ -109,7 +109,7 @@ def _inside(c: Array, n: int, mode: str) -> Array:
         return np.where(outside, np.where(turn > n - 1, 2.0 * n - 2.0 - turn, turn), c)
     if mode == "wrap":
         turn = np.mod(c, n - 1.0)
-        # whole turns below 0 end at the last pixel, in SciPy
+        # In SciPy, whole periods below 0 end at the last pixel.
         turn = np.where((c < 0) & (turn == 0), turn + (n - 1.0), turn)
         return np.where(outside, turn, c)
     if mode == "grid-wrap":
@@ -119,7 +119,7 @@ def _inside(c: Array, n: int, mode: str) -> Array:
 
 
 def _coefficient_places(i: Array, n: int, mode: str) -> Array:
-    """Neighbours that lie outside: the coefficients go on as the filter took them to."""
+    """Map neighbours outside the image inside, according to the filter's extension of the coefficients."""
     if n == 1:
         return i * 0
     if mode == "grid-wrap":
@@ -134,7 +134,7 @@ def _coefficient_places(i: Array, n: int, mode: str) -> Array:
 
 
 def _weights(t: Array, order: int) -> list[Array]:
-    """The B-splines that are not zero between two knots, at the share t of the way."""
+    """Return the B-splines that are not zero between two knots, at the fraction t of the interval."""
     found = [np.ones_like(t)]
     for j in range(1, order + 1):
         carried: Any = 0.0
@@ -147,7 +147,7 @@ def _weights(t: Array, order: int) -> list[Array]:
 
 
 def _sampled(image: Array, places: list[Array], order: int, mode: str, cval: ArrayLike, prefilter: bool) -> Array:
-    """The image at places, one Array per axis, all of one shape."""
+    """Return the image at positions, given as one Array per axis, all of one shape."""
     shape = image.shape
     coefficients, margin = image, 0
     if prefilter and order > 1:
@@ -191,7 +191,7 @@ def map_coordinates(
     input: Array, coordinates: ArrayLike, output: Output = None, order: int = 3, mode: str = "constant",
     cval: ArrayLike = 0.0, prefilter: bool = True,
 ) -> Array:  # fmt: skip
-    """The image at places (one row of coordinates per axis), differentiable in the image and in the places.
+    """The image at positions (one row of coordinates per axis), differentiable in the image and in the positions.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.map_coordinates([[0.0, 1.0], [2.0, 3.0]], [[0.5], [0.25]], order=1)
@@ -237,7 +237,7 @@ def affine_transform(
     input: Array, matrix: ArrayLike, offset: ArrayLike = 0.0, output_shape: Sequence[int] | None = None,
     output: Output = None, order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
 ) -> Array:  # fmt: skip
-    """The image read at matrix @ place + offset, differentiable in all three.
+    """The image at matrix @ position + offset, differentiable in all three.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.affine_transform([0.0, 1.0, 2.0, 3.0], [0.5], offset=1.0, order=1)
@@ -282,7 +282,7 @@ def zoom(
     for g, n, m in zip(_grid(shape), input.shape, shape, strict=True):
         if grid_mode:
             places.append(floating((g + 0.5) * (n / m) - 0.5))
-        else:  # the last place must not leave the image by rounding
+        else:  # the last position must not leave the image by rounding
             places.append(floating(numpy.minimum(g * ((n - 1) / (m - 1)), n - 1) if m > 1 else g * 0.0))
     return _sampled(input, places, order, mode, cval, prefilter)
 
@@ -333,7 +333,9 @@ def rotate(
 def _in_planes(
     t: Array, places: list[Array], first: int, second: int, order: int, mode: str, cval: ArrayLike, prefilter: bool,
 ) -> Array:  # fmt: skip
-    """Samples of each plane by itself: SciPy turns them one by one, so that other axes are not interpolated along."""
+    """Return samples of each plane separately: SciPy rotates them one by one, without interpolation along other
+    axes.
+    """
     if t.ndim == 2:
         return _sampled(t, places, order, mode, cval, prefilter)
     others = [d for d in range(t.ndim) if d not in (first, second)]
@@ -353,10 +355,9 @@ def geometric_transform(
     order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
     extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None,
 ) -> Array:  # fmt: skip
-    """The image read at mapping(place) for every place of the result.
+    """The image at mapping(position) for every position of the result.
 
-    The mapping is called once, with arrays of all places in the place of numbers; it must be
-    written with NumPy's functions.
+    The mapping is called once, with arrays of all positions instead of numbers; it must use NumPy's functions.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.geometric_transform([0.0, 1.0, 2.0, 3.0], lambda at: (at[0] * 0.5,), order=1)

@@ -27,8 +27,7 @@ __all__ = [
 def _parts(
     input: ArrayLike, labels: ArrayLike | None, index: npt.ArrayLike | None, describe: Callable[[Array], Array],
 ) -> Array:  # fmt: skip
-    """A description of the pixels of each label that is asked for: of all pixels, of all labelled ones, of
-    one label or of several."""
+    """Describe the pixels of each requested label: of all pixels, of all labelled ones, of one label or of several."""
     t = floating(input)
     if labels is None:
         if index is not None:
@@ -118,7 +117,7 @@ def median(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLi
 def center_of_mass(
     input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None,
 ) -> tuple[Array, ...] | list[tuple[Array, ...]]:  # fmt: skip
-    """Mean places weighted by the pixels: a tuple, or a list of tuples for several labels.
+    """Mean positions weighted by the pixels: a tuple, or a list of tuples for several labels.
 
     >>> from ndgrad.scipy import ndimage
     >>> [place.item() for place in ndimage.center_of_mass([[0.0, 1.0], [0.0, 3.0]])]
@@ -137,7 +136,7 @@ def center_of_mass(
 
 
 def _frequencies(shape: tuple[int, ...], n: int, axis: int, d: int) -> NDArray[Any]:
-    """Cycles per sample along an axis; along that of a real transform, of the n samples it came from."""
+    """Return cycles per sample along an axis; along that of a real transform, of its n original samples."""
     if n >= 0 and d == axis % len(shape):
         return numpy.arange(shape[d]) / n
     return numpy.fft.fftfreq(shape[d])
@@ -155,7 +154,7 @@ def _spectral(input: ArrayLike, value: ArrayLike, n: int, axis: int, factor: Cal
 def fourier_gaussian(
     input: ArrayLike, sigma: ArrayLike, n: int = -1, axis: int = -1, output: Array | NDArray[Any] | Dtype | None = None,
 ) -> Array:  # fmt: skip
-    """A spectrum times that of a Gaussian, differentiable in its width.
+    """A spectrum times the spectrum of a Gaussian, differentiable in its width.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.fourier_gaussian([1.0, 1.0], sigma=0.5)
@@ -179,7 +178,7 @@ def fourier_shift(
 def fourier_uniform(
     input: ArrayLike, size: ArrayLike, n: int = -1, axis: int = -1, output: Array | NDArray[Any] | Dtype | None = None,
 ) -> Array:  # fmt: skip
-    """A spectrum times that of a box.
+    """A spectrum times the spectrum of a box.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.fourier_uniform([1.0, 1.0], size=1.0).round(6)

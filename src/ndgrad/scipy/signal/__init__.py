@@ -1,7 +1,6 @@
 """`scipy.signal` with derivatives: convolutions, filters, spectra, smoothing, responses, windows.
 
-What designs a filter (`butter`, `firwin`, ...) takes numbers and gives coefficients: it runs on SciPy's
-own functions, on constants.
+Filter design (`butter`, `firwin`, ...) maps numbers to coefficients: SciPy's own functions run on constants.
 """
 
 from __future__ import annotations

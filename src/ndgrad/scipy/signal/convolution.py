@@ -1,4 +1,4 @@
-"""Convolution and correlation of arrays of any dimension: directly, or by Fourier transforms where that is quicker."""
+"""Convolution and correlation of arrays of any dimension: directly, or by Fourier transforms if that is faster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "deconvolve", "fftconvolve", "oaconvolve"]
 
-#: From this many multiplications on a transform is taken, unless the method is named.
+#: Number of multiplications from which a transform is used, unless the method is given.
 _MANY = 1 << 16
 
 
@@ -41,7 +41,7 @@ def _centred(full: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Arra
 
 
 def _contains(a: tuple[int, ...], b: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether a is at least as large as b in all axes, for mode "valid"; one of the two must be."""
+    """True if a is at least as large as b in all axes, for mode "valid"; one of the two must be."""
     if all(a[d] >= b[d] for d in axes):
         return True
     if all(a[d] <= b[d] for d in axes):
@@ -53,7 +53,7 @@ def _contains(a: tuple[int, ...], b: tuple[int, ...], axes: tuple[int, ...]) -> 
 
 
 def _part(full: Array, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: tuple[int, ...]) -> Array:
-    """What a mode keeps of the full convolution."""
+    """Return the part of the full convolution that a mode keeps."""
     if mode == "full":
         return full
     if mode == "same":
@@ -66,7 +66,7 @@ def _part(full: Array, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: 
 
 
 def direct(x: Array, kernel: Array, padding: tuple[tuple[int, int], ...]) -> Array:
-    """The correlation of x, padded with zeros, with a kernel of as many dimensions, where the kernel lies inside."""
+    """Return the correlation of x, padded with zeros, with a kernel of as many dimensions, at positions inside."""
     n = x.ndim
     if any(low or high for low, high in padding):
         x = np.pad(x, padding)
@@ -117,7 +117,7 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
 
 
 def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Array:
-    """The cross-correlation of two arrays: of complex ones, the second is conjugated.
+    """The cross-correlation of two arrays; if complex, the second is conjugated.
 
     >>> from ndgrad.scipy import signal
     >>> signal.correlate([1.0, 2.0, 3.0], [0.0, 1.0], mode="same")
@@ -126,7 +126,7 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
     x, y = _pair("correlate", in1, in2)
     if mode != "valid" or x.ndim == 0 or _contains(x.shape, y.shape, tuple(range(x.ndim))):
         return convolve(x, np.flip(y).conj(), mode, method)
-    # SciPy exchanges the two, and turns the result around
+    # SciPy swaps the two, and reverses the result.
     return np.flip(convolve(y, np.flip(x).conj(), mode, method)).conj()
 
 
@@ -155,7 +155,7 @@ _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
 def _bounded(x: Array, y: Array, mode: str, boundary: str, fillvalue: ArrayLike) -> Array:
-    """The convolution of matrices that continue beyond their borders in one way or another."""
+    """Return the convolution of matrices that are extended beyond their borders."""
     if boundary not in _BOUNDARIES:
         raise ValueError(
             "Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or 'symm'), "
@@ -178,7 +178,7 @@ def _bounded(x: Array, y: Array, mode: str, boundary: str, fillvalue: ArrayLike)
 def convolve2d(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: ArrayLike = 0,
 ) -> Array:  # fmt: skip
-    """The convolution of two matrices; `boundary` says how the first goes on beyond its borders.
+    """The convolution of two matrices; `boundary` extends the first beyond its borders.
 
     >>> from ndgrad.scipy import signal
     >>> signal.convolve2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0]], mode="same", boundary="symm")
@@ -194,7 +194,7 @@ def convolve2d(
 def correlate2d(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: ArrayLike = 0,
 ) -> Array:  # fmt: skip
-    """The cross-correlation of two matrices; `boundary` says how the first goes on beyond its borders.
+    """The cross-correlation of two matrices; `boundary` extends the first beyond its borders.
 
     >>> from ndgrad.scipy import signal
     >>> signal.correlate2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0]], mode="same")
@@ -205,7 +205,7 @@ def correlate2d(
     if mode == "valid" and not _contains(x.shape, y.shape, (0, 1)):
         return np.flip(correlate2d(y, x, mode, boundary, fillvalue)).conj()
     if mode == "same":
-        # the even kernel's middle is on the other side when it is turned around
+        # The middle of an even kernel is on the other side when it is reversed.
         full = correlate2d(x, y, "full", boundary, fillvalue)
         index = tuple(slice(low := (k - 1) - (k - 1) // 2, low + n) for n, k in zip(x.shape, y.shape, strict=True))
         return full[index]

@@ -1,5 +1,5 @@
-"""Digital filters applied to signals: lfilter and its kin, forward and backward filters, second order
-sections, resampling filters.
+"""Digital filters applied to signals: lfilter and its variants, forward and backward filters, second order sections,
+resampling filters.
 
 A filter b/a is a moving average (a convolution) followed by the recursive part (the op `recursive_filter`);
 an initial state adds to the first few numbers in between. So everything is differentiable in the signal, in
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def _average(b: Array, x: Array) -> Array:
-    """sum over k of b[k] x[n - k] along the last axis, from rest."""
+    """Return the sum over k of b[k] x[n - k] along the last axis, from rest."""
     count = b.shape[0]
     if count == 1:
         return x * b[0]
@@ -45,13 +45,13 @@ def _average(b: Array, x: Array) -> Array:
 
 
 def _latest(x: Array, count: int) -> Array:
-    """The last `count` numbers along the last axis, zeros before the first."""
+    """Return the last `count` numbers along the last axis, with zeros before the first."""
     n = x.shape[-1]
     return x[..., n - count :] if n >= count else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(count - n, 0)])
 
 
 def _final_state(b: Array, a: Array, x: Array, y: Array, state: Array, order: int) -> Array:
-    """The state after the last sample, in SciPy's (transposed direct) form."""
+    """Return the state after the last sample, in SciPy's (transposed direct) form."""
     newest_x, newest_y = _latest(x, order)[..., ::-1], _latest(y, order)[..., ::-1]
     parts = []
     for i in range(order):
@@ -62,7 +62,7 @@ def _final_state(b: Array, a: Array, x: Array, y: Array, state: Array, order: in
         )
     made = np.stack(parts, axis=-1) if order else np.zeros((*x.shape[:-1], 0), dtype=np_dtype(y))
     n = x.shape[-1]
-    if n < order:  # what is left of the state that came in
+    if n < order:  # the rest of the initial state
         made = made + np.pad(state[..., n:], [(0, 0)] * (state.ndim - 1) + [(0, n)])
     return made
 
@@ -81,7 +81,7 @@ def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: None =
 @overload
 def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: ArrayLike) -> tuple[Array, Array]: ...
 def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None) -> Any:
-    """The signal through the filter b/a; with the state `zi` also the state after the last sample.
+    """Apply the filter b/a to a signal; with the state `zi`, also return the state after the last sample.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0])
@@ -110,7 +110,7 @@ def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayL
 
 
 def leading_zeros(a: Array) -> int:
-    """How many coefficients before the first that is not zero; inside vmap, where values cannot decide, none."""
+    """Return the number of leading zero coefficients; inside vmap, where values cannot decide, zero."""
     if batch_dims(a):
         return 0
     found = numpy.flatnonzero(values_of(a.detach()))
@@ -133,7 +133,7 @@ def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
 
 
 def lfiltic(b: ArrayLike, a: ArrayLike, y: ArrayLike, x: ArrayLike | None = None) -> Array:
-    """The state that earlier outputs and inputs, the newest first, leave behind.
+    """The state after earlier outputs and inputs, the newest first.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lfiltic([1.0], [1.0, -0.5], y=[4.0])
@@ -161,7 +161,7 @@ def _fitted(v: Array, count: int) -> Array:
 
 
 def _extended(x: Array, edge: int, kind: str | None) -> Array:
-    """More of the signal beyond both ends of the last axis: turned about its ends, mirrored, or constant."""
+    """Extend the signal beyond both ends of the last axis: rotated about its ends, mirrored, or constant."""
     if kind is None or edge == 0:
         return x
     n = x.shape[-1]
@@ -185,7 +185,7 @@ def filtfilt(
     b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None,
     method: str = "pad", irlen: int | None = None,
 ) -> Array:  # fmt: skip
-    """The filter run forwards and backwards, which leaves no phase.
+    """Apply the filter forwards and backwards, for zero phase.
 
     >>> from ndgrad.scipy import signal
     >>> signal.filtfilt([0.5, 0.5], [1.0], [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 9.0, 9.0])
@@ -221,7 +221,7 @@ def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: None = None) -> Ar
 @overload
 def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: ArrayLike) -> tuple[Array, Array]: ...
 def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None) -> Any:
-    """The signal through second order sections, one after the other; a state has the shape (n_sections, ..., 2).
+    """Apply second order sections to a signal, one after the other; a state has the shape (n_sections, ..., 2).
 
     >>> from ndgrad.scipy import signal
     >>> signal.sosfilt([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]], [1.0, 0.0, 0.0])
@@ -264,7 +264,7 @@ def sosfilt_zi(sos: ArrayLike) -> Array:
 def sosfiltfilt(
     sos: ArrayLike, x: ArrayLike, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None,
 ) -> Array:  # fmt: skip
-    """The signal through second order sections forwards and backwards, which leaves no phase.
+    """Apply second order sections to a signal forwards and backwards, for zero phase.
 
     >>> from ndgrad.scipy import signal
     >>> signal.sosfiltfilt([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]], [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 9.0, 9.0])
@@ -292,7 +292,7 @@ _PADS = {"constant": "constant", "edge": "edge", "symmetric": "symmetric", "refl
 
 
 def _continued(x: Array, margin: int, mode: str, cval: ArrayLike) -> Array:
-    """More of the signal on both sides of the last axis."""
+    """Extend the signal on both sides of the last axis."""
     if mode == "line":
         n = x.shape[-1]
         first, slope = x[..., :1], (x[..., -1:] - x[..., :1]) / (n - 1)
@@ -310,7 +310,8 @@ def _continued(x: Array, margin: int, mode: str, cval: ArrayLike) -> Array:
 def upfirdn(
     h: ArrayLike, x: ArrayLike, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: ArrayLike = 0,
 ) -> Array:  # fmt: skip
-    """Zeros between the samples, a moving average, and every `down`-th sample of it; differentiable in h and x.
+    """Insert zeros between the samples, apply a moving average, and take every `down`-th sample; differentiable in h
+    and x.
 
     >>> from ndgrad.scipy import signal
     >>> signal.upfirdn([1.0, 1.0], [1.0, 2.0], up=2)
@@ -325,7 +326,7 @@ def upfirdn(
     length = _length(count, n, up, down)
     skip = 0
     if mode not in ("constant", "zero") or cval != 0:
-        # as many more samples as the filter can see, in whole steps of the result
+        # Add as many samples as the filter can see, in whole steps of the result.
         margin = -(-(count // up + 1) // down) * down
         t = _continued(t, margin, mode, cval)
         skip, n = margin * up // down, n + 2 * margin
@@ -341,7 +342,8 @@ def resample_poly(
     x: ArrayLike, up: int, down: int, axis: int = 0, window: str | tuple[Any, ...] | ArrayLike = ("kaiser", 5.0),
     padtype: str | None = None, cval: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """Another rate, by a moving average over the signal with zeros in between; `window` may be the coefficients.
+    """Resample to another rate, by a moving average over the signal with inserted zeros; `window` may be the
+    coefficients.
 
     >>> from ndgrad.scipy import signal
     >>> signal.resample_poly([1.0, 2.0, 3.0, 4.0], 1, 2).shape
@@ -389,7 +391,7 @@ def _length(taps: int, n: int, up: int, down: int) -> int:
 def decimate(
     x: ArrayLike, q: int, n: int | None = None, ftype: str | object = "iir", axis: int = -1, zero_phase: bool = True,
 ) -> Array:  # fmt: skip
-    """Every q-th sample of the signal after a filter against aliasing.
+    """Every q-th sample of the signal after an anti-aliasing filter.
 
     >>> from ndgrad.scipy import signal
     >>> signal.decimate(list(range(40)), 4).shape

@@ -1,5 +1,4 @@
-"""Responses of filters over frequency, and conversions between forms of a filter that are
-polynomials in one another."""
+"""Frequency responses of filters, and polynomial conversions between forms of a filter."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ __all__ = [
 
 
 def _frequencies(worN: ArrayLike | None, whole: bool, fs: float, include_nyquist: bool) -> Array:
-    """Angles on the unit circle: as many as asked for, evenly spread, or those given."""
+    """Return angles on the unit circle: a number of evenly spaced ones, or the given ones."""
     if worN is None or isinstance(worN, (int, numpy.integer)):
         n = 512 if worN is None else int(worN)
         end = 2 * math.pi if whole else math.pi
@@ -38,7 +37,7 @@ def _frequencies(worN: ArrayLike | None, whole: bool, fs: float, include_nyquist
 
 
 def _polynomial(c: Array, z: Array) -> Array:
-    """c[0] + c[1] z + c[2] z^2 + ... by Horner's rule; c may have more axes behind its first."""
+    """Return c[0] + c[1] z + c[2] z^2 + ... by Horner's rule; c may have more axes after its first."""
     total = c[-1] + 0.0 * z
     for k in range(c.shape[0] - 2, -1, -1):
         total = total * z + c[k]
@@ -49,7 +48,7 @@ def freqz(
     b: ArrayLike, a: ArrayLike = 1, worN: ArrayLike | None = 512, whole: bool = False,
     plot: Callable[..., Any] | None = None, fs: float = 2 * math.pi, include_nyquist: bool = False,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Frequencies, and the response of the filter b/a there; differentiable in b, a and in frequencies that are given.
+    """Frequencies, and the response of the filter b/a there; differentiable in b, a and in given frequencies.
 
     >>> from ndgrad.scipy import signal
     >>> w, h = signal.freqz([0.5, 0.5], worN=[0.0, 1.0])
@@ -108,7 +107,7 @@ def freqz_zpk(
 def freqs(
     b: ArrayLike, a: ArrayLike, worN: ArrayLike | None = 200, plot: Callable[..., Any] | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """The response of an analog filter at angular frequencies; those that SciPy chooses are constants.
+    """The response of an analog filter at angular frequencies; frequencies chosen by SciPy are constants.
 
     >>> from ndgrad.scipy import signal
     >>> w, h = signal.freqs([1.0], [1.0, 1.0], worN=[0.0, 1.0])
@@ -153,7 +152,7 @@ def freqs_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, worN: ArrayLike | None =
 def group_delay(
     system: tuple[Any, Any], w: ArrayLike = 512, whole: bool = False, fs: float = 2 * math.pi,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """The delay in samples of a filter (b, a), -d(phase)/dw, by the filter times its index.
+    """The delay in samples of a filter (b, a), -d(phase)/dw, computed from the filter times its index.
 
     >>> from ndgrad.scipy import signal
     >>> w, delay = signal.group_delay(([0.5, 0.5], [1.0]), w=[0.5, 1.0])
@@ -175,10 +174,10 @@ def group_delay(
 
 
 def _from_roots(roots: Array) -> Array:
-    """The coefficients of the polynomial with given roots, the highest first.
+    """Return the coefficients of the polynomial with given roots, the highest first.
 
-    They are real if the roots come in conjugate pairs. If the roots carry a derivative they stay complex all the same:
-    a change of one root of a pair gives them an imaginary part.
+    They are real if the roots come in conjugate pairs. If the roots carry a derivative, they stay complex: a change of
+    one root of a pair gives them an imaginary part.
     """
     made = np.ones(1, dtype=np_dtype(roots))
     for i in range(roots.shape[-1]):
@@ -192,8 +191,7 @@ def _from_roots(roots: Array) -> Array:
 
 
 def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
-    """Coefficients of the polynomials from zeros, poles and gain; complex ones of complex zeros or
-    poles that carry a derivative.
+    """Coefficients of the polynomials from zeros, poles and gain; complex if complex zeros or poles carry a derivative.
 
     >>> from ndgrad.scipy import signal
     >>> signal.zpk2tf([-1.0], [0.5], 2.0)
@@ -204,7 +202,7 @@ def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
 
 
 def normalize(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array]:
-    """Both over the leading coefficient of the denominator, leading zeros of which are left out.
+    """Both polynomials divided by the leading nonzero coefficient of the denominator.
 
     >>> from ndgrad.scipy import signal
     >>> signal.normalize([2.0], [4.0, 2.0])
@@ -255,7 +253,7 @@ def sos2tf(sos: ArrayLike) -> tuple[Array, Array]:
 
 
 def _powers_of(coefficients: list[Any], numerator: Array, denominator: Array, degree: int) -> Array:
-    """sum over k of c[k] numerator^k denominator^(degree - k), as coefficients, the highest first."""
+    """Return the sum over k of c[k] numerator^k denominator^(degree - k), as coefficients, the highest first."""
     ups, downs = [np.ones(1)], [np.ones(1)]
     for _ in range(degree):
         ups.append(convolve(ups[-1], numerator, method="direct"))
@@ -273,7 +271,7 @@ def _powers_of(coefficients: list[Any], numerator: Array, denominator: Array, de
 
 
 def _substituted(b: ArrayLike, a: ArrayLike, numerator: Array, denominator: Array) -> tuple[Array, Array]:
-    """b(s) / a(s) with s = numerator / denominator."""
+    """Return b(s) / a(s) with s = numerator / denominator."""
     num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     degree = max(num.shape[0], den.shape[0]) - 1
     parts = [

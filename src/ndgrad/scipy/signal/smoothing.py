@@ -73,7 +73,7 @@ def savgol_filter(
 def detrend(
     data: ArrayLike, axis: int = -1, type: str = "linear", bp: npt.ArrayLike = 0, overwrite_data: bool = False,
 ) -> Array:  # fmt: skip
-    """The signal less its mean, or less the straight lines that fit it best between breakpoints.
+    """The signal minus its mean, or minus the best straight lines between breakpoints.
 
     >>> from ndgrad.scipy import signal
     >>> signal.detrend([0.0, 2.0, 4.0, 7.0], type="constant")
@@ -100,7 +100,9 @@ def detrend(
 
 
 def _one_sided(n: int, middle: float = 1.0) -> NDArray[Any]:
-    """Positive frequencies twice, negative ones not at all; the middle one of an even number is both."""
+    """Return weights that double positive frequencies and remove negative ones; the middle one of an even number is
+    both.
+    """
     h = numpy.zeros(n)
     h[0] = 1
     if n % 2 == 0:
@@ -129,7 +131,7 @@ def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Array:
 
 
 def hilbert2(x: ArrayLike, N: Shape | None = None, axes: Sequence[int] = (-2, -1)) -> Array:
-    """The analytic signal of images, without the middle frequency of an even number of pixels, as SciPy's.
+    """The analytic signal of images, without the middle frequency of an even number of pixels, as in SciPy.
 
     >>> from ndgrad.scipy import signal
     >>> signal.hilbert2([[1.0, -1.0, 2.0], [0.0, 2.0, 1.0]]).shape
@@ -164,7 +166,7 @@ def resample(
     x: ArrayLike, num: int, t: ArrayLike | None = None, axis: int = 0,
     window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None, domain: str = "time",
 ) -> Any:  # fmt: skip
-    """Another number of samples, by cutting or filling the spectrum.
+    """Resample to another number of samples, by cutting or padding the spectrum.
 
     >>> from ndgrad.scipy import signal
     >>> signal.resample([1.0, 0.0, -1.0, 0.0], 8).round(6) + 0.0
@@ -215,7 +217,7 @@ def resample(
 
 
 def medfilt(volume: ArrayLike, kernel_size: Shape | None = None) -> Array:
-    """The median of each neighbourhood, zeros beyond the borders; the gradient goes to the sample that is the median.
+    """The median of each neighbourhood, zeros beyond the borders; the gradient goes to the median sample.
 
     >>> from ndgrad.scipy import signal
     >>> signal.medfilt([2.0, 9.0, 4.0, 1.0, 3.0], 3)
@@ -249,7 +251,7 @@ def _sizes(kernel_size: Shape | None, ndim: int) -> tuple[int, ...]:
 
 
 def wiener(im: ArrayLike, mysize: Shape | None = None, noise: ArrayLike | None = None) -> Array:
-    """Smoothing that is stronger where the local variance is nearer to that of the noise.
+    """Smoothing that is stronger if the local variance is closer to that of the noise.
 
     >>> from ndgrad.scipy import signal
     >>> signal.wiener([1.0, 1.0, 5.0, 1.0, 1.0], 3).round(6)

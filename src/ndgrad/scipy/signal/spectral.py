@@ -1,8 +1,7 @@
-"""Spectra: periodograms, Welch's averages, short-time Fourier transforms and their inverse, Lomb
-and Scargle's periodogram.
+"""Spectra: periodograms, Welch's averages, short-time Fourier transforms and their inverse, Lomb-Scargle periodograms.
 
-Windows are constants unless given as Arrays. Segments are one reading of the signal at indices
-that depend on lengths alone.
+Windows are constants unless given as Arrays. Segments are one indexing of the signal, with indices that depend only on
+lengths.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["coherence", "csd", "istft", "lombscargle", "periodogram", "spectrogr
 
 
 def _window(window: str | tuple[Any, ...] | ArrayLike, nperseg: int | None, length: int) -> tuple[Array, int]:
-    """The window's samples and how many there are."""
+    """Return the window's samples and their number."""
     if isinstance(window, (str, tuple)):
         import scipy.signal
 
@@ -47,7 +46,7 @@ def _window(window: str | tuple[Any, ...] | ArrayLike, nperseg: int | None, leng
 
 
 def _segments(x: Array, size: int, step: int) -> Array:
-    """Overlapping stretches of the last axis, in a new axis before it."""
+    """Return overlapping segments of the last axis, in a new axis before it."""
     count = (x.shape[-1] - size) // step + 1
     places = numpy.arange(count)[:, None] * step + numpy.arange(size)
     return np.take(x, places, axis=-1)
@@ -64,8 +63,9 @@ def _spectra(
     noverlap: int | None, nfft: int | None, detrend: str | bool | Callable[[Array], Array], onesided: bool, axis: int,
     boundary: str | None = None, padded: bool = False,
 ) -> tuple[Any, Any, list[Any], Any, int, int]:  # fmt: skip
-    """Frequencies, times and the transforms of all segments (..., segment, frequency), with
-    the window and its sizes."""
+    """Return frequencies, times and the transforms of all segments (..., segment, frequency), with the window and its
+    sizes.
+    """
     moved = [np.moveaxis(s, one_axis(axis, s.ndim), -1) for s in signals]
     samples, size = _window(window, nperseg, max(m.shape[-1] for m in moved))
     points = size if nfft is None else int(nfft)
@@ -113,7 +113,7 @@ def _scale(scaling: str, fs: ArrayLike, window: Array) -> Any:
 
 
 def _both_sides(power: Array, points: int, onesided: bool) -> Array:
-    """The power of negative frequencies belongs to the positive ones."""
+    """Add the power of negative frequencies to the positive ones."""
     if not onesided:
         return power
     factor = numpy.full(power.shape[-1], 2.0)
@@ -231,7 +231,7 @@ def spectrogram(
     detrend: str | bool | Callable[[Array], Array] = "constant", return_onesided: bool = True, scaling: str = "density",
     axis: int = -1, mode: str = "psd",
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Spectra of consecutive stretches; the last axis of the result counts these.
+    """Spectra of consecutive segments, which are the last axis of the result.
 
     >>> from ndgrad.scipy import signal
     >>> f, t, power = signal.spectrogram([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8, noverlap=0)
@@ -259,7 +259,7 @@ def spectrogram(
 
 
 def _frequency_first(made: Array, ndim: int, axis: int) -> Array:
-    """(..., segment, frequency) with frequencies in the place of the signal's axis and segments last."""
+    """Move axes from (..., segment, frequency) to frequencies in place of the signal's axis and segments last."""
     d = one_axis(axis, ndim)
     return np.moveaxis(np.swapaxes(made, -1, -2), -2, d if d < ndim - 1 else -2)
 
@@ -336,7 +336,7 @@ def lombscargle(
     x: ArrayLike, y: ArrayLike, freqs: ArrayLike, precenter: bool = False, normalize: bool | str = False, *,
     weights: ArrayLike | None = None, floating_mean: bool = False,
 ) -> Array:  # fmt: skip
-    """Lomb and Scargle's periodogram of unevenly spaced samples, differentiable in times,
+    """The Lomb-Scargle periodogram of unevenly spaced samples, differentiable in times,
     samples and angular frequencies.
 
     >>> from ndgrad.scipy import signal
@@ -352,7 +352,7 @@ def lombscargle(
     if precenter:
         v = v - v.mean()
     angle = w[:, None] * t
-    # the time offset that makes sine and cosine orthogonal
+    # The time offset makes sine and cosine orthogonal.
     tau = 0.5 * np.arctan2(np.sin(2.0 * angle).sum(axis=-1), np.cos(2.0 * angle).sum(axis=-1))
     c, s = np.cos(angle - tau[:, None]), np.sin(angle - tau[:, None])
     a = (v * c).sum(axis=-1) ** 2 / (c * c).sum(axis=-1)
@@ -368,7 +368,7 @@ def lombscargle(
 
 
 def vectorstrength(events: ArrayLike, period: ArrayLike) -> tuple[Array, Array]:
-    """How well events keep to a period, and their mean phase.
+    """The strength of synchronisation of events with a period, and their mean phase.
 
     >>> from ndgrad.scipy import signal
     >>> strength, phase = signal.vectorstrength([0.0, 1.0, 2.0], 1.0)

@@ -25,11 +25,11 @@ def _phase(t: ArrayLike, f0: ArrayLike, t1: ArrayLike, f1: ArrayLike, method: st
             return 2.0 * math.pi * (f0 * t + beta * t**3 / 3.0)
         return 2.0 * math.pi * (f1 * t + beta * ((t1 - t) ** 3 - t1**3) / 3.0)
     if method in ("logarithmic", "log", "lo"):
-        # the integral of f0 (f1 / f0)^(t / t1): a quotient by log(f1 / f0), which is smooth where that vanishes
+        # The integral of f0 (f1 / f0)^(t / t1) is a quotient by log(f1 / f0), which is smooth where that vanishes.
         return 2.0 * math.pi * f0 * t * tensor_ops.exprel(np.log(f1 / f0) * (t / t1))
     if method in ("hyperbolic", "hyp"):
-        # the integral of f0 / (1 + u t'/t), u = (f0 - f1) t / (f1 t1); beyond the pole, where 1 + u < 0,
-        # SciPy takes the absolute value
+        # The integral of f0 / (1 + u t'/t) with u = (f0 - f1) t / (f1 t1). Beyond the pole, where 1 + u < 0, SciPy
+        # takes the absolute value.
         u = (f0 - f1) * t / (f1 * t1)
         before = u > -1.0
         near, beyond = np.where(before, u, 0.0), np.where(before, -3.0, u)
@@ -90,8 +90,8 @@ def gausspulse(
 
 
 def sawtooth(t: ArrayLike, width: ArrayLike = 1) -> Array:
-    """Rising from -1 to 1 over a share of each period of 2 pi, and falling over the rest; its jumps have
-    no part in the derivative.
+    """A wave that rises from -1 to 1 over a share of each period of 2 pi, and falls over the rest; its jumps are
+    ignored in the derivative.
 
     >>> from ndgrad.scipy import signal
     >>> signal.sawtooth([0.0, 3.0])
@@ -106,7 +106,7 @@ def sawtooth(t: ArrayLike, width: ArrayLike = 1) -> Array:
 
 
 def square(t: ArrayLike, duty: ArrayLike = 0.5) -> Array:
-    """1 over a share of each period of 2 pi and -1 over the rest: the derivative is zero.
+    """A wave with values 1 over a share of each period of 2 pi and -1 over the rest; the derivative is zero.
 
     >>> from ndgrad.scipy import signal
     >>> signal.square([1.0, 4.0])

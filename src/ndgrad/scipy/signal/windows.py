@@ -1,4 +1,6 @@
-"""`scipy.signal.windows`: those with a parameter are differentiable in it; the others are SciPy's own, as constants."""
+"""`scipy.signal.windows`: windows with a parameter are differentiable in it; the others are SciPy's own, as
+constants.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ __all__ = ["exponential", "gaussian", "general_cosine", "general_gaussian", "gen
 
 
 def _places(M: int, sym: bool) -> tuple[NDArray[Any], int]:
-    """Sample numbers less the middle; a periodic window is a symmetric one without its last sample."""
+    """Return sample numbers minus the middle; a periodic window is a symmetric one without its last sample."""
     n = int(M)
     if n != M or n < 0:
         raise ValueError("Window length M must be a non-negative integer [nd-range]")

@@ -1,6 +1,6 @@
 """`scipy.sparse` with derivatives.
 
-SciPy's own sparse matrices are constants: `A @ t` and `t @ A` with a tensor work as they stand. The arrays of this
+SciPy's own sparse matrices are constants: `A @ t` and `t @ A` with a tensor work directly. The arrays of this
 module (`csr_array`, `csc_array`, `coo_array`) hold their entries in an Array that may carry derivatives.
 """
 

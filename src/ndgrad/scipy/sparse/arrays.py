@@ -1,7 +1,7 @@
-"""Sparse arrays whose numbers are an Array: differentiable values with a constant pattern.
+"""Sparse arrays with an Array of entries: differentiable values with a constant pattern.
 
-The pattern (which places have an entry) is decided when the array is made, and never changes; gradients have the same
-pattern. Products with dense arrays, sums and solves are ops; what would change the pattern makes a new array.
+The pattern (the positions of entries) is fixed at creation; gradients have the same pattern. Products with dense
+arrays, sums and solves are ops. Operations that change the pattern return a new array.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import Array, ArrayLike, Axes, Dtype, Index, Out, Tensor
 
-#: A sparse array of ours or of SciPy's, or a full matrix.
+#: A sparse array of ours or of SciPy's, or a dense matrix.
 SparseLike: TypeAlias = "SparseArray | ArrayLike | sparray | spmatrix"
 
 __all__ = ["SparseArray", "coo_array", "csc_array", "csr_array"]
 
 
 def is_scipys(value: object) -> bool:
-    """Whether this is one of scipy.sparse's own arrays or matrices."""
+    """True if this is one of scipy.sparse's own arrays or matrices."""
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "tocoo")
 
 
 def as_sparse(value: Any) -> SparseArray:
-    """A sparse array of SciPy's (a constant) or of ours, or a full matrix by its entries that are not zero."""
+    """Return a sparse array of SciPy's (a constant) or of ours, or a dense matrix by its nonzero entries."""
     if isinstance(value, SparseArray):
         return value
     if is_scipys(value):
@@ -65,7 +65,7 @@ class SparseArray:
     """
 
     format = "coo"
-    __array_ufunc__ = None  # NumPy leaves operators with an ndarray on their left to us
+    __array_ufunc__ = None  # NumPy leaves operators with an ndarray on the left to this class
     __array_priority__ = 2000
 
     def __init__(self, arg: Any, shape: tuple[int, int] | None = None, dtype: Dtype = None, copy: bool = False) -> None:
@@ -175,20 +175,22 @@ class SparseArray:
     T = property(lambda self: self.transpose())
 
     def toarray(self, order: str | None = None, out: Out = None) -> Array:
-        """The full matrix, an Array."""
+        """Return the dense matrix, an Array."""
         places = [as_array(p) for p in self.coords]
         return tensor_ops.index_add_zeros(self.data, *places, shape=self.shape)
 
     todense = toarray
 
     def to_scipy(self) -> Any:
-        """SciPy's array of the same values, without derivatives."""
+        """Return SciPy's array of the same values, without derivatives."""
         sparse = scipy_module("sparse", "SparseArray.to_scipy")
         made = sparse.coo_array((values_of(self.data.detach()), self.coords), shape=self.shape)
         return made.asformat(self.format)
 
     def __array__(self, dtype: Dtype = None, copy: bool | None = None) -> NDArray[Any]:
-        """NumPy would make an array of objects, and functions for full matrices refuse that without saying why."""
+        """Raise a clear error. NumPy would create an array of objects, which functions for dense matrices refuse
+        without a reason.
+        """
         raise TypeError(
             f"a {type(self).__name__} of shape {self.shape} was given where a full array is wanted. "
             "Use toarray(), which keeps the derivative, or for SciPy's own functions to_scipy(), which drops it. "
@@ -210,7 +212,7 @@ class SparseArray:
     dot = __matmul__
 
     def _times_sparse(self, other: SparseArray) -> SparseArray:
-        """Entry by entry: a[i, k] meets the entries of row k of b; those that meet at one place add up."""
+        """Multiply entry by entry: a[i, k] meets the entries of row k of b; products at the same position add up."""
         if self.shape[1] != other.shape[0]:
             raise ValueError(f"matmul: dimension mismatch: shapes {self.shape} and {other.shape}. [nd-matmul]")
         order, columns, starts = other.pattern.by_rows
@@ -252,7 +254,7 @@ class SparseArray:
         return -self + other
 
     def multiply(self, other: Any) -> SparseArray:
-        """Elementwise, with a number or an array that broadcasts: the pattern stays."""
+        """Multiply elementwise with a number or an array that broadcasts; the pattern stays."""
         if isinstance(other, SparseArray) or is_scipys(other):
             other = as_sparse(other).toarray()
         factor = as_array(other)
@@ -299,7 +301,7 @@ class SparseArray:
 
 
 class coo_array(SparseArray):
-    """Entries in any order; places may repeat, and then add up.
+    """Entries in any order; repeated positions add up.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2)).toarray()
@@ -343,7 +345,7 @@ class csc_array(SparseArray):
 
 
 def _ordered(data: Array, pattern: Pattern, *, by_columns: bool) -> tuple[Array, Pattern]:
-    """Entries sorted; if they are, the very same Array and pattern, so that `data` is what the user passed."""
+    """Return sorted entries; if they are sorted, the same Array and pattern, so that `data` is the user's object."""
     keys = (pattern.rows, pattern.columns) if by_columns else (pattern.columns, pattern.rows)
     major, minor = keys[1], keys[0]
     if pattern.rows.size < 2 or bool(
@@ -359,7 +361,7 @@ def _numbers(data: Array) -> Array:
 
 
 def product(a: SparseArray, x: ArrayLike) -> Array:
-    """The matrix times a vector or columns (or a stack of these), differentiable in both."""
+    """Multiply the matrix with a vector or columns (or a stack of these), differentiable in both."""
     t = as_array(x)
     if np_dtype(a.data).kind in "iu" and np_dtype(t).kind in "iu":
         data = a.data
@@ -376,16 +378,15 @@ def product(a: SparseArray, x: ArrayLike) -> Array:
 
 
 def product_from_left(x: ArrayLike, a: SparseArray) -> Array:
-    """x @ a."""
+    """Return x @ a."""
     t = as_array(x)
     if t.ndim == 1:
         return product(a.T, t)
     return np.swapaxes(product(a.T, np.swapaxes(t, -1, -2)), -1, -2)
 
 
-def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
-    """A product of which one operand is SciPy's sparse array and the other a tensor; the result
-    has the tensor's face."""
+def matmul_with_tensors(left: Any, right: Any) -> Tensor:
+    """Multiply SciPy's sparse array with a tensor; the result has the tensor's class."""
     tensor = left if isinstance(left, Variable) else right
     made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))
     return made if tensor.on_numpy_face else made.tensor()

@@ -1,4 +1,4 @@
-"""Sparse arrays made of parts: diagonals, identities, blocks, Kronecker products."""
+"""Construction of sparse arrays: diagonals, identities, blocks, Kronecker products."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _made(
 
 
 def issparse(x: object) -> bool:
-    """Whether x is a sparse array, ours or SciPy's.
+    """True if x is a sparse array, ours or SciPy's.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.issparse(sparse.eye_array(2)), sparse.issparse([[1.0]])
@@ -149,7 +149,7 @@ def identity(n: int, dtype: Dtype = float, format: str | None = None) -> SparseA
 
 
 def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None, dtype: Dtype = None) -> SparseArray:
-    """A matrix of blocks, of which None is zero.
+    """A matrix of blocks; None is a block of zeros.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray()
@@ -214,7 +214,7 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None
 
 
 def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
-    """Matrices one after the other along the diagonal, zeros elsewhere.
+    """The matrix with the given blocks along the diagonal, zeros elsewhere.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.block_diag([[[1.0]], [[2.0, 3.0]]]).toarray()

@@ -1,8 +1,8 @@
 """`scipy.sparse.linalg` with derivatives: direct and iterative solves, exponentials times vectors, norms.
 
-Direct solves are an op with SuperLU inside, whose factors the backward pass uses again. Iterative ones are
-differentiated through the equation they solve (ndgrad.implicit.linear_solve), not through their steps; the derivative
-is another solve by the same method.
+Direct solves are an op with SuperLU inside, whose factors the backward pass uses again. Iterative solves are
+differentiated through their equation (ndgrad.implicit.linear_solve), not through their steps; the derivative is another
+solve by the same method.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _solve(a: SparseArray, b: ArrayLike, adjoint: bool = False) -> Array:
 
 
 def spsolve(A: SparseLike, b: ArrayLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Array:
-    """The x with A x = b, differentiable in b and in the entries of A; a sparse b is taken as
-    columns, and the result is full.
+    """The x with A x = b, differentiable in b and in the entries of A; a sparse b is treated as columns, and the result
+    is dense.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -65,7 +65,7 @@ def spsolve(A: SparseLike, b: ArrayLike, permc_spec: str | None = None, use_umfp
 
 
 def factorized(A: SparseLike) -> Callable[[ArrayLike], Array]:
-    """A function that solves with A; the factors are found once.
+    """Return a function that solves with A; the factors are computed once.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -79,7 +79,7 @@ def factorized(A: SparseLike) -> Callable[[ArrayLike], Array]:
 
 
 class _Factored:
-    """What `splu` gives: solves with a matrix, its transpose or its adjoint."""
+    """The result of `splu`: solves with a matrix, its transpose or its adjoint."""
 
     def __init__(self, a: SparseArray) -> None:
         self._a, self.shape, self.nnz = a, a.shape, a.nnz
@@ -98,7 +98,8 @@ def splu(
     A: SparseLike, permc_spec: str | None = None, diag_pivot_thresh: float | None = None, relax: int | None = None,
     panel_size: int | None = None, options: dict[str, Any] | None = None
 ) -> _Factored:
-    """Solves with A, by factors that are found once; the factors themselves have no derivative.
+    """Return an object that solves with A, by factors that are computed once; the factors themselves have no
+    derivative.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -136,7 +137,7 @@ def spsolve_triangular(
 
 
 def inv(A: SparseLike) -> Array:
-    """The inverse, as a full matrix: that of a sparse one seldom is.
+    """The inverse, as a dense matrix, since the inverse of a sparse matrix is rarely sparse.
 
     >>> from ndgrad.scipy import sparse
     >>> from ndgrad.scipy.sparse import linalg
@@ -152,8 +153,9 @@ def inv(A: SparseLike) -> Array:
 
 
 def _operator(A: Any) -> tuple[Callable[[Array], Array], tuple[int, ...]]:
-    """A as a function of vectors: a sparse or full matrix, a linear function, or one of SciPy's
-    operators (a constant)."""
+    """Return A as a function of vectors: a sparse or dense matrix, a linear function, or one of SciPy's operators (a
+    constant).
+    """
     if isinstance(A, SparseArray) or is_scipys(A):
         a = as_sparse(A)
         return (lambda v: a @ v), a.shape
@@ -205,8 +207,8 @@ def _iterative(name: str, method: str, what: str, symmetric: bool = False) -> _I
                 "[nd-unsupported]"
             )
         start = None if x0 is None else floating(x0).detach()
-        # a looser solve would make a looser gradient: the equation is solved to the tolerance
-        # asked for, and at least well
+        # A looser solve would make a looser gradient: the equation is solved to the given tolerance, and at least to a
+        # tight default.
         x = linear_solve(
             apply, flat, method=method, symmetric=symmetric, x0=start, rtol=min(rtol, 1e-10), atol=atol,
             maxiter=maxiter,
@@ -280,7 +282,8 @@ def expm_multiply(
     A: SparseLike, B: ArrayLike, start: ArrayLike | None = None, stop: ArrayLike | None = None,
     num: ArrayLike | None = None, endpoint: ArrayLike | None = None, traceA: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """exp(A) B without the exponential: by Taylor's series in steps that the norm of A decides. Differentiable in both.
+    """exp(A) B without forming the exponential, by Taylor series in steps that depend on the norm of A. Differentiable
+    in both.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -311,7 +314,7 @@ def expm_multiply(
 
 
 def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None) -> Array:
-    """Norms of a sparse matrix that its entries give: Frobenius, 1, infinity, and their minima.
+    """Norms of a sparse matrix that follow from its entries: Frobenius, 1, infinity, and their minima.
 
     >>> from ndgrad.scipy import sparse
     >>> from ndgrad.scipy.sparse import linalg
@@ -340,7 +343,7 @@ def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None)
 
 
 def _merged(a: SparseArray) -> SparseArray:
-    """Entries at one place added up."""
+    """Add up entries at the same position."""
     return a._summed(a.data, a.pattern.rows, a.pattern.columns, a.shape)
 
 

@@ -1,4 +1,4 @@
-"""`scipy.spatial`: its distances have derivatives."""
+"""`scipy.spatial` with differentiable distances."""
 
 from __future__ import annotations
 

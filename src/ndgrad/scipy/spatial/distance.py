@@ -1,7 +1,6 @@
 """`scipy.spatial.distance` with derivatives: distances between vectors, and between all rows of matrices.
 
-A distance that is a root (Euclidean, cosine, ...) has the derivative 0 where both vectors are the same, as norms have
-at 0.
+A distance that is a root (Euclidean, cosine, ...) has the derivative 0 if both vectors are equal, like norms at 0.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def chebyshev(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
 
 
 def _largest(a: Any, b: Any, w: Any = None) -> Any:
-    """Weights say which components count."""
+    """Return the largest difference; weights select components."""
     gaps = abs(a - b)
     return (gaps if w is None else dnp.where(w.detach() > 0, gaps, 0.0)).max(-1)
 
@@ -178,7 +177,7 @@ def mahalanobis(u: ArrayLike, v: ArrayLike, VI: ArrayLike) -> Array:
 
 
 def _root(square: Any) -> Any:
-    """The square root, whose derivative at 0 is 0."""
+    """Return the square root, with derivative 0 at 0."""
     zero = square.detach() == 0
     return dnp.where(zero, 0.0, dnp.sqrt(dnp.where(zero, 1.0, square)))
 
@@ -231,7 +230,7 @@ def _in_metric(a: Any, b: Any, inverse: Any) -> Any:
     return _root(((gap @ inverse) * gap).sum(-1))
 
 
-#: Metric -> the distance of the last dimensions of two Arrays, which broadcast.
+#: Metric -> distance over the last dimensions of two Arrays, which broadcast.
 _METRICS: dict[str, Callable[..., Any]] = {
     "euclidean": lambda a, b, w=None: _power(2.0, w)(a, b),
     "sqeuclidean": lambda a, b, w=None: _sum((a - b) ** 2, w),
@@ -303,7 +302,7 @@ def _distances(metric: str, a: Any, b: Any, rows: Any, options: dict[str, Any]) 
 
 
 def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Array:
-    """Between the distances of pairs as a vector and as a symmetric matrix.
+    """Convert distances of pairs between a vector and a symmetric matrix.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.squareform([1.0, 2.0, 3.0])

@@ -1,7 +1,7 @@
 """`scipy.stats` with derivatives: distributions, descriptive statistics, kernel densities.
 
 Densities and distribution functions are differentiable in the point, in loc and scale and in the shapes; draws of
-continuous distributions in all parameters. A distribution of SciPy's without rules here works on constants.
+continuous distributions in all parameters. SciPy's other distributions work on constants.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _beyond = beyond(
 
 
 class _OfConstants:
-    """A distribution of SciPy's that has no rules here: its methods run on constants."""
+    """A SciPy distribution without rules here: its methods run on constants."""
 
     def __init__(self, name: str, theirs: Any) -> None:
         self.name, self._theirs = name, theirs

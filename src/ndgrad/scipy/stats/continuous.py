@@ -1,4 +1,4 @@
-"""The continuous distributions by SciPy's names."""
+"""The continuous distributions under SciPy's names."""
 
 from __future__ import annotations
 

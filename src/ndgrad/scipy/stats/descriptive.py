@@ -1,6 +1,6 @@
-"""Descriptive statistics and tests: what SciPy computes from samples, in formulas of our own.
+"""Descriptive statistics and tests of SciPy, as differentiable formulas.
 
-nan_policy is "propagate" (the default) everywhere: to leave numbers out, leave them out before.
+nan_policy is always "propagate" (the default): remove NaN from samples beforehand.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def moment(
 def skew(
     a: ArrayLike, axis: Axes = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False,
 ) -> Array:  # fmt: skip
-    """The skewness, the third central moment over the cube of the standard deviation; bias=False corrects it.
+    """The skewness: the third central moment divided by the cube of the standard deviation; bias=False corrects it.
 
     >>> from ndgrad.scipy import stats
     >>> stats.skew([1.0, 2.0, 6.0]).round(6)
@@ -148,7 +148,7 @@ def kurtosis(
     a: ArrayLike, axis: Axes = 0, fisher: bool = True, bias: bool = True, nan_policy: str = "propagate", *,
     keepdims: bool = False,
 ) -> Array:  # fmt: skip
-    """The fourth central moment over the square of the variance, less 3 (Fisher's); bias=False corrects it.
+    """The fourth central moment divided by the square of the variance, minus 3 (Fisher's); bias=False corrects it.
 
     >>> from ndgrad.scipy import stats
     >>> stats.kurtosis([1.0, 2.0, 6.0]).round(6)
@@ -167,7 +167,7 @@ def kurtosis(
 def variation(
     a: ArrayLike, axis: Axes = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False,
 ) -> Array:  # fmt: skip
-    """The standard deviation over the mean.
+    """The standard deviation divided by the mean.
 
     >>> from ndgrad.scipy import stats
     >>> stats.variation([1.0, 3.0])
@@ -227,7 +227,7 @@ def zscore(a: ArrayLike, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propa
 
 
 def gzscore(a: ArrayLike, *, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
-    """The zscore of logarithms.
+    """The zscore of the logarithms.
 
     >>> from ndgrad.scipy import stats
     >>> stats.gzscore([1.0, 4.0])
@@ -314,7 +314,7 @@ def trim_mean(
 
 
 class DescribeResult(NamedTuple):
-    """What `describe` gives."""
+    """The result of `describe`."""
 
     nobs: int
     minmax: tuple[Array, Array]
@@ -377,7 +377,7 @@ def circvar(
     samples: ArrayLike, high: float | Array = 2 * math.pi, low: float | Array = 0, axis: Axes = None,
     nan_policy: str = "propagate",
 ) -> Array:  # fmt: skip
-    """The variance of angles, 1 less the length of their mean direction.
+    """The variance of angles, 1 minus the length of their mean direction.
 
     >>> from ndgrad.scipy import stats
     >>> stats.circvar([0.0, 1.0]).round(6)
@@ -423,7 +423,7 @@ def entropy(
     else:
         q = real(qk)
         q = np.broadcast_to(q / q.sum(axis=axis, keepdims=True), p.shape)
-        # p log(p/q) is 0 where p is, and infinite where only q is
+        # p log(p/q) is 0 if p is, and infinite if only q is.
         terms = np.where(p == 0, 0.0, p * (np.log(np.where(p == 0, 1.0, p)) - np.log(np.where(p == 0, 1.0, q))))
         made = terms.sum(axis=axis, keepdims=keepdims)
     return made if base is None else made / np.log(real(base))
@@ -517,7 +517,7 @@ class SignificanceResult(NamedTuple):
 
 
 class TtestResult(SignificanceResult):
-    """The same, with the degrees of freedom beside."""
+    """A statistic, its p-value, and the degrees of freedom."""
 
     df: Array | float
 
@@ -531,7 +531,9 @@ class _Line(NamedTuple):
 
 
 class LinregressResult(_Line):
-    """What `linregress` gives: it unpacks to five numbers, and has the intercept's standard error beside."""
+    """The result of `linregress`: it unpacks to five numbers, and has the intercept's standard error as an
+    attribute.
+    """
 
     intercept_stderr: Array
 
@@ -540,7 +542,9 @@ R = TypeVar("R", bound="SignificanceResult | _Line")
 
 
 def _with_more(kind: type[R], more: str) -> Callable[..., R]:
-    """The maker of a named tuple that unpacks to its fields and has one attribute more, as SciPy's results do."""
+    """Return a constructor of a named tuple that unpacks to its fields and has one more attribute, as SciPy's results
+    do.
+    """
 
     def build(*values: Any) -> R:
         result = kind(*values[:-1])
@@ -558,7 +562,7 @@ _linregress_result = _with_more(LinregressResult, "intercept_stderr")
 
 
 def _p_value(statistic: Array, df: ArrayLike, alternative: str) -> Array:
-    """Of Student's t."""
+    """Return the p-value of Student's t."""
     df = np.broadcast_to(real(df), statistic.shape)
     if alternative == "less":
         return ops.stdtr(df, statistic)

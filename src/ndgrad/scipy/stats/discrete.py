@@ -1,7 +1,7 @@
 """The discrete distributions: probabilities of whole numbers, differentiable in the parameters.
 
-Points and quantiles are whole numbers, which have no derivative; draws are numbers without a history, and are refused
-if a parameter carries a derivative: a draw of a whole number is no smooth function of it.
+Points and quantiles are integers, which have no derivative. Draws have no history. They raise an error if a parameter
+carries a derivative, because an integer draw is not a smooth function of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DRAWS = "a continuous relaxation, or the log-probability of the draw (the score
 
 
 class Discrete(Distribution):
-    """Subclasses give formulas at whole numbers inside the support, for loc=0."""
+    """Base class: subclasses give formulas at integers inside the support, for loc=0."""
 
     has_scale = False
 
@@ -77,8 +77,9 @@ class Discrete(Distribution):
         return np.where(good & ~np.isnan(given), value, numpy.nan)
 
     def _inner(self, inside: Array, point: Array, shapes: list[Any], low: ArrayLike) -> list[Array]:
-        """Numbers and shapes, with the first number of another distribution where a number is outside,
-        as for continuous ones."""
+        """Return numbers and shapes. A number outside is replaced by the first number of another distribution, as for
+        continuous ones.
+        """
         if numpy.all(bare(inside)):
             return [point, *shapes]
         others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
@@ -121,7 +122,7 @@ class Discrete(Distribution):
         return constant(numpy.asarray(getattr(scipys(self.name), method)(*given)))
 
     def ppf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        """The quantile: a whole number, without a derivative."""
+        """Return the quantile: an integer, without a derivative."""
         return self._whole("ppf", q, args, kwds)
 
     def isf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
@@ -151,9 +152,10 @@ def _log_choose(n: Array, k: Array) -> Array:
 def _by_powers(
     edge: Array, inner: Callable[[Any], Any], p: Array, log_scale: Array, powers: Callable[[Any], Any],
 ) -> Array:  # fmt: skip
-    """A probability as the exponential of its logarithm; at an edge of the parameter, where that is
-    infinite, a product of powers."""
-    scale = np.exp(np.minimum(log_scale, 700.0))  # what stands beside it is 0, 1 or the derivative of a low power
+    """Return a probability as the exponential of its logarithm. At an edge of the parameter, where that is infinite, it
+    is a product of powers.
+    """
+    scale = np.exp(np.minimum(log_scale, 700.0))  # its factor is 0, 1 or the derivative of a low power
     return np.where(edge, scale * powers(np.where(edge, p, 0.5)), inner(np.where(edge, 0.5, p)))
 
 
@@ -253,7 +255,7 @@ class BetaBinomial(Discrete):
 
 
 class DiscreteUniform(Discrete):
-    """Its ends are whole numbers, so it has no derivative at all, but stands beside the others."""
+    """The discrete uniform distribution. Its ends are integers, so it has no derivative."""
 
     shapes = ("low", "high")
     valid = staticmethod(lambda low, high: high > low)

@@ -1,8 +1,8 @@
-"""What SciPy's distributions have in common: loc and scale, supports, frozen distributions, draws.
+"""Base classes of SciPy's distributions: loc and scale, supports, frozen distributions, draws.
 
-The constraint: outside the support, and for parameters that make no sense, a formula would give NaN, and a NaN that
-`where` hides in the value still spoils the gradient. So formulas are only ever evaluated at a point inside, and what
-belongs outside is chosen afterwards.
+Outside the support, and for invalid parameters, a formula would give NaN, and a NaN that `where` hides in the value
+still spoils the gradient. So formulas are only evaluated at points inside, and the values outside are selected
+afterwards.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ nan = numpy.nan
 
 
 def only(condition: Array, value: ArrayLike, otherwise: float = nan) -> Array:
-    """A value where it exists."""
+    """Return a value if it exists."""
     return np.where(condition, value, otherwise)
 
 
@@ -51,11 +51,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class NoRule(Exception):
-    """A distribution has no formula for what was asked; the message is the call that does the same."""
+    """A distribution has no formula for a request; the message is the call that does the same."""
 
 
 def or_scipys(method: F) -> F:
-    """A method that is SciPy's own, on constants, where the distribution has no formula."""
+    """Wrap a method to run SciPy's own on constants if the distribution has no formula."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwds: Any) -> Array:
@@ -72,7 +72,7 @@ def or_scipys(method: F) -> F:
 def of_constants(
     name: str, theirs: Any, instead: str = "logpdf or logpmf, or an integral of it by ndgrad.scipy.integrate",
 ) -> Any:  # fmt: skip
-    """A method or attribute of SciPy's, the method on constants and with Arrays as results."""
+    """Return a method or attribute of SciPy's; a method runs on constants and returns Arrays."""
     if not callable(theirs):
         return theirs
     guarded = on_constants(name, theirs, instead)
@@ -90,12 +90,12 @@ def _scalars_as_arrays(made: Any) -> Any:
 
 
 def real(x: ArrayLike) -> Array:
-    """An argument as an Array of float64 (or another floating dtype it has)."""
+    """Return an argument as an Array of float64 (or its own floating dtype)."""
     return floating(x)
 
 
 def described(kind: Any, what: str, parameters: Sequence[str], example: str) -> str:
-    """The docstring of a distribution."""
+    """Return the docstring of a distribution."""
     call, _, result = example.partition(" -> ")
     text = f"{what} Parameters: {', '.join(parameters)}."
     return f"{text}\n\n>>> from ndgrad.scipy import stats\n>>> stats.{kind.name}.{call}\n{result}\n"
@@ -108,7 +108,7 @@ class Frozen:
         self.dist, self.args, self.kwds = dist, args, kwds
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "dist":  # also asked of a copy that is still empty
+        if name.startswith("_") or name == "dist":  # also requested from a copy that is still empty
             raise AttributeError(f"a frozen distribution has no attribute {name!r}")
         if name not in METHODS:
             what = f"{self.dist.name}.{name}"
@@ -128,7 +128,7 @@ class Frozen:
         return lambda x: method(x, *self.args, **self.kwds)
 
 
-#: Methods of frozen distributions that are called with the parameters here.
+#: Methods of frozen distributions that pass on the parameters.
 METHODS = (
     "pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "entropy", "mean", "median", "std",
     "var", "stats", "support", "interval", "rvs",
@@ -136,15 +136,15 @@ METHODS = (
 
 
 class Distribution:
-    """Parameters, moments and draws, for continuous and discrete distributions."""
+    """Parameters, moments and draws of continuous and discrete distributions."""
 
-    #: names of the shape parameters, in order
+    #: Names of the shape parameters, in order.
     shapes: tuple[str, ...] = ()
     has_scale = True
 
     def __init__(self, name: str, what: str, example: str) -> None:
-        """`what` says what the distribution is of; `example` is a call of one of its methods and the result."""
-        self.name, self.__module__ = name, "ndgrad.scipy.stats"  # where a pickle finds it
+        """Create a distribution; `what` describes it, and `example` is a call of one of its methods with the result."""
+        self.name, self.__module__ = name, "ndgrad.scipy.stats"  # the module under which pickles find it
         self.__doc__ = described(
             self, what, (*self.shapes, "loc", "scale")[: len(self.shapes) + 1 + self.has_scale], example
         )
@@ -158,7 +158,7 @@ class Distribution:
     freeze = __call__
 
     def __getattr__(self, name: str) -> Any:
-        """What SciPy's distribution has besides (moment, expect, ...), for constants."""
+        """Return SciPy's other attributes of the distribution (moment, expect, ...), for constants."""
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return of_constants(f"{self.name}.{name}", getattr(scipys(self.name), name))
@@ -184,15 +184,16 @@ class Distribution:
         return shapes, real(given.get("loc", 0.0)), real(given.get("scale", 1.0))
 
     def valid(self, *shapes: Any) -> Array:
-        """Where the shapes make sense: by default, where all are positive."""
+        """Return a mask of valid shapes: by default, all positive."""
         good: Any = True
         for s in shapes:
             good = good & (s > 0)
         return good
 
     def safe(self, shapes: list[Any], scale: Array) -> tuple[Any, list[Any], Any]:
-        """Where parameters are valid, and parameters with ones (which are, for every distribution
-        here) in the other places."""
+        """Return a mask of valid parameters, and the parameters with the others replaced by ones (which are valid for
+        every distribution here).
+        """
         good = self.valid(*shapes) & (scale > 0)
         if numpy.all(bare(good)):
             return good, shapes, scale
@@ -204,7 +205,7 @@ class Distribution:
     # ----- moments -----
 
     def moments(self, *shapes: Any) -> tuple[Array | float, Array | float]:
-        """Mean and variance of the standard form."""
+        """Return mean and variance of the standard form."""
         raise NoRule("integrate: ndgrad.scipy.integrate.quad")
 
     def _moments(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[Array, Array]:
@@ -247,10 +248,10 @@ class Distribution:
         return of_constants(f"{self.name}.fit", scipys(self.name).fit, instead)(*args, **kwds)
 
     def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Shape | None, random_state: RandomState) -> Any:
-        """Numbers as SciPy draws them for these parameters."""
+        """Return numbers as SciPy draws them for these parameters."""
         shapes, loc, scale = self.parameters(args, kwds)
         given = [values_of(v.detach()) for v in ([*shapes, loc, scale] if self.has_scale else [*shapes, loc])]
-        if not self.has_scale:  # NumPy's generators want whole numbers as integers
+        if not self.has_scale:  # NumPy's generators require integers
             given = [
                 v.astype(int) if n in ("n", "low", "high", "loc") and (v == v.astype(int)).all() else v
                 for n, v in zip((*self.shapes, "loc"), given)
@@ -259,28 +260,28 @@ class Distribution:
 
 
 def bare(condition: Array) -> Array:
-    """The values of a condition, or False if they differ between the samples of a batch."""
+    """Return the values of a condition, or False if they differ between the samples of a batch."""
     return memory_of(condition) if isinstance(condition, Variable) else condition
 
 
 def one_less_exp(u: Array) -> Array:
-    """1 - exp(-u) for u of 0 or more. expm1 has the digits near 0, and exp those of the derivative elsewhere."""
+    """Return 1 - exp(-u) for u >= 0. expm1 keeps the digits near 0, and exp those of the derivative elsewhere."""
     small = u < 1.0
     return np.where(small, -np.expm1(-np.where(small, u, 0.0)), 1.0 - np.exp(-np.where(small, 1.0, u)))
 
 
 def xlogy(a: Array, x: Array) -> Array:
-    """a log(x), where a = 0 stands for the power x^0 = 1, at x = 0 too: its derivative in x is 0 there."""
+    """Return a log(x), where a = 0 represents the power x^0 = 1, also at x = 0: its derivative in x is 0 there."""
     return S.xlogy(a, np.where((a == 0) & (x == 0), 1.0, x))
 
 
 def xlog1py(a: Array, x: Array) -> Array:
-    """a log(1 + x), likewise."""
+    """Return a log(1 + x), likewise."""
     return S.xlog1py(a, np.where((a == 0) & (x == -1), 0.0, x))
 
 
 def log_of_smaller(p: Array, other: Callable[[], Any]) -> Array:
-    """log(p) with its digits near 1 too, from 1 - p."""
+    """Return log(p) with its digits near 1 too, from 1 - p."""
     small = p < 0.5
     return np.where(small, np.log(np.where(small, p, 0.5)), np.log1p(-np.where(small, 0.5, other())))
 
@@ -291,7 +292,7 @@ class Continuous(Distribution):
     `logpdf_at`, `cdf_at` and so on take a point (or a probability) and the shapes.
     """
 
-    #: whether the density vanishes at the ends of the support, where its formula is infinity less infinity
+    #: True if the density vanishes at the ends of the support, where its formula is infinity minus infinity.
     vanishes = False
 
     def support_at(self, *shapes: Any) -> tuple[Array | float, Array | float]:
@@ -336,7 +337,7 @@ class Continuous(Distribution):
         z = (point - loc) / scale
         low, high = self.support_at(*shapes)
         inside = (z >= low) & (z <= high) if density and not self.vanishes else (z > low) & (z < high)
-        # a density is finite or not at the ends of the support; a distribution function is 0 or 1 there
+        # A density may be infinite at the ends of the support; a distribution function is 0 or 1 there.
         inside = inside & good
         if density:
             inside = inside & (abs(z) < numpy.inf)
@@ -350,8 +351,9 @@ class Continuous(Distribution):
         return np.where(good & ~np.isnan(point), value, numpy.nan)
 
     def _inner(self, inside: Array, z: Array, shapes: list[Any], low: ArrayLike, high: ArrayLike) -> list[Array]:
-        """Points and shapes, with a point inside the support of other shapes where a point is outside: so the shapes
-        have no part in what is found there, neither in its value nor, by an underflow, in its gradient."""
+        """Return points and shapes. A point outside is replaced by a point inside the support of other shapes. So the
+        shapes influence neither the value there nor, by an underflow, its gradient.
+        """
         if numpy.all(bare(inside)):
             return [z, *shapes]
         others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
@@ -414,12 +416,13 @@ class Continuous(Distribution):
         return loc + scale * low, loc + scale * high
 
     def nnlf(self, theta: Array, x: Array) -> Array:
-        """The negative log-likelihood of parameters (shapes, loc, scale)."""
+        """Return the negative log-likelihood of parameters (shapes, loc, scale)."""
         return -self.logpdf(x, *theta).sum()
 
     def rvs(self, *args: Any, size: Shape | None = None, random_state: RandomState = None, **kwds: Any) -> Array:
-        """The numbers that SciPy draws, differentiable in all parameters: a draw is the quantile
-        of a fixed probability."""
+        """Return the numbers that SciPy draws, differentiable in all parameters: a draw is the quantile of a fixed
+        probability.
+        """
         shapes, loc, scale = self.parameters(args, kwds)
         if not at_stake(shapes, loc, scale):
             drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state), numpy.float64))
@@ -431,7 +434,7 @@ class Continuous(Distribution):
             )
         )
         if at_stake(shapes):
-            # the smaller of the two probabilities has more digits
+            # The smaller of the two probabilities has more digits.
             lower, upper = self.cdf(z, *plain), self.sf(z, *plain)
             low = lower < 0.5
             z = np.where(
@@ -442,7 +445,7 @@ class Continuous(Distribution):
 
 
 def _size(size: Shape | None, shapes: list[Array], loc: Array, scale: Array) -> Shape:
-    """How many standard numbers to draw: SciPy counts broadcast parameters in."""
+    """Return the number of standard numbers to draw: SciPy includes broadcast parameters."""
     if size is not None:
         return size
     shape = numpy.broadcast_shapes(*(s.shape for s in (*shapes, loc, scale)))
@@ -450,7 +453,7 @@ def _size(size: Shape | None, shapes: list[Array], loc: Array, scale: Array) -> 
 
 
 def _interior(low: ArrayLike, high: ArrayLike) -> Array:
-    """A point inside the support."""
+    """Return a point inside the support."""
     finite_low, finite_high = np.isfinite(np.asarray(low)), np.isfinite(np.asarray(high))
     low, high = np.where(finite_low, low, 0.0), np.where(finite_high, high, 0.0)
     one_sided = np.where(finite_low, low + 0.5, np.where(finite_high, high - 0.5, 0.5))

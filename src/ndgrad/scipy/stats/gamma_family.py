@@ -141,7 +141,7 @@ class Nakagami(Continuous):
 
 
 class GeneralizedNormal(Continuous):
-    """The power of |x| is an op of its own, which has all its derivatives at 0."""
+    """The generalised normal distribution. The power of |x| is a separate op, which has all its derivatives at 0."""
 
     shapes = ("beta",)
     support_at = staticmethod(lambda beta: EVERYWHERE)
@@ -149,8 +149,9 @@ class GeneralizedNormal(Continuous):
 
     @staticmethod
     def _near(x: Array, beta: Array) -> Array:
-        """cdf - 1/2 up to |x| = 1, with a = 1 / beta and y = |x|^beta: x/2 exp(-y) / gamma(a + 1) sum over k of
-        y^k / ((a+1) ... (a+k))."""
+        """Return cdf - 1/2 up to |x| = 1, with a = 1 / beta and y = |x|^beta: x/2 exp(-y) / gamma(a + 1) sum over k of
+        y^k / ((a+1) ... (a+k)).
+        """
         a, y = 1.0 / beta, ops.distance_power(x, beta)
         series: Any = 1.0
         for k in range(20, 0, -1):
@@ -170,9 +171,10 @@ class GeneralizedNormal(Continuous):
     moments = staticmethod(lambda beta: (0.0, np.exp(S.lgamma(3.0 / beta) - S.lgamma(1.0 / beta))))
 
     def ppf_at(self, q: Array, beta: Array) -> Array:
-        """The tail's quantile where the tail is short; near the middle that of what lies between; in the middle
-        itself a step of Newton's method, and of a density that is smooth there a second: the quantile up to terms of
-        second and of fourth order."""
+        """Return the quantile: from the tail if the tail is short, near the middle from the mass in between. In the
+        middle itself a Newton step, and for a density that is smooth there a second one, make the quantile exact up to
+        terms of second and of fourth order.
+        """
         middle, inner, above = q == 0.5, (q > 0.25) & (q < 0.75), q > 0.5
         tail = 2.0 * np.where(inner, 0.2, np.where(above, 1.0 - q, q))
         half = np.where(inner & ~middle, np.where(above, 2.0 * q - 1.0, 1.0 - 2.0 * q), 0.5)
@@ -214,7 +216,7 @@ class BetaPrime(Continuous):
 
     @staticmethod
     def ppf_at(q: Array, a: Array, b: Array) -> Array:
-        # 1 - r from the other end, where r is near 1
+        # Compute 1 - r from the other end if r is near 1.
         return ops.betainc_inverse(a, b, q) / ops.betaincc_inverse(b, a, q)
 
     @staticmethod
@@ -262,7 +264,7 @@ class F(Continuous):
 
 
 class StudentT(Continuous):
-    """With infinitely many degrees of freedom it is the normal distribution."""
+    """Student's t. With infinitely many degrees of freedom it is the normal distribution."""
 
     shapes = ("df",)
     support_at = staticmethod(lambda df: EVERYWHERE)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class gaussian_kde:
-    """An estimate of a density from a sample, as SciPy's of the same name.
+    """An estimate of a density from a sample, like SciPy's class of the same name.
 
     >>> from ndgrad.scipy.stats import gaussian_kde
     >>> import ndgrad.numpy as np
@@ -48,7 +48,7 @@ class gaussian_kde:
         return (self.neff * (self.d + 2.0) / 4.0) ** (-1.0 / (self.d + 4))
 
     def set_bandwidth(self, bw_method: ArrayLike | None = None) -> None:
-        """A rule by name, a number (which may carry a derivative), or a function of the estimate."""
+        """Set the bandwidth: a rule by name, a number (which may carry a derivative), or a function of the estimate."""
         if bw_method is None or bw_method == "scott":
             self.factor = self.scotts_factor()
         elif isinstance(bw_method, str):
@@ -101,7 +101,7 @@ class gaussian_kde:
         return (self.weights * (ends[1] - ends[0])).sum()
 
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
-        """The integral of the estimate times a normal density."""
+        """Return the integral of the estimate times a normal density."""
         m, c = np.atleast_1d(real(mean)), np.atleast_2d(real(cov))
         factor = S.cholesky(self.covariance + c)
         white = S.solve_triangular(factor, self.dataset - m[:, None], upper=False)
@@ -109,7 +109,7 @@ class gaussian_kde:
         return (self.weights * np.exp(-0.5 * (white**2).sum(axis=0) - scale)).sum()
 
     def resample(self, size: Shape | None = None, seed: RandomState = None) -> Array:
-        """Draws without a history: which datum a draw belongs to is no smooth function of anything."""
+        """Draw numbers without a history: the choice of the datum is not a smooth function of anything."""
         plain = [values_of(t.detach()) for t in (self.dataset, self.weights, self.factor)]
         theirs = scipys("gaussian_kde")(plain[0], bw_method=float(plain[2]), weights=plain[1] if self._given else None)
         return constant(theirs.resample(size, seed))

@@ -22,12 +22,12 @@ _LOG_TWO_PI = math.log(2 * math.pi)
 
 
 class _Parametrised:
-    """What freezing needs: the names of the parameters, in order."""
+    """Base class for freezing: the names of the parameters, in order."""
 
     names: tuple[str, ...] = ()
 
     def __init__(self, name: str, what: str, example: str) -> None:
-        self.name, self.__module__ = name, "ndgrad.scipy.stats"  # where a pickle finds it
+        self.name, self.__module__ = name, "ndgrad.scipy.stats"  # the module under which pickles find it
         self.__doc__ = described(self, what, self.names, example)
 
     def __reduce__(self) -> str:
@@ -62,7 +62,7 @@ class FrozenVector:
 
 
 def _factor(cov: Array, what: str) -> Array:
-    """The lower Cholesky factor of a covariance matrix, with SciPy's words where there is none."""
+    """Return the lower Cholesky factor of a covariance matrix; raise SciPy's error if there is none."""
     try:
         return S.cholesky(cov)
     except numpy.linalg.LinAlgError:
@@ -78,7 +78,7 @@ def _log_det(factor: Array) -> Array:
 
 
 def _squares(factor: Array, rest: Array) -> Array:
-    """rest^T cov^-1 rest for vectors in the last axis."""
+    """Return rest^T cov^-1 rest for vectors in the last axis."""
     flat = rest.reshape((-1, rest.shape[-1]))
     white = S.solve_triangular(factor, flat.T, upper=False)
     return (white * white).sum(axis=0).reshape(rest.shape[:-1])
@@ -100,7 +100,9 @@ def _location_and_scatter(mean: ArrayLike | None, cov: ArrayLike, what: str) -> 
 
 
 def _points(x: ArrayLike, d: int) -> Array:
-    """Vectors in the last axis: a number is a vector of one, a vector of another length than d many of them."""
+    """Return vectors in the last axis: a number is a vector of one, a vector of another length than d is many of
+    them.
+    """
     p = real(x)
     if p.ndim == 0:
         return p[None]
@@ -133,7 +135,7 @@ class MultivariateNormal(_Parametrised):
         self, mean: ArrayLike | None = None, cov: ArrayLike = 1, size: Shape | None = 1,
         random_state: RandomState = None, allow_singular: bool = False,
     ) -> Array:  # fmt: skip
-        """The numbers that SciPy draws, as mean + L z: differentiable in both."""
+        """Return the numbers that SciPy draws, as mean + L z: differentiable in both."""
         m, c = _location_and_scatter(mean, cov, self.name)
         plain = [values_of(t.detach()) for t in (m, c)]
         drawn = numpy.asarray(scipys(self.name).rvs(*plain, size=size, random_state=random_state))
@@ -210,7 +212,7 @@ class Multinomial(_Parametrised):
 
     @staticmethod
     def _probabilities(p: ArrayLike) -> Array:
-        """The last one is what the others leave, as in SciPy."""
+        """Return probabilities, the last one being the rest, as in SciPy."""
         given = real(p)
         return np.concatenate([given[..., :-1], (1.0 - given[..., :-1].sum(axis=-1))[..., None]], axis=-1)
 

@@ -1,4 +1,4 @@
-"""The normal distribution and its kin, and distributions on an interval, in their standard form."""
+"""The normal distribution and its relatives, and distributions on an interval, in their standard form."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class TruncatedNormal(Continuous):
 
     @staticmethod
     def _log_mass(a: Array, b: Array) -> Array:
-        """log(Phi(b) - Phi(a)): in the left tail as it stands, in the right tail mirrored."""
+        """Return log(Phi(b) - Phi(a)): in the left tail directly, in the right tail mirrored."""
         right = a > 0
         low, high = np.where(right, -b, a), np.where(right, -a, b)
         far = low == -numpy.inf
-        # of a narrow interval the difference cancels; there the density's series around the middle, in Hermite's
-        # polynomials, is integrated
+        # For a narrow interval the difference cancels. There the density's series around the middle, in Hermite
+        # polynomials, is integrated.
         width, middle = np.where(far, 1.0, high - low), np.where(far, 0.0, 0.5 * (high + low))
         narrow = ~far & (width * (1.0 + abs(middle)) < 0.05)
         w, m = np.where(narrow, width, 0.01) ** 2, np.where(narrow, middle, 0.0) ** 2
@@ -119,7 +119,7 @@ class TruncatedNormal(Continuous):
         return -self.ppf_at(q, -b, -a)
 
     def _ends(self, a: Array, b: Array) -> tuple[Any, Any, Any, Any]:
-        """Densities at the ends, and these times the ends, 0 at infinity."""
+        """Return densities at the ends, and these times the ends, 0 at infinity."""
         log = self._log_mass(a, b)
         found = []
         for e in (a, b):
@@ -148,13 +148,13 @@ class SkewNormal(Continuous):
 
     @staticmethod
     def cdf_at(x: Array, a: Array) -> Array:
-        """Phi(x) - 2 T(x, a), or in the tail on the short side, where these cancel, the integral of 2
-        phi(t) Phi(a t) from -x on,
+        """Return Phi(x) - 2 T(x, a), or in the short tail, where these cancel, the integral of 2 phi(t) Phi(a t) from
+        -x on,
 
             (2 pi)^(-1/2) exp(-c x^2/2) times the integral over s > 0 of exp(-c s (h + s/2)) erfcx(a (h + s) / sqrt 2)
 
-        with h = -x and c = 1 + a^2, by the double exponential rule of arrays.special.shape_derivatives, which has
-        nearly all digits for a fixed number of nodes.
+        with h = -x and c = 1 + a^2, by the double exponential rule of arrays.special.shape_derivatives, which is nearly
+        exact for a fixed number of nodes.
         """
         tail = (a * x < -1.0) & (x < 0)
         h, skew = np.where(tail, -x, 1.0)[..., None], np.where(tail, a, 1.0)[..., None]
@@ -229,7 +229,7 @@ class Uniform(Continuous):
 
 
 def _log_ratio(x: Array, a: Array) -> Array:
-    """log(x / a), with its digits where x is near a."""
+    """Return log(x / a), with its digits for x near a."""
     near = abs(x - a) < 0.5 * a
     return np.where(near, np.log1p(np.where(near, x - a, 0.0) / a), np.log(np.where(near, a, x)) - np.log(a))
 
@@ -309,7 +309,7 @@ class Arcsine(Continuous):
 
     @staticmethod
     def sf_at(x: Array) -> Array:
-        # not cdf(1 - x): that has lost the digits of a small x
+        # Not cdf(1 - x), which has lost the digits of a small x.
         above = x > 0.5
         half = 2.0 / math.pi * np.arcsin(np.sqrt(np.where(above, 1.0 - x, x)))
         return np.where(above, half, 1.0 - half)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _cotangent(q: Array, sign: float) -> Array:
-    """sign / tan(pi q) for q between 0 and 1, by the angle that is small."""
+    """Return sign / tan(pi q) for q between 0 and 1, by the smaller angle."""
     low, high = q < 0.25, q > 0.75
     ends = sign / np.tan(math.pi * np.where(low, q, 0.25)), -sign / np.tan(math.pi * (1.0 - np.where(high, q, 0.75)))
     return np.where(
@@ -39,7 +39,7 @@ def _cotangent(q: Array, sign: float) -> Array:
 
 
 def _half_tangent(q: Array) -> Array:
-    """tan(pi q / 2) for q between 0 and 1."""
+    """Return tan(pi q / 2) for q between 0 and 1."""
     high = q > 0.5
     return np.where(
         high, 1.0 / np.tan(math.pi / 2 * (1.0 - np.where(high, q, 0.5))), np.tan(math.pi / 2 * np.where(high, 0.5, q))
@@ -79,7 +79,7 @@ class Levy(Continuous):
 
 
 def _log(x: Array) -> Array:
-    """log(x), near 1 as log1p(x - 1), the difference being exact."""
+    """Return log(x), near 1 as log1p(x - 1), where the difference is exact."""
     near = abs(x - 1.0) < 0.5
     return np.where(near, np.log1p(np.where(near, x - 1.0, 0.0)), np.log(np.where(near, 2.0, x)))
 
@@ -126,7 +126,7 @@ class GeneralizedPareto(Continuous):
 
     @staticmethod
     def _log(x: Array, c: Array) -> Array:
-        """log(1 + c x) / c, which is x for c = 0."""
+        """Return log(1 + c x) / c, which is x for c = 0."""
         return x * S.log1prel(c * x)
 
     def logpdf_at(self, x: Array, c: Array) -> Array:
@@ -228,7 +228,7 @@ class GeneralizedExtreme(Continuous):
 
     @staticmethod
     def _log(x: Array, c: Array) -> Array:
-        """log(1 - c x) / c, which is -x for c = 0."""
+        """Return log(1 - c x) / c, which is -x for c = 0."""
         return -x * S.log1prel(-c * x)
 
     def logpdf_at(self, x: Array, c: Array) -> Array:
@@ -246,7 +246,7 @@ class GeneralizedExtreme(Continuous):
 
     @staticmethod
     def _quantile_of(log: Array, c: Array) -> Array:
-        """-expm1(-c x) / c for x = -log(-log q)."""
+        """Return -expm1(-c x) / c for x = -log(-log q)."""
         return log * S.exprel(-c * log)
 
     def ppf_at(self, q: Array, c: Array) -> Array:
@@ -286,7 +286,9 @@ class HalfLogistic(Continuous):
 
 
 class Laplace(Continuous):
-    """The density has a corner at 0, which counts as level; the distribution function has none."""
+    """The Laplace distribution. The density has a corner at 0, which counts as level; the distribution function has
+    none.
+    """
 
     support_at = staticmethod(lambda: EVERYWHERE)
     logpdf_at = staticmethod(lambda x: -math.log(2) - abs(x))
@@ -367,7 +369,7 @@ class JohnsonSU(Continuous):
 
 
 class VonMises(Continuous):
-    """The density alone: its distribution function has no closed form."""
+    """The von Mises distribution, without a distribution function, which has no closed form."""
 
     shapes = ("kappa",)
     support_at = staticmethod(lambda kappa: EVERYWHERE)

@@ -1,7 +1,7 @@
 """Datasets, samplers and loaders, with torch's names: `ndgrad.utils.data`.
 
-A dataset gives samples, a sampler says which and in what order, a collate function makes a batch of them, and
-`DataLoader` does it all, in other processes if asked.
+A dataset provides samples, a sampler their order, and a collate function makes a batch of them. `DataLoader` combines
+all of these, on request in other processes.
 """
 
 from __future__ import annotations

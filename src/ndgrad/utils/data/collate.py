@@ -1,4 +1,4 @@
-"""One batch of many samples: tensors of equal shape are stacked, numbers become tensors, structures are kept."""
+"""Batches from samples: tensors of equal shape are stacked, numbers become tensors, structures are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ndgrad._src.tensor.functions.join import stack
 
 
 def default_convert(data: Any) -> Any:
-    """A sample whose arrays are tensors; all else stays.
+    """Convert the arrays of a sample to tensors; other values are unchanged.
 
     >>> import numpy as np
     >>> default_convert({"x": np.zeros(2), "name": "a"})
@@ -34,8 +34,8 @@ def default_convert(data: Any) -> Any:
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """A batch of samples: tensors and arrays of equal shape are stacked, numbers become a tensor (floats in float64),
-    texts stay as they are; mappings, named tuples and sequences become ones of batches.
+    """Return a batch of samples: tensors and arrays of equal shape are stacked, numbers become a tensor (floats in
+    float64), strings are unchanged; mappings, named tuples and sequences become containers of batches.
 
     >>> default_collate([(1, "a"), (2, "b")])
     [tensor([1, 2]), ('a', 'b')]

@@ -1,4 +1,4 @@
-"""What gives samples: by index (`Dataset`) or one after another (`IterableDataset`), and what is made of others."""
+"""Datasets: samples by index (`Dataset`) or as a stream (`IterableDataset`), and datasets built from others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Dataset(Generic[T_co]):
-    """Samples by index. A subclass has `__getitem__`, and `__len__` where a sampler or a loader asks for it. With
+    """Samples by index. A subclass has `__getitem__`, and `__len__` if a sampler or a loader needs it. With
     `__getitems__`, which takes a list of indices, a loader gets a batch by one call.
 
     >>> import ndgrad
@@ -41,8 +41,8 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
-    """Samples one after another: a stream, a file, a generator. A subclass has `__iter__`. Each worker of a loader runs
-    through it from the beginning, so it must share the work by what `get_worker_info` says.
+    """Samples as a stream: a file, a generator. A subclass has `__iter__`. Each worker of a loader iterates from the
+    beginning, so the dataset must divide the work by `get_worker_info`.
 
     >>> import ndgrad
     >>> class Count(ndgrad.utils.data.IterableDataset):
@@ -62,7 +62,7 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Any, ...]]):
-    """The rows of tensors that have equally many.
+    """The rows of tensors with equal numbers of rows.
 
     >>> import ndgrad
     >>> data = ndgrad.utils.data.TensorDataset(ndgrad.arange(6).reshape(3, 2), ndgrad.tensor([0, 1, 0]))
@@ -89,7 +89,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Samples of several datasets side by side, as a tuple, or, of datasets given by name, as a dict.
+    """Samples of several datasets combined, as a tuple, or for datasets given by name as a dict.
 
     >>> import ndgrad
     >>> ndgrad.utils.data.StackDataset(x=[1, 2], y="ab")[1]
@@ -117,7 +117,7 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Datasets one behind the other.
+    """Concatenated datasets.
 
     >>> import ndgrad
     >>> both = ndgrad.utils.data.ConcatDataset([[1, 2], [3]])
@@ -148,7 +148,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Streams one behind the other.
+    """Concatenated streams.
 
     >>> import ndgrad
     >>> list(ndgrad.utils.data.ChainDataset([range(2), range(1)]))
@@ -167,7 +167,7 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of a dataset that some indices name.
+    """The samples of a dataset at some indices.
 
     >>> import ndgrad
     >>> list(ndgrad.utils.data.Subset("abcd", [3, 1]))
@@ -195,8 +195,8 @@ class Subset(Dataset[T_co]):
 def random_split(
     dataset: Any, lengths: Sequence[float], generator: Generator | None = default_generator
 ) -> list[Subset[Any]]:
-    """A dataset cut into parts at random, of the given lengths, or of fractions that add up to one: those are rounded
-    down, and the parts from the first on get what is left, one each.
+    """Split a dataset at random into parts of the given lengths, or of fractions that add up to one. Fractions are
+    rounded down, and the first parts get one of the remaining samples each.
 
     >>> import ndgrad
     >>> [len(part) for part in ndgrad.utils.data.random_split(range(10), [0.5, 0.25, 0.25])]

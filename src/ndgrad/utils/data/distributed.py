@@ -14,10 +14,10 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler[int]):
-    """The indices of a dataset that process `rank` of `num_replicas` is to take, shuffled alike in all of them.
+    """The indices of a dataset for process `rank` of `num_replicas`, shuffled alike in all of them.
 
-    All get as many: the first indices are used again at the end, or with `drop_last` the last ones are left out. Call
-    `set_epoch` before each epoch, or each has the same order.
+    All get the same number: the first indices are used again at the end, or with `drop_last` the last ones are left
+    out. Call `set_epoch` before each epoch, or each has the same order.
 
     >>> import ndgrad
     >>> from ndgrad.utils.data import DistributedSampler
@@ -35,7 +35,7 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            from ndgrad.distributed import get_rank, get_world_size  # those who give both need no processes
+            from ndgrad.distributed import get_rank, get_world_size  # not needed if both are given
 
             num_replicas = get_world_size() if num_replicas is None else num_replicas
             rank = get_rank() if rank is None else rank
@@ -62,5 +62,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle in another order from here on."""
+        """Shuffle in another order from now on."""
         self.epoch = epoch

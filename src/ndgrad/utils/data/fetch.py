@@ -1,4 +1,4 @@
-"""From what a sampler gives to a batch: in this process and in a worker alike."""
+"""Batches from the output of a sampler, in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 from ndgrad.utils.data.dataset import IterableDataset
 
-#: What a stream that has ended gives in the place of a batch.
+#: Marker of an ended stream, in place of a batch.
 END = "the stream has ended"
 
 
 class Fetch:
-    """Makes batches of a dataset's samples. Of one with indices, `task` is a list of them, or one if there is no
-    automatic collation; of a stream it says how many samples, None for a single one."""
+    """Makes batches of a dataset's samples. For indices, `task` is a list of them, or one without automatic collation;
+    for a stream it is the number of samples, None for a single one.
+    """
 
     def __init__(self, dataset: Any, collates: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
         self.dataset = dataset
@@ -24,7 +25,7 @@ class Fetch:
         self.samples: Iterator[Any] | None = iter(dataset) if isinstance(dataset, IterableDataset) else None
 
     def __call__(self, task: Any) -> Any:
-        """The batch, or END."""
+        """Return the batch, or END."""
         found = self._taken(task) if self.samples is not None else self._looked_up(task)
         return found if isinstance(found, str) and found is END else self.collate_fn(found)
 

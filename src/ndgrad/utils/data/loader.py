@@ -1,8 +1,8 @@
 """DataLoader: batches of a dataset, made here or by workers.
 
-Each worker has a pipe of its own. Tasks (which samples) go out in turn, a few ahead of what is asked for, and batches
-come back; they are handed out in the order of their tasks, unless `in_order=False`. The main process waits for pipes
-and for the ends of processes at once, so a worker that dies is noticed at that moment.
+Each worker has its own pipe. Tasks (indices of samples) are sent in turn, a few ahead of demand, and batches come back.
+They are returned in the order of their tasks, unless `in_order=False`. The main process waits for pipes and for the
+ends of processes together, so the death of a worker is noticed at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ndgrad.utils.data.worker import Epoch, Failure, Setup, run
 
 T_co = TypeVar("T_co", covariant=True)
 
-#: How many bytes of tasks may wait in the pipe of a worker that has not read them: fewer than every pipe holds.
+#: Number of bytes of unread tasks in the pipe of a worker: fewer than every pipe holds.
 _PIPE = 1 << 14
 
 
@@ -38,9 +38,9 @@ class DataLoader(Generic[T_co]):
     """Batches of a dataset, in the order of a sampler.
 
     `shuffle=True` draws a new order for each pass, by `generator`. With `num_workers`, that many processes make the
-    batches, `prefetch_factor` (2) ahead of what is asked for; `persistent_workers` keeps them from pass to pass. Worker
-    k is seeded with a number drawn from `generator`, plus k. `batch_size=None` gives samples as they are. `pin_memory`
-    changes nothing on the CPU.
+    batches, `prefetch_factor` (2) ahead of demand; `persistent_workers` keeps them from pass to pass. Worker
+    k is seeded with a number drawn from `generator`, plus k. `batch_size=None` returns samples unchanged. `pin_memory`
+    has no effect on the CPU.
 
     >>> import ndgrad
     >>> from ndgrad.utils.data import DataLoader, TensorDataset
@@ -120,7 +120,7 @@ class DataLoader(Generic[T_co]):
         return len(self.batch_sampler if self.batch_sampler is not None else self.sampler)  # type: ignore[arg-type]
 
     def tasks(self) -> Iterator[Any]:
-        """What one pass asks for (see Fetch)."""
+        """Yield the tasks of one pass (see Fetch)."""
         if self.is_stream:
             while True:
                 yield self.batch_size
@@ -128,7 +128,7 @@ class DataLoader(Generic[T_co]):
 
 
 def _alone(loader: DataLoader[Any]) -> Iterator[Any]:
-    """The batches, made in this process."""
+    """Yield the batches, made in this process."""
     fetch = Fetch(loader.dataset, loader.collates, loader.collate_fn, loader.drop_last)
     for task in loader.tasks():
         batch = fetch(task)
@@ -147,7 +147,7 @@ class _Workers:
         self.prefix = f"ndgrad-{os.getpid()}-{secrets.token_hex(6)}-" if has_shared_memory() else None
         self.connections: list[Any] = []
         self.processes: list[Any] = []
-        self.numbers = count()  # of tasks, in all passes: an answer to an old one is known by its number
+        self.numbers = count()  # task numbers in all passes: identify answers to old tasks
         self.epoch = 0
         self.is_closed = False
         self.end = weakref.finalize(self, _stop, self.processes, self.connections, self.prefix)
@@ -164,7 +164,7 @@ class _Workers:
             self.processes.append(process)
 
     def start_over(self) -> None:
-        """Begin a new pass: an old one that was left gets nothing more."""
+        """Begin a new pass: an abandoned one gets nothing more."""
         self.epoch += 1
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ def _stop(processes: list[Any], connections: list[Any], prefix: str | None) -> N
         while process.is_alive() and time.monotonic() < deadline:
             process.join(0.01)
             with suppress(EOFError, OSError):
-                while connection.poll(0):  # a worker may wait for its last batch to be taken
+                while connection.poll(0):  # a worker may wait until its last batch is received
                     forget(connection.recv()[1])
         if process.is_alive():
             process.terminate()
@@ -192,7 +192,7 @@ def _stop(processes: list[Any], connections: list[Any], prefix: str | None) -> N
 
 
 class _Pass(Iterator[Any]):
-    """One pass over the data by workers."""
+    """A pass over the data by workers."""
 
     def __init__(self, loader: DataLoader[Any], workers: _Workers, seed: int) -> None:
         self.loader = loader
@@ -201,7 +201,7 @@ class _Pass(Iterator[Any]):
         self.tasks = zip(workers.numbers, loader.tasks(), strict=False)
         self.timeout = loader.timeout
         every = range(loader.num_workers)
-        self.open = [True for _ in every]  # a stream may end in one worker before it does in others
+        self.open = [True for _ in every]  # a stream may end in one worker before others
         self.waiting: list[deque[tuple[Any, bytes]]] = [deque() for _ in every]
         self.in_pipe: list[dict[Any, int]] = [{} for _ in every]
         self.owner: dict[int, int] = {}
@@ -238,7 +238,7 @@ class _Pass(Iterator[Any]):
         while True:
             if not self.owner:
                 raise StopIteration
-            number = next(iter(self.owner))  # they were handed out in their order
+            number = next(iter(self.owner))  # they were sent in their order
             if not self.loader.in_order:
                 number = next(iter(self.ready), number)
             if number not in self.ready:
@@ -258,7 +258,7 @@ class _Pass(Iterator[Any]):
     # ----- tasks ------------------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        """Hand out one task more, to the worker whose turn it is."""
+        """Send one more task, to the next worker in turn."""
         if not any(self.open):
             return
         found = next(self.tasks, None)
@@ -276,7 +276,9 @@ class _Pass(Iterator[Any]):
         self._flush(worker)
 
     def _flush(self, worker: int) -> None:
-        """Write what the pipe surely takes: a worker that is busy sending does not read, and we would wait for it."""
+        """Write only as much as the pipe surely takes: a worker that is busy sending does not read, and the write would
+        block.
+        """
         held, unread = self.waiting[worker], self.in_pipe[worker]
         while held and (not unread or sum(unread.values()) + len(held[0][1]) <= _PIPE):
             number, text = held.popleft()
@@ -291,7 +293,7 @@ class _Pass(Iterator[Any]):
     # ----- answers ----------------------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        """Wait for a batch, from whichever worker."""
+        """Wait for a batch from any worker."""
         processes, connections = self.workers.processes, self.workers.connections
         places = {id(c): i for i, c in enumerate(connections)}
         found = wait([*connections, *(p.sentinel for p in processes)], self.timeout or None)
@@ -310,7 +312,7 @@ class _Pass(Iterator[Any]):
                 self._look_for_the_dead()
                 raise
             if self.in_pipe[worker].pop(number, None) is None or number not in self.owner:
-                forget(message)  # of a pass that was left
+                forget(message)  # from an abandoned pass
             else:
                 self.ready[number] = message
             self._flush(worker)

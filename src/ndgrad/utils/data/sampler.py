@@ -1,4 +1,4 @@
-"""Which samples, and in what order: indices one by one, or a batch of them at a time."""
+"""Samplers: the order of samples, as single indices or batches of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Sampler(Generic[T_co]):
-    """Gives indices of samples, by `__iter__`; a subclass that knows how many has `__len__`.
+    """Base class: yields indices of samples by `__iter__`; a subclass of known length has `__len__`.
 
     >>> import ndgrad
     >>> class Backwards(ndgrad.utils.data.Sampler):
@@ -50,8 +50,8 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The indices in a random order; with `replacement`, `num_samples` drawn one by one. Without it, more than there
-    are come as one order after another.
+    """The indices in a random order; with `replacement`, `num_samples` drawn one by one. Without it, a larger number
+    gives several orders in succession.
 
     >>> import ndgrad
     >>> sorted(ndgrad.utils.data.RandomSampler("abc"))
@@ -148,7 +148,7 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """The indices of another sampler, several at a time; with `drop_last`, without a smaller batch at the end.
+    """Batches of the indices of another sampler; with `drop_last`, without a smaller batch at the end.
 
     >>> import ndgrad
     >>> list(ndgrad.utils.data.BatchSampler(range(5), 2, drop_last=False))

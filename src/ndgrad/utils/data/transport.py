@@ -1,8 +1,8 @@
-"""Batches on their way from a worker: large arrays through shared memory, the rest through a pipe.
+"""Transport of batches from a worker: large arrays through shared memory, the rest through a pipe.
 
-A batch is pickled with its arrays beside it (protocol 5). Small ones go along; above SHARED bytes they are laid into a
-file in memory, which the receiver maps and unlinks, and whose pages are then the arrays of the batch: nothing is copied
-there. Where there is no such place (other systems than Linux), all goes through the pipe.
+A batch is pickled with separate buffers for its arrays (protocol 5). Small ones are sent along. Above SHARED bytes they
+are written to a file in memory, which the receiver maps and unlinks; its pages are then the arrays of the batch,
+without a copy. Systems without such files (other than Linux) send everything through the pipe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.variable import Variable, requires_grad, wrap
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: From how many bytes on arrays go through shared memory.
+#: Number of bytes from which arrays go through shared memory.
 SHARED = 1 << 16
 PLACE = Path("/dev/shm")
 _ALIGNED = 64
@@ -39,10 +39,10 @@ class _Pickler(pickle.Pickler):
 
 
 def _received(on_numpy_face: bool, array: Any, wants: bool) -> Any:
-    """A tensor over an array that nobody else has."""
+    """Return a tensor over an array without other owners."""
     face: type[Any] = Tensor
     if on_numpy_face:
-        from ndgrad.numpy._array import Array  # whoever sent one has loaded it, and nobody else need
+        from ndgrad.numpy._array import Array  # already loaded by the sender, and not needed otherwise
 
         face = Array
     made = wrap(face, array)
@@ -54,7 +54,7 @@ def has_shared_memory() -> bool:
 
 
 def pack(value: Any, prefix: str | None) -> tuple[Any, ...]:
-    """What is sent for a value; `prefix` begins the names of files in shared memory, None for none at all."""
+    """Return the message for a value; `prefix` begins the names of files in shared memory, None for none at all."""
     buffers: list[pickle.PickleBuffer] = []
     stream = io.BytesIO()
     _Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
@@ -80,7 +80,7 @@ def pack(value: Any, prefix: str | None) -> tuple[Any, ...]:
 
 
 def unpack(message: tuple[Any, ...]) -> Any:
-    """The value that was sent."""
+    """Return the value of a message."""
     if len(message) == 2:
         stream, raw = message
         return pickle.loads(stream, buffers=[bytearray(r) for r in raw])
@@ -95,7 +95,7 @@ def unpack(message: tuple[Any, ...]) -> Any:
 
 
 def forget(message: tuple[Any, ...]) -> None:
-    """Free what was sent and will not be looked at."""
+    """Free a message without reading it."""
     if len(message) == 3:
         Path(message[1]).unlink(missing_ok=True)
 

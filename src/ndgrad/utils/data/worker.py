@@ -1,4 +1,4 @@
-"""The other process of a loader: it waits for tasks, makes batches and sends them, until it is told to stop."""
+"""The other process of a loader: it waits for tasks, makes batches and sends them, until it is stopped."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ndgrad._src.arrays.generator import manual_seed
 from ndgrad.utils.data.fetch import Fetch
 from ndgrad.utils.data.transport import pack
 
-#: How long a worker waits before it looks whether its parent is still there, in seconds.
+#: Seconds between checks that the parent process is still alive.
 _WATCH = 5.0
 
 
 @dataclass
 class WorkerInfo:
-    """What a dataset may ask about the process that it is in, by `get_worker_info`.
+    """Information for a dataset about its process, from `get_worker_info`.
 
     >>> info = WorkerInfo(id=1, num_workers=2, seed=7, dataset=range(10))
     >>> list(info.dataset)[info.id :: info.num_workers]
@@ -41,8 +41,8 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker of a loader: its `id`, of how many (`num_workers`), its `seed` and its copy of the `dataset`. None in
-    the main process.
+    """Return information about a loader's worker: its `id`, the number of workers (`num_workers`), its `seed` and its
+    copy of the `dataset`. None in the main process.
 
     >>> import ndgrad
     >>> ndgrad.utils.data.get_worker_info() is None
@@ -69,7 +69,7 @@ class Failure:
         return cls(pickled, type(error).__name__, traceback.format_exc())
 
     def raised(self, number: int) -> BaseException:
-        """The exception for the main process, with the worker's traceback."""
+        """Return the exception for the main process, with the worker's traceback."""
         said = f"Caught {self.kind} in DataLoader worker process {number}.\nOriginal {self.trace}[nd-worker]"
         if self.pickled is not None:
             original: BaseException = pickle.loads(self.pickled)
@@ -90,7 +90,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is made of."""
+    """Constructor arguments of a worker."""
 
     number: int
     count: int
@@ -103,10 +103,10 @@ class Setup:
 
 
 def run(setup: Setup, connection: Connection, parent: int) -> None:
-    """The loop of a worker: `(number, task)` is answered by `(number, message)`, an Epoch by nothing."""
+    """Run the loop of a worker: it answers `(number, task)` by `(number, message)`, and an Epoch by nothing."""
     global _info
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers
-    # a child of spawn loads it here, and not to import this file
+    # A spawned child loads it here, not on importing this file.
     from ndgrad._src.tensor.functions.describe import set_num_threads
 
     set_num_threads(1)

@@ -14,3 +14,5 @@
 (cast_expression) @cast
 (catch_clause parameters: (_) @catch)
 (throw_statement) @throw
+(namespace_definition !name body: (_)) @anonymous
+(field_initializer . (field_identifier) @initialized)

@@ -1,18 +1,16 @@
 """Special functions in NumPy alone, for machines without SciPy.
 
-The constraint that shaped these files: no compiled code and no loop over elements. A function is a handful of
-polynomials over blocks of some thousands of elements, small enough that every temporary stays in cache, and
-it branches only by splitting a block in two, so each family has few regions, joined where neighbouring
-formulas are both accurate.
+The constraint that shaped these files: no compiled code and no loop over elements. A function is a few polynomials over
+blocks of some thousands of elements, small enough that every temporary stays in the cache. It branches only by
+splitting a block in two. So each family has few regions, joined where neighbouring formulas are both accurate.
 
 Every table of coefficients was fitted for these files: least squares in 90-digit arithmetic, the denominator
-linearised, reweighted until the relative error is nearly level (Lawson's iteration), to the function and on
-the interval that the comment above it names. Tables are in ascending powers.
+linearised, reweighted until the relative error is nearly level (Lawson's iteration). The comment above a table names
+the function and the interval. Tables are in ascending powers.
 
-Arithmetic is in float64 whatever the input; float16, float32 and float64 come back as themselves, and
-integers and booleans as float64. Errors are quoted in units in the last place (ulp) of float64: the largest
-seen against 50-digit values at some ten thousand points of the range named, uniform and logarithmic, and more
-around zeros and joints.
+Arithmetic is in float64 for any input. float16, float32 and float64 are returned as themselves, integers and booleans
+as float64. Errors are in units in the last place (ulp) of float64: the largest seen against 50-digit values at some ten
+thousand points of the range named, uniform and logarithmic, and more around zeros and joints.
 """
 
 from __future__ import annotations

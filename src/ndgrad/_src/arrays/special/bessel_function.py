@@ -1,7 +1,7 @@
 """Modified Bessel functions of the first kind, of orders 0 and 1, plain and scaled by exp(-|x|).
 
-The constraint: the plain functions overflow at 714 and the scaled ones never, so both are built from
-whichever form is natural to the region, the power series near zero and the scaled expansion beyond.
+The constraint: the plain functions overflow at 714, the scaled ones never. So both are built from the form that suits
+the region: the power series near zero and the scaled expansion beyond.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndgrad._src.arrays.special.blocks import Block, Coefficients, over_arrays, polynomial, split
+from ndgrad._src.arrays.special.blocks import Block, Coefficients, apply_kernel, polynomial, split
 
-# I0(x) and 2 I1(x)/x in x**2/4, |x| <= 8: close to the power series, whose terms are all positive. Fit errors
-# 8.7e-19, 1.4e-19.
+# I0(x) and 2 I1(x)/x in x**2/4, |x| <= 8: close to the power series, whose terms are all positive. Fit errors 8.7e-19,
+# 1.4e-19.
 _I0: Coefficients = (
     1.0, 1.0, 0.2499999999999996, 0.027777777777778904, 0.0017361111111094283, 6.944444444591067e-05,
     1.9290123448664943e-06, 3.936759919419859e-08, 6.151186540075534e-10, 7.594073000025128e-12,
@@ -55,19 +55,21 @@ def _i1_near(x: Block) -> Block:
 
 
 def _bessel_far(coefficients: Coefficients, x: Block) -> Block:
-    """exp(-x) I(x) for x >= 8."""
+    """Return exp(-x) I(x) for x >= 8."""
     return polynomial(coefficients, 16.0 / x - 1.0) / np.sqrt(x)
 
 
 def _bessel_grown(coefficients: Coefficients, x: Block) -> Block:
-    """I(x) for x >= 8. exp is in two factors since exp(x) overflows before I(x) does; both have by 1000."""
+    """Return I(x) for x >= 8. exp has two factors because exp(x) overflows before I(x) does; by 1000 both have
+    overflowed.
+    """
     x = np.minimum(x, 1000.0)
     half = np.exp(0.5 * x)
     return half * _bessel_far(coefficients, x) * half
 
 
 def i0(x: ArrayLike) -> NDArray[Any]:
-    """The modified Bessel function I0. Error at most 4.1 ulp on [-700, 700].
+    """Return the modified Bessel function I0. Error at most 4.1 ulp on [-700, 700].
 
     >>> float(i0(1.0).round(12))
     1.266065877752
@@ -77,11 +79,11 @@ def i0(x: ArrayLike) -> NDArray[Any]:
         size = np.abs(x)
         return split(size < 8.0, _i0_near, lambda size: _bessel_grown(_I0_FAR, size), size)
 
-    return over_arrays("i0", kernel, x)
+    return apply_kernel("i0", kernel, x)
 
 
 def i0e(x: ArrayLike) -> NDArray[Any]:
-    """exp(-|x|) I0(x). Error at most 4 ulp on [-1e300, 1e300].
+    """Return exp(-|x|) I0(x). Error at most 4 ulp on [-1e300, 1e300].
 
     >>> float(i0e(1.0).round(12))
     0.465759607594
@@ -94,11 +96,11 @@ def i0e(x: ArrayLike) -> NDArray[Any]:
         size = np.abs(x)
         return split(size < 8.0, near, lambda size: _bessel_far(_I0_FAR, size), size)
 
-    return over_arrays("i0e", kernel, x)
+    return apply_kernel("i0e", kernel, x)
 
 
 def i1(x: ArrayLike) -> NDArray[Any]:
-    """The modified Bessel function I1. Error at most 4 ulp on [-700, 700].
+    """Return the modified Bessel function I1. Error at most 4 ulp on [-700, 700].
 
     >>> float(i1(1.0).round(12))
     0.565159103992
@@ -107,11 +109,11 @@ def i1(x: ArrayLike) -> NDArray[Any]:
     def far(x: Block) -> Block:
         return np.copysign(_bessel_grown(_I1_FAR, np.abs(x)), x)
 
-    return over_arrays("i1", lambda x: split(np.abs(x) < 8.0, _i1_near, far, x), x)
+    return apply_kernel("i1", lambda x: split(np.abs(x) < 8.0, _i1_near, far, x), x)
 
 
 def i1e(x: ArrayLike) -> NDArray[Any]:
-    """exp(-|x|) I1(x). Error at most 3.5 ulp on [-1e300, 1e300].
+    """Return exp(-|x|) I1(x). Error at most 3.5 ulp on [-1e300, 1e300].
 
     >>> float(i1e(1.0).round(12))
     0.20791041535
@@ -123,4 +125,4 @@ def i1e(x: ArrayLike) -> NDArray[Any]:
     def far(x: Block) -> Block:
         return np.copysign(_bessel_far(_I1_FAR, np.abs(x)), x)
 
-    return over_arrays("i1e", lambda x: split(np.abs(x) < 8.0, near, far, x), x)
+    return apply_kernel("i1e", lambda x: split(np.abs(x) < 8.0, near, far, x), x)

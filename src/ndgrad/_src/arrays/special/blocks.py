@@ -1,8 +1,8 @@
-"""From kernels on blocks to functions on arrays.
+"""Functions on arrays from kernels on blocks.
 
-A kernel takes one-dimensional float64 blocks and returns one. What a ufunc does around it (broadcasting,
-casting, the dtype of the result, scalars, empty arrays) is done here once, block by block, so that
-temporaries never leave the cache.
+A kernel takes one-dimensional float64 blocks and returns one. The other parts of a ufunc (broadcasting, casting, the
+dtype of the result, scalars, empty arrays) are implemented here once, block by block, so that temporaries never leave
+the cache.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Block: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., Block]
 Coefficients: TypeAlias = tuple[float, ...]
 
-# 16384 doubles are 128 KiB: the few arrays alive in a polynomial share a second-level cache, and the cost of
-# a call is spread thin. The quickest of 2048, 4096, 8192, 16384 and 65536 for erf.
+# 16384 doubles are 128 KiB: the few live arrays of a polynomial share a second-level cache, and the cost per call is
+# negligible. This was the fastest of 2048, 4096, 8192, 16384 and 65536 for erf.
 BLOCK = 16384
 
 
-def over_arrays(name: str, kernel: Kernel, *arguments: ArrayLike) -> NDArray[Any]:
-    """Apply a kernel of 1-d float64 blocks as a ufunc would be: broadcasting, casting, keeping the dtype."""
+def apply_kernel(name: str, kernel: Kernel, *arguments: ArrayLike) -> NDArray[Any]:
+    """Apply a kernel of 1-d float64 blocks as a ufunc: with broadcasting and casting, keeping the dtype."""
     # Python numbers stay as they are here, so that they do not widen a float32 array (NEP 50).
     operands = [value if isinstance(value, (int, float)) else np.asarray(value) for value in arguments]
     dtype = result_dtype(*operands)
@@ -45,7 +45,7 @@ def over_arrays(name: str, kernel: Kernel, *arguments: ArrayLike) -> NDArray[Any
         casting="same_kind",
         buffersize=BLOCK,
     )
-    # Poles, overflow to infinity and NaN are answers here, as for SciPy's ufuncs, and raise no warning.
+    # Poles, overflow to infinity and NaN are valid results here, as for SciPy's ufuncs, and raise no warning.
     with blocks, np.errstate(all="ignore"):
         for *block, output in blocks:
             output[...] = kernel(*block)
@@ -54,7 +54,9 @@ def over_arrays(name: str, kernel: Kernel, *arguments: ArrayLike) -> NDArray[Any
 
 
 def split(mask: NDArray[np.bool_], inside: Kernel, outside: Kernel, *blocks: Block) -> Block:
-    """inside(*blocks) where the mask holds and outside(*blocks) elsewhere, each called only on its own part."""
+    """Return inside(*blocks) where the mask is true and outside(*blocks) elsewhere, each computed only for its own
+    part.
+    """
     count = np.count_nonzero(mask)
     if count == mask.size:
         return inside(*blocks)
@@ -67,7 +69,7 @@ def split(mask: NDArray[np.bool_], inside: Kernel, outside: Kernel, *blocks: Blo
 
 
 def polynomial(coefficients: Sequence[float], x: Block) -> Block:
-    """Horner's rule in place: one temporary whatever the degree."""
+    """Evaluate a polynomial by Horner's rule in place, with one temporary for any degree."""
     value = x * coefficients[-1]
     for coefficient in coefficients[-2:0:-1]:
         value += coefficient

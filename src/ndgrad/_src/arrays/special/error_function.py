@@ -1,7 +1,7 @@
-"""The error function, its complement and inverse, and the normal distribution function made of them.
+"""The error function, its complement and inverse, and the normal distribution function based on them.
 
-The constraint: few branches. One polynomial covers the scaled complementary error function on the whole half
-line, and everything but a neighbourhood of zero is that polynomial times an exponential.
+The constraint: few branches. One polynomial covers the scaled complementary error function on the whole half line.
+Everything except a neighbourhood of zero is that polynomial times an exponential.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndgrad._src.arrays.special.blocks import Block, Coefficients, over_arrays, polynomial, quotient, split
+from ndgrad._src.arrays.special.blocks import Block, Coefficients, apply_kernel, polynomial, quotient, split
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_TWO = math.sqrt(2.0)
@@ -23,9 +23,9 @@ _ERF: Coefficients = (
     -0.0008548326978947756, 0.0001205533104465586, -1.4925593698029102e-05, 1.6460975940481027e-06,
     -1.6350058779977262e-07, 1.4658107641239357e-08, -1.136655168754888e-09, 5.946764833724306e-11,
 )  # fmt: skip
-# (1 + 2x) erfcx(x) in t = (x - 3.5)/(x + 3.5), 0.49 <= x <= infinity. The map and the factor, after Shepherd
-# and Laframboise (Math. Comp. 36, 1981), leave a function between 1.1 and 1.3 with small derivatives, so that
-# one polynomial serves and rounding in t hardly matters. Fit error 8e-18.
+# (1 + 2x) erfcx(x) in t = (x - 3.5)/(x + 3.5), 0.49 <= x <= infinity. The map and the factor, after Shepherd and
+# Laframboise (Math. Comp. 36, 1981), leave a function between 1.1 and 1.3 with small derivatives. So one polynomial
+# suffices, and rounding in t hardly matters. Fit error 8e-18.
 _ERFCX: Coefficients = (
     1.2423492448711544, -0.14000918013761915, -0.010555596332219551, 0.09751909515322472, -0.1150895981601103,
     0.08798315382608457, -0.04882332583005411, 0.01909933092229839, -0.00421501987779822,
@@ -37,11 +37,11 @@ _ERFCX: Coefficients = (
 
 
 def _exp_square(x: Block, scale: float) -> Block:
-    """exp(scale x**2) for |scale| <= 1, with the rounding error of x**2 put back.
+    """Return exp(scale x**2) for |scale| <= 1, with a correction for the rounding error of x**2.
 
-    x**2 near 700 is rounded by up to 6e-14, which exp turns into hundreds of ulp. Dekker's product gives that
-    error exactly, and to first order it multiplies the result by 1 + scale * error. Beyond |x| = 40 every use
-    has overflowed or underflowed, and stopping there keeps the product exact.
+    x**2 near 700 is rounded by up to 6e-14, which exp turns into hundreds of ulp. Dekker's product gives that error
+    exactly, and to first order it multiplies the result by 1 + scale * error. Beyond |x| = 40 every use has overflowed
+    or underflowed, and stopping there keeps the product exact.
     """
     x = np.minimum(np.abs(x), 40.0)
     square = x * x
@@ -56,7 +56,7 @@ def _exp_square(x: Block, scale: float) -> Block:
 
 
 def _erfcx_far(x: Block) -> Block:
-    """erfcx(x) for x >= 0.49."""
+    """Return erfcx(x) for x >= 0.49."""
     t = 1.0 - 7.0 / (x + 3.5)  # (x - 3.5)/(x + 3.5), written so that infinity maps to 1
     return polynomial(_ERFCX, t) * 0.5 / (x + 0.5)
 
@@ -77,12 +77,12 @@ def _erf(x: Block) -> Block:
 
 
 def erf(x: ArrayLike) -> NDArray[Any]:
-    """The error function. Error at most 1.2 ulp on [-6, 6].
+    """Return the error function. Error at most 1.2 ulp on [-6, 6].
 
     >>> float(erf(0.5).round(12))
     0.520499877813
     """
-    return over_arrays("erf", _erf, x)
+    return apply_kernel("erf", _erf, x)
 
 
 def erfc_block(x: Block) -> Block:
@@ -90,16 +90,16 @@ def erfc_block(x: Block) -> Block:
 
 
 def erfc(x: ArrayLike) -> NDArray[Any]:
-    """1 - erf(x), accurate where it is small. Error at most 4 ulp on [-6, 26.5].
+    """Return 1 - erf(x), accurate for small results too. Error at most 4 ulp on [-6, 26.5].
 
     >>> f"{erfc(10.0):.12e}"
     '2.088487583763e-45'
     """
-    return over_arrays("erfc", erfc_block, x)
+    return apply_kernel("erfc", erfc_block, x)
 
 
 def erfcx(x: ArrayLike) -> NDArray[Any]:
-    """exp(x**2) erfc(x). Error at most 2.6 ulp on [-26, 1e300].
+    """Return exp(x**2) erfc(x). Error at most 2.6 ulp on [-26, 1e300].
 
     >>> float(erfcx(1e10).round(20))
     5.641895835e-11
@@ -108,11 +108,11 @@ def erfcx(x: ArrayLike) -> NDArray[Any]:
     def near(x: Block) -> Block:
         return _exp_square(x, 1.0) * (1.0 - _erf(x))
 
-    return over_arrays("erfcx", lambda x: split(x < 0.5, near, _erfcx_far, x), x)
+    return apply_kernel("erfcx", lambda x: split(x < 0.5, near, _erfcx_far, x), x)
 
 
 def _ndtr_tail(x: Block) -> Block:
-    """ndtr(-x) for x >= 0.7. x goes into the exponential unscaled, since x/sqrt(2) would be rounded."""
+    """Return ndtr(-x) for x >= 0.7. x enters the exponential unscaled, because x/sqrt(2) would be rounded."""
     return 0.5 * _exp_square(x, -0.5) * _erfcx_far(x * _SQRT_HALF)
 
 
@@ -125,12 +125,12 @@ def _ndtr(x: Block) -> Block:
 
 
 def ndtr(x: ArrayLike) -> NDArray[Any]:
-    """The standard normal distribution function. Error at most 4.6 ulp on [-37, 10].
+    """Return the standard normal distribution function. Error at most 4.6 ulp on [-37, 10].
 
     >>> float(ndtr(0.0))
     0.5
     """
-    return over_arrays("ndtr", _ndtr, x)
+    return apply_kernel("ndtr", _ndtr, x)
 
 
 def _log_ndtr_left(x: Block) -> Block:
@@ -138,7 +138,7 @@ def _log_ndtr_left(x: Block) -> Block:
 
 
 def log_ndtr(x: ArrayLike) -> NDArray[Any]:
-    """log(ndtr(x)) without underflow on the left or cancellation on the right.
+    """Return log(ndtr(x)) without underflow on the left or cancellation on the right.
 
     Error at most 5.2 ulp on [-1e150, 37].
 
@@ -149,7 +149,7 @@ def log_ndtr(x: ArrayLike) -> NDArray[Any]:
     def middle(x: Block) -> Block:
         return split(x < 0.0, lambda x: np.log(_ndtr(x)), lambda x: np.log1p(-_ndtr(-x)), x)
 
-    return over_arrays("log_ndtr", lambda x: split(x < -1.0, _log_ndtr_left, middle, x), x)
+    return apply_kernel("log_ndtr", lambda x: split(x < -1.0, _log_ndtr_left, middle, x), x)
 
 
 # erfinv(x)/x in 9/16 - x**2, |x| <= 3/4: from the right end all coefficients are positive. Fit error 1.1e-19.
@@ -187,7 +187,7 @@ def _erfinv_middle(x: Block) -> Block:
 
 
 def _erfcinv_small(y: Block) -> Block:
-    """erfcinv(y) for 0 <= y <= 1/4; NaN for negative y."""
+    """Return erfcinv(y) for 0 <= y <= 1/4; NaN for negative y."""
     s = np.sqrt(-np.log(y))
     value = s - split(
         s < 5.0,
@@ -199,7 +199,7 @@ def _erfcinv_small(y: Block) -> Block:
 
 
 def erfinv(x: ArrayLike) -> NDArray[Any]:
-    """The inverse of erf on [-1, 1], infinite at the ends and NaN outside. Error at most 3.5 ulp.
+    """Return the inverse of erf on [-1, 1], infinite at the ends and NaN outside. Error at most 3.5 ulp.
 
     >>> float(erfinv(0.5).round(12))
     0.476936276204
@@ -208,11 +208,11 @@ def erfinv(x: ArrayLike) -> NDArray[Any]:
     def far(x: Block) -> Block:
         return np.copysign(_erfcinv_small(1.0 - np.abs(x)), x)
 
-    return over_arrays("erfinv", lambda x: split(np.abs(x) <= 0.75, _erfinv_middle, far, x), x)
+    return apply_kernel("erfinv", lambda x: split(np.abs(x) <= 0.75, _erfinv_middle, far, x), x)
 
 
 def ndtri(p: ArrayLike) -> NDArray[Any]:
-    """The inverse of ndtr on [0, 1], infinite at the ends and NaN outside.
+    """Return the inverse of ndtr on [0, 1], infinite at the ends and NaN outside.
 
     Error at most 4.7 ulp on [1e-300, 1].
 
@@ -231,4 +231,4 @@ def ndtri(p: ArrayLike) -> NDArray[Any]:
 
         return _SQRT_TWO * split(np.abs(centred) <= 0.375, middle, far, p, centred)
 
-    return over_arrays("ndtri", kernel, p)
+    return apply_kernel("ndtri", kernel, p)

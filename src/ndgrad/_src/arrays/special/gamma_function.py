@@ -1,7 +1,7 @@
-"""The logarithm of the gamma function, its derivatives, and the Hurwitz zeta function behind the higher ones.
+"""The logarithm of the gamma function, its derivatives, and the Hurwitz zeta function for the higher ones.
 
-The constraint: one layout for lgamma, digamma and trigamma. A quotient on [1, 3), Stirling's form beyond, a
-step down to (0, 1) and a reflection to the negative axis, so that a block is split at most three times.
+The constraint: one scheme for lgamma, digamma and trigamma. It has a quotient on [1, 3), Stirling's form beyond, a step
+down to (0, 1) and a reflection to the negative axis, so that a block is split at most three times.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndgrad._src.arrays.special.blocks import Block, Coefficients, Kernel, over_arrays, polynomial, quotient, split
+from ndgrad._src.arrays.special.blocks import Block, Coefficients, Kernel, apply_kernel, polynomial, quotient, split
 
 # ----- lgamma, digamma, trigamma -----
 #
-# On the middle interval 0 <= y <= 2 the functions of 1 + y are smooth quotients times the factors that vanish
-# at their zeros; from 3 on, Stirling's series in 1/x**2, whose coefficients are replaced by a fit because the
-# series itself would not reach full precision before x = 10. They are functions of y because 1 + y would be
-# rounded, and so the reflection formulas below are written for gamma(1 - x).
+# On the middle interval 0 <= y <= 2 the functions of 1 + y are smooth quotients times the factors that vanish at their
+# zeros. From 3 on they are Stirling's series in 1/x**2, with fitted coefficients, because the series itself would not
+# reach full precision before x = 10. The variable is y because 1 + y would be rounded. For the same reason the
+# reflection formulas below are written for gamma(1 - x).
 
 # lgamma(1 + y) / (y (y - 1)). Fit error 1.1e-17.
 _LGAMMA: Coefficients = (
@@ -30,7 +30,7 @@ _LGAMMA_BELOW: Coefficients = (
     1.0, 3.1840014170640227, 3.957103425520478, 2.431456997506142, 0.7725454332949282, 0.12118038745889419,
     0.008088200549989853, 0.00015615637365345487,
 )  # fmt: skip
-# digamma(1 + y) / (1 + y - root), the root less 1 in two parts so that the subtraction is exact. Fit error
+# digamma(1 + y) / (1 + y - root). The root minus 1 is stored in two parts so that the subtraction is exact. Fit error
 # 1.6e-20.
 _DIGAMMA_ROOT, _DIGAMMA_ROOT_REST = 0.46163214496836236, -1.5522348162858677e-17
 _DIGAMMA: Coefficients = (
@@ -50,7 +50,7 @@ _TRIGAMMA_BELOW: Coefficients = (
     1.0, 4.238053843242637, 7.500244208544233, 7.215152028483386, 4.099274950628023, 1.384750054203361,
     0.25938570378414705, 0.0209489898317902,
 )  # fmt: skip
-# What Stirling's leading terms leave, for x >= 3 in 1/x**2: of lgamma times x, of digamma times -x**2, of
+# Remainders after Stirling's leading terms, for x >= 3 in 1/x**2: of lgamma times x, of digamma times -x**2, of
 # trigamma times x**3. Fit errors 2.4e-16, 4.1e-15, 6e-15, of terms at most a twenty-fifth of the result.
 _LGAMMA_REST: Coefficients = (
     0.08333333333333331, -0.0027777777777296822, 0.0007936507753351723, -0.000595235346159105,
@@ -71,7 +71,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def stirling_rest(x: Block) -> Block:
-    """lgamma(x) - ((x - 1/2) log x - x + log(2 pi)/2) for x >= 3."""
+    """Return lgamma(x) - ((x - 1/2) log x - x + log(2 pi)/2) for x >= 3."""
     inverse = 1.0 / x
     return inverse * polynomial(_LGAMMA_REST, inverse * inverse)
 
@@ -105,12 +105,12 @@ def _trigamma_middle(y: Block) -> Block:
 
 
 def _of_one_plus(y: Block, middle: Kernel, far: Kernel) -> Block:
-    """The function of 1 + y for y >= 0."""
+    """Return the function of 1 + y for y >= 0."""
     return split(y < 2.0, middle, lambda y: far(1.0 + y), y)
 
 
 def _gamma_layout(x: Block, middle: Kernel, far: Kernel, step: Kernel, reflect: Kernel) -> Block:
-    """f(x): middle and far give f on [1, 3) and beyond, step(x) is f(x) - f(1 + x), reflect is for x <= 0."""
+    """Return f(x): middle and far give f on [1, 3) and beyond, step(x) is f(x) - f(1 + x), reflect is for x <= 0."""
 
     def near(x: Block) -> Block:
         low = x < 1.0
@@ -126,7 +126,7 @@ def _gamma_layout(x: Block, middle: Kernel, far: Kernel, step: Kernel, reflect: 
 
 
 def _from_nearest_integer(x: Block) -> Block:
-    """The signed distance, zero for infinities as for all other large floats."""
+    """Return the signed distance to the nearest integer; zero for infinities and all other large floats."""
     return np.where(np.isinf(x), 0.0, x - np.rint(x))
 
 
@@ -135,7 +135,7 @@ def lgamma_of_one_plus(y: Block) -> Block:
 
 
 def _lgamma_reflect(x: Block) -> Block:
-    # gamma(x) gamma(1 - x) = pi / sin(pi x); the quotient by pi keeps the smallest x from overflowing.
+    # gamma(x) gamma(1 - x) = pi / sin(pi x). The quotient by pi keeps the smallest x from overflowing.
     sine = np.sin(np.pi * _from_nearest_integer(x))
     value = -np.log(np.abs(sine) / np.pi) - lgamma_of_one_plus(-x)
     return np.where(sine == 0.0, np.inf, value)
@@ -143,24 +143,23 @@ def _lgamma_reflect(x: Block) -> Block:
 
 def lgamma_block(x: Block) -> Block:
     value = _gamma_layout(x, _lgamma_middle, _lgamma_far, lambda x: -np.log(x), _lgamma_reflect)
-    return value + 0.0  # no negative zeros at 1 and 2
+    return value + 0.0  # avoids negative zeros at 1 and 2
 
 
 def lgamma(x: ArrayLike) -> NDArray[Any]:
-    """log|gamma(x)|, infinite at the poles 0, -1, -2, ...
+    """Return log|gamma(x)|, infinite at the poles 0, -1, -2, ...
 
-    Error at most 5 ulp on (0, 1e300], also beside the zeros at 1 and 2. On [-50, 0) it is at most 1.7e-15
-    times max(1, the value), absolutely: beside each of the zeros there, terms of about log|x| cancel.
+    Error at most 5 ulp on (0, 1e300], also near the zeros at 1 and 2. On [-50, 0) it is at most 1.7e-15 times max(1,
+    the value), absolutely: near each of the zeros there, terms of about log|x| cancel.
 
     >>> float(lgamma(0.5).round(12))
     0.572364942925
     """
-    return over_arrays("lgamma", lgamma_block, x)
+    return apply_kernel("lgamma", lgamma_block, x)
 
 
 def _digamma_reflect(x: Block) -> Block:
-    # digamma(1 - x) - digamma(x) = pi cot(pi x). Poles have no sign, except at 0, where the sign of zero
-    # gives it.
+    # digamma(1 - x) - digamma(x) = pi cot(pi x). Poles have no sign, except at 0, where the sign of zero determines it.
     offset = _from_nearest_integer(x)
     value = _of_one_plus(-x, _digamma_middle, _digamma_far) - np.pi / np.tan(np.pi * offset)
     return np.where(offset == 0.0, np.where(x == 0.0, -1.0 / x, np.nan), value)
@@ -171,16 +170,15 @@ def _digamma(x: Block) -> Block:
 
 
 def digamma(x: ArrayLike) -> NDArray[Any]:
-    """The derivative of lgamma: infinite at 0, NaN at the poles -1, -2, ...
+    """Return the derivative of lgamma: infinite at 0, NaN at the poles -1, -2, ...
 
-    Error at most 4 ulp on (0, 1e300], also beside the root at 1.46. On [-50, 0) it is at most 1.4e-15 times
-    max(1, |value|), absolutely: there is a root between any two poles, and around it terms of about log|x|
-    cancel.
+    Error at most 4 ulp on (0, 1e300], also near the root at 1.46. On [-50, 0) it is at most 1.4e-15 times max(1,
+    |value|), absolutely: there is a root between any two poles, and around it terms of about log|x| cancel.
 
     >>> float(digamma(1.0).round(12))
     -0.577215664902
     """
-    return over_arrays("digamma", _digamma, x)
+    return apply_kernel("digamma", _digamma, x)
 
 
 def _trigamma_reflect(x: Block) -> Block:
@@ -194,12 +192,12 @@ def _trigamma(x: Block) -> Block:
 
 
 def trigamma(x: ArrayLike) -> NDArray[Any]:
-    """The derivative of digamma, infinite at the poles. Error at most 5 ulp on [-50, 1e150].
+    """Return the derivative of digamma, infinite at the poles. Error at most 5 ulp on [-50, 1e150].
 
     >>> float(trigamma(1.0).round(12))
     1.644934066848
     """
-    return over_arrays("trigamma", _trigamma, x)
+    return apply_kernel("trigamma", _trigamma, x)
 
 
 # ----- the Hurwitz zeta function and polygamma -----
@@ -214,10 +212,10 @@ _DIRECT_TERMS = 9
 
 
 def _zeta_positive(s: Block, q: Block) -> Block:
-    """Sum of (q + k)**-s over k >= 0 for s > 1, q > 0: nine terms as they stand, the rest by Euler-Maclaurin.
+    """Return the sum of (q + k)**-s over k >= 0 for s > 1, q > 0: nine terms directly, the rest by Euler-Maclaurin.
 
-    With w = q + 9 the correction terms fall like ((s + 2k) / (2 pi w))**2k. They grow only when s > 2 pi w,
-    and then the first term exceeds w**-s by a factor of at least exp(2 pi 9), which hides them.
+    With w = q + 9 the correction terms fall like ((s + 2k) / (2 pi w))**2k. They grow only if s > 2 pi w. Then the
+    first term exceeds w**-s by a factor of at least exp(2 pi 9), which hides them.
     """
     total = np.power(q, -s)
     for k in range(1, _DIRECT_TERMS):
@@ -225,7 +223,7 @@ def _zeta_positive(s: Block, q: Block) -> Block:
     w = q + _DIRECT_TERMS
     integral = np.power(w, 1.0 - s)
     power = integral / w
-    # The bound keeps 0 * infinity away where power has underflowed.
+    # The bound prevents 0 * infinity if power has underflowed.
     rising = np.minimum(s, 1e100)
     term = power * rising / w
     tail = 0.5 * power
@@ -238,10 +236,10 @@ def _zeta_positive(s: Block, q: Block) -> Block:
 
 
 def _zeta_negative(s: Block, q: Block) -> Block:
-    """The same sum for q <= 0 and whole s: the sum over all integers, of period 1 in q, less the part k < 0.
+    """Return the same sum for q <= 0 and integer s: the sum over all integers, of period 1 in q, minus the part k < 0.
 
-    With r the offset of q from the nearest integer, the sum over all integers is
-    r**-s + zeta(s, 1 + r) + (-1)**s zeta(s, 1 - r), and the part to take away is (-1)**s zeta(s, 1 - q).
+    With r the offset of q from the nearest integer, the sum over all integers is r**-s + zeta(s, 1 + r) + (-1)**s
+    zeta(s, 1 - r), and the part to subtract is (-1)**s zeta(s, 1 - q).
     """
     r = _from_nearest_integer(q)
     sign = 1.0 - 2.0 * np.mod(s, 2.0)
@@ -260,22 +258,22 @@ def _zeta(s: Block, q: Block) -> Block:
 
 
 def zeta(s: ArrayLike, q: ArrayLike) -> NDArray[Any]:
-    """The Hurwitz zeta function, the sum of (q + k)**-s over k = 0, 1, ...; for s > 1, and NaN for s < 1.
+    """Return the Hurwitz zeta function, the sum of (q + k)**-s over k = 0, 1, ...; for s > 1, and NaN for s < 1.
 
-    At q <= 0 it is infinite for whole q, and otherwise defined for whole s alone. Error at most 31 ulp for s
-    in [1.01, 60] and q in [1e-3, 1e3]; it grows with s, whose power multiplies the rounding error of q + k.
+    At q <= 0 it is infinite for integer q, and otherwise defined only for integer s. Error at most 31 ulp for s in
+    [1.01, 60] and q in [1e-3, 1e3]; it grows with s, because the power multiplies the rounding error of q + k.
 
     >>> float(zeta(2.0, 1.0).round(12))
     1.644934066848
     """
-    return over_arrays("zeta", _zeta, s, q)
+    return apply_kernel("zeta", _zeta, s, q)
 
 
 _FACTORIALS = np.array([float(math.factorial(n)) for n in range(171)])
 
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> NDArray[Any]:
-    """The n-th derivative of digamma, as (-1)**(n + 1) n! zeta(n + 1, x).
+    """Return the n-th derivative of digamma, as (-1)**(n + 1) n! zeta(n + 1, x).
 
     Error at most 17 ulp for 2 <= n <= 20 and x in [1e-3, 1e3].
 
@@ -296,7 +294,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> NDArray[Any]:
     def first(n: Block, x: Block) -> Block:
         return split(n == 0.0, lambda n, x: _digamma(x), lambda n, x: _trigamma(x), n, x)
 
-    # The order is a count and has no say in the dtype of the result.
+    # The order is a count and does not affect the dtype of the result.
     values = np.asarray(x)
     order = order.astype(np.float64 if values.dtype.kind in "biu" else values.dtype)
-    return over_arrays("polygamma", lambda n, x: split(n < 2.0, first, higher, n, x), order, x)
+    return apply_kernel("polygamma", lambda n, x: split(n < 2.0, first, higher, n, x), order, x)

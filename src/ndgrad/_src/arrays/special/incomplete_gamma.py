@@ -1,7 +1,7 @@
 """The logarithm of the beta function, and the regularised incomplete gamma functions P and Q.
 
-The constraint: no cancellation. Large terms of Stirling's form are combined before they are evaluated, and of
-P and Q the smaller one is computed and the other is its complement.
+The constraint: no cancellation. Large terms of Stirling's form are combined before they are evaluated. The smaller of P
+and Q is computed, and the other is its complement.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndgrad._src.arrays.special.blocks import Block, Coefficients, over_arrays, polynomial, split
+from ndgrad._src.arrays.special.blocks import Block, Coefficients, apply_kernel, polynomial, split
 from ndgrad._src.arrays.special.error_function import erfc_block
 from ndgrad._src.arrays.special.gamma_function import HALF_LOG_TWO_PI, lgamma_block, lgamma_of_one_plus, stirling_rest
 
 
 def _betaln_far(small: Block, large: Block) -> Block:
-    """log|B| for large >= 3 and small + large >= 3, where the plain sum of lgammas would cancel.
+    """Return log|B| for large >= 3 and small + large >= 3, where the plain sum of lgammas would cancel.
 
     With Stirling's form of lgamma(b) and lgamma(a + b) the large terms combine:
     lgamma(b) - lgamma(a + b) = -(b - 1/2) log1p(a/b) - a log(a + b) + a + rest(b) - rest(a + b).
@@ -28,7 +28,7 @@ def _betaln_far(small: Block, large: Block) -> Block:
     drop = stirling_rest(large) - stirling_rest(total) - (large - 0.5) * np.log1p(small / large)
 
     def both(small: Block, large: Block, total: Block, drop: Block) -> Block:
-        # lgamma(a) - a log(a + b) + a, again with Stirling's form so that a log a meets a log(a + b).
+        # lgamma(a) - a log(a + b) + a, again with Stirling's form, so that a log a and a log(a + b) combine.
         ratio = (small - 0.5) * np.log(small / total) - 0.5 * np.log(total)
         return HALF_LOG_TWO_PI + stirling_rest(small) + ratio + drop
 
@@ -47,7 +47,7 @@ def _betaln(small: Block, large: Block) -> Block:
 
 
 def _betaln_pole(small: Block, large: Block) -> Block:
-    """log|B| at small = 0, -1, ...: infinite, unless gamma(small + large) has a pole too.
+    """Return log|B| at small = 0, -1, ...: infinite, unless gamma(small + large) has a pole too.
 
     Then reflection of both gammas gives |B| = B(1 - small - large, large).
     """
@@ -59,7 +59,7 @@ def _betaln_pole(small: Block, large: Block) -> Block:
 
 
 def betaln(a: ArrayLike, b: ArrayLike) -> NDArray[Any]:
-    """log|B(a, b)|.
+    """Return log|B(a, b)|.
 
     Error at most 8e-16 times max(1, |value|) for a, b in [1e-3, 1e6].
 
@@ -71,20 +71,20 @@ def betaln(a: ArrayLike, b: ArrayLike) -> NDArray[Any]:
         small, large = np.minimum(a, b), np.maximum(a, b)
         return split((small <= 0.0) & (small == np.rint(small)), _betaln_pole, _betaln, small, large)
 
-    return over_arrays("betaln", kernel, a, b)
+    return apply_kernel("betaln", kernel, a, b)
 
 
-# Temme's expansion serves from this order on, and within this relative distance of x = a.
+# Temme's expansion is used from this order on, and within this relative distance of x = a.
 _TEMME_ORDER, _TEMME_WIDTH = 200.0, 0.3
 _TEMME_LENGTHS = (15, 12, 10, 7, 5, 1)
 
 
 @lru_cache(maxsize=1)
 def _temme_coefficients() -> tuple[Coefficients, ...]:
-    """Taylor coefficients in eta of the functions c_k in Temme's expansion (DLMF 8.12.9 to 8.12.14).
+    """Return Taylor coefficients in eta of the functions c_k in Temme's expansion (DLMF 8.12.9 to 8.12.14).
 
-    The recurrences lose digits, so they run in exact fractions. The lengths leave out what is below 1e-16 at
-    a = 200 and |x - a| = 0.3 a.
+    The recurrences lose digits, so they run in exact fractions. The lengths omit terms below 1e-16 at a = 200 and |x -
+    a| = 0.3 a.
     """
     length = _TEMME_LENGTHS[0] + 2 * len(_TEMME_LENGTHS)
     alpha = [Fraction(0), Fraction(1)]
@@ -93,7 +93,7 @@ def _temme_coefficients() -> tuple[Coefficients, ...]:
         alpha.append((alpha[n - 1] - inner) / (n + 1))
     first = [Fraction(-1, 3)] + [(n + 2) * alpha[n + 2] for n in range(1, length)]
     rows = [first]
-    # With the coefficients of Stirling's series for gamma itself, the first of which is 1.
+    # These are the coefficients of Stirling's series for gamma itself, after the first one, which is 1.
     stirling = "1/12 1/288 -139/51840 -571/2488320 163879/209018880".split()
     for k, ratio in enumerate(stirling, start=1):
         above = rows[-1]
@@ -103,7 +103,7 @@ def _temme_coefficients() -> tuple[Coefficients, ...]:
 
 
 def _log1p_excess(mu: Block) -> Block:
-    """mu - log1p(mu) without cancellation near 0.
+    """Return mu - log1p(mu) without cancellation near 0.
 
     With r = mu/(2 + mu), log1p(mu) = 2 atanh(r) = 2r + 2 r**3 (1/3 + r**2/5 + ...), and mu - 2r = mu r.
     """
@@ -117,15 +117,15 @@ def _log1p_excess(mu: Block) -> Block:
 
 
 def _power_over_gamma(a: Block, x: Block) -> Block:
-    """x**a exp(-x) / gamma(a + 1)."""
+    """Return x**a exp(-x) / gamma(a + 1)."""
 
     def small(a: Block, x: Block) -> Block:
-        x = np.minimum(x, 1000.0)  # where exp(-x) has long underflowed, and x**a not overflowed
+        x = np.minimum(x, 1000.0)  # exp(-x) has underflowed long before, and x**a has not overflowed yet
         return np.power(x, a) * np.exp(-x) * np.exp(-lgamma_of_one_plus(a))
 
     def large(a: Block, x: Block) -> Block:
-        # In Stirling's form a**a exp(-a) meets x**a exp(-x); with mu = x/a - 1, exp(-a (mu - log1p(mu))) is
-        # left.
+        # In Stirling's form a**a exp(-a) combines with x**a exp(-x). With mu = x/a - 1, exp(-a (mu - log1p(mu)))
+        # remains.
         excess = np.where(x < 0.5 * a, x / a - 1.0 - np.log(x / a), _log1p_excess((x - a) / a))
         return np.exp(-a * excess - stirling_rest(a)) / np.sqrt(2.0 * np.pi * a)
 
@@ -133,7 +133,7 @@ def _power_over_gamma(a: Block, x: Block) -> Block:
 
 
 def _lower_series(a: Block, x: Block) -> Block:
-    """P(a, x) by its power series, for x no larger than about a or 1."""
+    """Return P(a, x) by its power series, for x no larger than about a or 1."""
     term = np.ones_like(x)
     total = np.ones_like(x)
     denominator = a.copy()
@@ -145,9 +145,9 @@ def _lower_series(a: Block, x: Block) -> Block:
 
 
 def _upper_series(a: Block, x: Block) -> Block:
-    """Q(a, x) for small a and x < 1, where P is near 1.
+    """Return Q(a, x) for small a and x < 1, where P is near 1.
 
-    The first term of P's alternating series is x**a / gamma(a + 1), which expm1 takes from 1 exactly:
+    The first term of P's alternating series is x**a / gamma(a + 1), which expm1 subtracts from 1 exactly:
     Q = -expm1(a log x - lgamma(a + 1)) - x**a / gamma(a) * sum over n >= 1 of (-x)**n / ((a + n) n!).
     """
     exponent = a * np.log(x) - lgamma_of_one_plus(a)
@@ -160,7 +160,7 @@ def _upper_series(a: Block, x: Block) -> Block:
 
 
 def _upper_fraction(a: Block, x: Block) -> Block:
-    """Q(a, x) for x > a and x >= 1: Legendre's continued fraction (DLMF 8.9.2), forward by Lentz's method."""
+    """Return Q(a, x) for x > a and x >= 1: Legendre's continued fraction (DLMF 8.9.2), forward by Lentz's method."""
     b = x + 1.0 - a
     d = 1.0 / b
     c = np.full_like(x, np.inf)
@@ -178,7 +178,7 @@ def _upper_fraction(a: Block, x: Block) -> Block:
 
 
 def _temme(a: Block, x: Block, upper: bool) -> Block:
-    """P or Q near x = a for large a: an error function plus an expansion in 1/a that holds uniformly."""
+    """Return P or Q near x = a for large a: an error function plus a uniform expansion in 1/a."""
     mu = (x - a) / a
     excess = _log1p_excess(mu)
     eta = np.copysign(np.sqrt(2.0 * excess), mu)
@@ -202,7 +202,7 @@ def _incomplete_gamma(a: Block, x: Block, upper: bool) -> Block:
         return 1.0 - value if upper else value
 
     def small(a: Block, x: Block) -> Block:
-        # P > 1/2, roughly: there Q is the smaller of the two and must not come from 1 - P.
+        # Roughly P > 1/2: Q is then the smaller of the two and must not come from 1 - P.
         mostly_lower = upper & (x < 1.0) & (a < np.where(x < 0.5, -0.4 / np.log(x), 1.1 * x))
         return split(mostly_lower, _upper_series, lower, a, x)
 
@@ -214,7 +214,7 @@ def _incomplete_gamma(a: Block, x: Block, upper: bool) -> Block:
         return split(central, lambda a, x: _temme(a, x, upper), moderate, a, x)
 
     def boundary(a: Block, x: Block) -> Block:
-        # All the mass lies above x = 0 and below infinity; a = 0 puts it at 0, and a = infinity at infinity.
+        # All the mass is above x = 0 and below infinity; a = 0 puts it at 0, and a = infinity at infinity.
         below = np.where((a == 0.0) | np.isinf(x), 1.0, 0.0)
         undefined = np.isnan(a) | np.isnan(x) | (a < 0.0) | (x < 0.0)
         undefined |= ((a == 0.0) & (x == 0.0)) | (np.isinf(a) & np.isinf(x))
@@ -225,23 +225,23 @@ def _incomplete_gamma(a: Block, x: Block, upper: bool) -> Block:
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> NDArray[Any]:
-    """The regularised lower incomplete gamma function P(a, x).
+    """Return the regularised lower incomplete gamma function P(a, x).
 
-    Relative error at most 3e-13 for a in [1e-3, 1e5] and values above 1e-280. It is largest far in a tail,
-    where exp(-a (x/a - 1 - log(x/a))) carries the rounding of its exponent.
+    Relative error at most 3e-13 for a in [1e-3, 1e5] and values above 1e-280. It is largest far out in a tail, where
+    exp(-a (x/a - 1 - log(x/a))) carries the rounding of its exponent.
 
     >>> float(gammainc(2.0, 1.0).round(12))
     0.264241117657
     """
-    return over_arrays("gammainc", lambda a, x: _incomplete_gamma(a, x, False), a, x)
+    return apply_kernel("gammainc", lambda a, x: _incomplete_gamma(a, x, False), a, x)
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> NDArray[Any]:
-    """The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).
+    """Return the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).
 
     Relative error at most 3e-13 over the same range as gammainc's.
 
     >>> float(gammaincc(2.0, 1.0).round(12))
     0.735758882343
     """
-    return over_arrays("gammaincc", lambda a, x: _incomplete_gamma(a, x, True), a, x)
+    return apply_kernel("gammaincc", lambda a, x: _incomplete_gamma(a, x, True), a, x)

@@ -1,18 +1,17 @@
-r"""Derivatives of distribution functions with respect to their shapes: the incomplete gamma and beta
-functions, and Student's t.
+r"""Derivatives of distribution functions in their shapes: incomplete gamma and beta functions, and Student's t.
 
 None has a closed form. All are integrals of the derivative of a density, d^n/da^n F(x; a) = the integral up to x of d^n
-p(t; a)/da^n dt, and log p is simple, so the integrand is p times a polynomial in the derivatives of log p (Bell's; here
-by the recurrence of `derivatives`). In a variable u in which p falls exponentially on both sides (log t, logit t,
-arsinh t) the double exponential rule
+p(t; a)/da^n dt. log p is simple, so the integrand is p times a polynomial in the derivatives of log p (Bell's; here by
+the recurrence of `derivatives`). In a variable u in which p falls exponentially on both sides (log t, logit t, arsinh
+t) the double exponential rule
 
     integral over d > 0 of f(d) dd  =  h sum over k of f(w / lambda) w' / lambda,   w = exp(s - exp(-s)),  s = k h,
 
-gives nearly all digits, if 1 / lambda is the length over which p falls. The derivative of the whole integral
-is zero, so the integral may be taken over either tail: the one without the peak is taken, and relative
-accuracy holds far out in it.
+gives nearly all digits, if 1 / lambda is the length over which p falls. The derivative of the whole integral is zero,
+so the integral may be taken over either tail. The tail without the peak is used, so that relative accuracy holds far
+out in it.
 
-The number of terms is fixed, so that the cost does not depend on values. Arithmetic is in float64.
+The number of terms is fixed, so the cost does not depend on values. Arithmetic is in float64.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _STEP = 0.05
 _S = np.arange(-3.75, 4.5, _STEP)
 TAIL_NODES = np.exp(_S - np.exp(-_S))
 TAIL_WEIGHTS = _STEP * TAIL_NODES * (1 + np.exp(-_S))
-#: Elements that are treated together: the temporaries, of all nodes, stay in cache.
+#: Elements processed together: the temporaries of all nodes stay in the cache.
 _BLOCK = 2048
-#: Up to here power series are summed.
+#: Power series are summed up to here.
 _SERIES_END = 60.0
 
 
@@ -45,9 +44,10 @@ def polygamma(order: int, x: Array) -> Array:
 
 
 def derivatives(first: Callable[[tuple[int, ...]], Any], orders: tuple[int, ...]) -> Any:
-    """d^orders exp(l) / exp(l) from the derivatives of l: `first` gives the one of each multi-index that is not zero.
+    """Return d^orders exp(l) / exp(l) from the derivatives of l: `first` gives the derivative of each nonzero
+    multi-index.
 
-    From (e^l)' = l' e^l, differentiated by Leibniz's rule.
+    It follows from (e^l)' = l' e^l, differentiated by Leibniz's rule.
     """
     known: dict[tuple[int, ...], Any] = {(0,) * len(orders): 1.0}
 
@@ -66,8 +66,8 @@ def derivatives(first: Callable[[tuple[int, ...]], Any], orders: tuple[int, ...]
     return find(orders)
 
 
-def _by_blocks(function: Callable[..., Array], *arguments: Array) -> Array:
-    """A function of flat float64 arrays over arrays that broadcast, some thousand elements at a time."""
+def _apply_in_blocks(function: Callable[..., Array], *arguments: Array) -> Array:
+    """Apply a function of flat float64 arrays to arrays that broadcast, some thousand elements at a time."""
     spread = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in arguments))
     shape = spread[0].shape
     flat = [a.reshape(-1) for a in spread]
@@ -80,10 +80,10 @@ def _by_blocks(function: Callable[..., Array], *arguments: Array) -> Array:
 
 
 def _tail(density: Callable[[Array], Array], slope: Array, curvature: Array, left: Array, least: Array) -> Array:
-    """The integral over a tail that starts where log p has a slope and a curvature, as a function
-    of the distance from there.
+    """Return the integral over a tail, as a function of the distance from its start, where log p has a slope and a
+    curvature.
 
-    `least` bounds the rate of decay: p falls at that rate in the end, and not faster.
+    `least` bounds the rate of decay: in the end p falls at that rate, and not faster.
     """
     rate = np.minimum(np.maximum(np.abs(slope), np.sqrt(curvature)), least)
     distance = TAIL_NODES[:, None] / rate
@@ -92,7 +92,7 @@ def _tail(density: Callable[[Array], Array], slope: Array, curvature: Array, lef
 
 
 def _stirling_rest(a: Array) -> Array:
-    """lgamma(a) - ((a - 1/2) log a - a + log(2 pi)/2)."""
+    """Return lgamma(a) - ((a - 1/2) log a - a + log(2 pi)/2)."""
     far = np.where(a < 10, 10.0, a)
     r = 1 / (far * far)
     series = (
@@ -108,20 +108,20 @@ def _stirling_rest(a: Array) -> Array:
 
 
 def gammainc_shape(a: Array, x: Array, order: int) -> Array:
-    """The derivative of P(a, x) of some order of 1 or more with respect to a."""
-    return _by_blocks(lambda a, x: _gamma(a, x, order, ratio=False), a, x)
+    """Return the derivative of P(a, x) in a, of order 1 or more."""
+    return _apply_in_blocks(lambda a, x: _gamma(a, x, order, ratio=False), a, x)
 
 
 def gammainc_shape_ratio(a: Array, x: Array, order: int) -> Array:
-    """The same over the density of log x, which is x p(x): a quotient that neither overflows nor underflows."""
-    return _by_blocks(lambda a, x: _gamma(a, x, order, ratio=True), a, x)
+    """Return the same divided by x p(x), the density of log x: a quotient that neither overflows nor underflows."""
+    return _apply_in_blocks(lambda a, x: _gamma(a, x, order, ratio=True), a, x)
 
 
 def _gamma(a: Array, x: Array, order: int, ratio: bool) -> Array:
     good = (a > 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
     a, y = np.where(good, a, 1.0), np.where(good, x, 0.5)
-    # The power series, far quicker, is a difference of large numbers on the right of the peak; and its terms are as
-    # many as x. On the tail, for x above 1, log t is of the order of the density's width.
+    # The power series is much faster, but a difference of large numbers on the right of the peak, and it needs about x
+    # terms. On the tail, for x above 1, log t is of the order of the density's width.
     near = y <= np.minimum(a + 3 * np.sqrt(a) + 2, _SERIES_END)
     out = np.empty_like(y)
     for part, function in ((near, _gamma_series), (~near, _gamma_tail)):
@@ -131,8 +131,10 @@ def _gamma(a: Array, x: Array, order: int, ratio: bool) -> Array:
 
 
 def _gamma_series(a: Array, x: Array, order: int, ratio: bool) -> Array:
-    """P = x^a e^-x / gamma(a + 1) (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), term by term as a
-    polynomial in the change of a."""
+    """Return P = x^a e^-x / gamma(a + 1) (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), term by term.
+
+    Each term is a polynomial in the change of a.
+    """
     term = [np.ones_like(x), *(np.zeros_like(x) for _ in range(order))]
     total = [t.copy() for t in term]
     most = float(np.max(x))
@@ -151,17 +153,17 @@ def _gamma_series(a: Array, x: Array, order: int, ratio: bool) -> Array:
     for k in range(1, order + 1):
         exponent[k] = (np.log(x) if k == 1 else 0.0) - polygamma(k - 1, a + 1)
     outer = [derivatives(lambda index: exponent[index[0]], (k,)) for k in range(order + 1)]
-    # Leibniz's rule; total[j] is the j-th derivative over j!
+    # Leibniz's rule; total[j] is the j-th derivative over j!.
     made = sum(math.comb(order, k) * outer[k] * total[order - k] * math.factorial(order - k) for k in range(order + 1))
     return made / a if ratio else np.exp(exponent[0]) * made
 
 
 def _gamma_tail(a: Array, x: Array, order: int, ratio: bool) -> Array:
-    """Over u = log t, at the distance d from log a: log p = a (d - expm1(d)) + const(a)."""
+    """Integrate over u = log t, at the distance d from log a: log p = a (d - expm1(d)) + const(a)."""
     left = x < a
     start = np.where(np.abs(x - a) < 0.5 * a, np.log1p((x - a) / a), np.log(x / a))
     constant = a * (np.expm1(start) - start) if ratio else 0.5 * np.log(a / (2 * math.pi)) - _stirling_rest(a)
-    # 1 / gamma(a) is a / gamma(a + 1), whose derivatives do not cancel where a is small
+    # 1 / gamma(a) is a / gamma(a + 1), whose derivatives do not cancel for small a.
     rates = [np.log(a) - polygamma(0, a + 1), *(-polygamma(k, a + 1) for k in range(1, order))]
 
     def density(distance: Array) -> Array:
@@ -180,20 +182,20 @@ def _gamma_tail(a: Array, x: Array, order: int, ratio: bool) -> Array:
 
 
 def betainc_shape(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
-    """The derivative of I_x(a, b) of some orders, at least one in all, with respect to a and b."""
-    return _by_blocks(lambda a, b, x: _beta(a, b, x, orders, ratio=False), a, b, x)
+    """Return the derivative of I_x(a, b) in a and b of the given orders; the total order is at least 1."""
+    return _apply_in_blocks(lambda a, b, x: _beta(a, b, x, orders, ratio=False), a, b, x)
 
 
 def betainc_shape_ratio(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
-    """The same over the density of logit x, which is x (1 - x) p(x)."""
-    return _by_blocks(lambda a, b, x: _beta(a, b, x, orders, ratio=True), a, b, x)
+    """Return the same divided by x (1 - x) p(x), the density of logit x."""
+    return _apply_in_blocks(lambda a, b, x: _beta(a, b, x, orders, ratio=True), a, b, x)
 
 
 def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: bool) -> Array:
     valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b) & (x >= 0) & (x <= 1)
     good = valid & (x > 0) & (x < 1)
     a, b, x = np.where(good, a, 1.0), np.where(good, b, 1.0), np.where(good, x, 0.5)
-    # The power series, far quicker, converges where x is not close to 1, and is a difference of large numbers where the
+    # The power series is much faster. It converges if x is not close to 1, and is a difference of large numbers if the
     # density has fallen on the right of its peak. I_x(a, b) = 1 - I_(1-x)(b, a), so it may be that of 1 - x.
     c = a + b
     on_left = x * c <= a
@@ -214,13 +216,13 @@ def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: bool) ->
 
 
 def _log_beta_constant(a: Array, b: Array) -> Array:
-    """log(a^a b^b / (c^c B(a, b))) for c = a + b, of which Stirling's series leaves this."""
+    """Return log(a^a b^b / (c^c B(a, b))) for c = a + b, by Stirling's series."""
     c = a + b
     return 0.5 * np.log(a * b / (c * 2 * math.pi)) + _stirling_rest(c) - _stirling_rest(a) - _stirling_rest(b)
 
 
 def _logit_density(a: Array, b: Array, x: Array) -> Array:
-    """x^a (1 - x)^b / B(a, b)."""
+    """Return x^a (1 - x)^b / B(a, b)."""
     c = a + b
     return np.exp(a * np.log(x * c / a) + b * (np.log1p(-x) + np.log(c / b)) + _log_beta_constant(a, b))
 
@@ -228,7 +230,7 @@ def _logit_density(a: Array, b: Array, x: Array) -> Array:
 def _beta_log_derivatives(
     a: Array, b: Array, log_t: Array, log_other: Array
 ) -> Callable[[tuple[int, ...]], Array]:
-    """The derivatives of log p with respect to a and b, as `derivatives` asks for them."""
+    """Return a function for the derivatives of log p in a and b, as `derivatives` needs them."""
     known: dict[tuple[int, int], Array] = {}
 
     def gammas(which: int, k: int) -> Array:
@@ -248,11 +250,14 @@ def _beta_log_derivatives(
 
 
 def _beta_series(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
-    """I = x^a (1-x)^b / B S / a with S = 1 + (a+b)/(a+1) x + (a+b)(a+b+1)/((a+1)(a+2)) x^2 + ..., term by term as a
-    polynomial in the changes e and f of a and b; over the density of logit x, which is what stands before S / a."""
+    """Return I = x^a (1-x)^b / B S / a with S = 1 + (a+b)/(a+1) x + (a+b)(a+b+1)/((a+1)(a+2)) x^2 + ..., term by term.
 
-    def divided(polynomial: Array, by: Array) -> Array:
-        """By `by` + e, one power of e after the other."""
+    Each term is a polynomial in the changes e and f of a and b. The result is divided by the density of logit x, which
+    is the factor before S / a.
+    """
+
+    def divide(polynomial: Array, by: Array) -> Array:
+        """Divide a polynomial by `by` + e, one power of e after the other."""
         made = np.empty_like(polynomial)
         before: Any = 0.0
         for i, coefficients in enumerate(polynomial):
@@ -267,14 +272,14 @@ def _beta_series(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array
         raised[1:] += term[:-1]
         raised[:, 1:] += term[:, :-1]
         raised *= x
-        term = divided(raised, a + 1 + k)
+        term = divide(raised, a + 1 + k)
         total += term
         if k % 8 == 7 and np.all(term[0, 0] <= 1e-18 * total[0, 0]):
             break
-    whole = divided(total, a)
+    whole = divide(total, a)
     first = _beta_log_derivatives(a, b, np.log(x), np.log1p(-x))
     made: Array = 0.0
-    # Leibniz's rule; a coefficient is a derivative over the factorials of its orders
+    # Leibniz's rule; a coefficient is a derivative divided by the factorials of its orders.
     for i, j in np.ndindex(whole.shape[:2]):
         rest = orders[0] - i, orders[1] - j
         count = math.comb(orders[0], i) * math.comb(orders[1], j) * math.factorial(i) * math.factorial(j)
@@ -283,13 +288,15 @@ def _beta_series(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array
 
 
 def _beta_tail(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: bool) -> Array:
-    """Over u = logit t, at the distance d from the peak t0 = a / (a + b): log p = a d - (a + b)
-    log1p(t0 expm1(d)) + const."""
+    """Integrate over u = logit t, at the distance d from the peak t0 = a / (a + b).
+
+    There log p = a d - (a + b) log1p(t0 expm1(d)) + const.
+    """
     c = a + b
     peak = a / c
     start = np.log(x / a) - np.log1p(-x) + np.log(b)
     slope, middle = a - c * x, x > 0.5
-    # a tail that is level at its start and passes the middle has a corner there; the other has none
+    # A tail that is level at its start and passes the middle has a corner there; the other tail has none.
     left = np.where(np.abs(slope) < 0.5, ~middle, slope > 0)
     if ratio:  # exp(constant) is then 1 / (the density at x)
         constant = c * np.where(start > 700, start + np.log(peak), np.log1p(peak * np.expm1(start))) - a * start
@@ -300,7 +307,7 @@ def _beta_tail(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: boo
     def density(distance: Array) -> Array:
         d = start + distance
         rest = np.log1p(peak * np.expm1(d))
-        far = d > 700  # expm1 overflows: there log1p(t0 expm1(d)) is d + log(t0)
+        far = d > 700  # expm1 overflows: log1p(t0 expm1(d)) is d + log(t0)
         rest = np.where(far, d + np.log(peak), rest)
         first = _beta_log_derivatives(a, b, d + log_t_of - rest, log_other_of - rest)
         return np.exp(a * d - c * rest + constant) * derivatives(first, orders)
@@ -313,17 +320,16 @@ def _beta_tail(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: boo
 
 
 def student_shape(df: Array, t: Array, order: int) -> Array:
-    """The derivative of the distribution function of Student's t of some order of 1 or more with respect to
-    the degrees of freedom."""
-    return _by_blocks(lambda df, t: _student(df, t, order), df, t)
+    """Return the derivative of Student's distribution function in the degrees of freedom, of order 1 or more."""
+    return _apply_in_blocks(lambda df, t: _student(df, t, order), df, t)
 
 
 def student_log_density(df: Any, keep: Any, log_keep: Any, order: int, gammas: Any) -> Any:
-    """The derivative of log p of that order in df, for keep = df / (df + t^2); `gammas(k, s)` is
-    polygamma(k, (df + s) / 2).
+    """Return the derivative of log p in df of the given order, for keep = df / (df + t^2).
 
-    log p = lgamma((v+1)/2) - lgamma(v/2) - log(pi v)/2 + (v+1)/2 f with f = log v - log(v + t^2) = log(keep), whose
-    k-th derivative is f_k = (-1)^(k-1) (k-1)! (1 - keep^k) / v^k; that of the product is (v+1)/2 f_k + k/2 f_(k-1).
+    `gammas(k, s)` is polygamma(k, (df + s) / 2). log p = lgamma((v+1)/2) - lgamma(v/2) - log(pi v)/2 + (v+1)/2 f with f
+    = log v - log(v + t^2) = log(keep), whose k-th derivative is f_k = (-1)^(k-1) (k-1)! (1 - keep^k) / v^k; that of the
+    product is (v+1)/2 f_k + k/2 f_(k-1).
     """
     k = order
     sign = (-1.0) ** (k - 1) * math.factorial(k - 1)
@@ -340,17 +346,17 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
 def _student(df: Array, t: Array, order: int) -> Array:
-    """Over u = arsinh(t / sqrt(df)): t = sqrt(df) sinh(u), log(p dt/du) = -df log cosh(u) +
-    const, keep = 1 / cosh(u)^2.
+    """Integrate over u = arsinh(t / sqrt(df)): log(p dt/du) = -df log cosh(u) + const, keep = 1 / cosh(u)^2.
 
-    The integral from 0 to t is minus that from t on, by symmetry. It is the better one where t is small.
+    Here t = sqrt(df) sinh(u). The integral from 0 to t is minus that from t on, by symmetry. It is more accurate for
+    small t.
     """
     valid = (df > 0) & ~np.isnan(t)
     good = valid & np.isfinite(t) & np.isfinite(df)
     v, t = np.where(good, df, 1.0), np.where(good, t, 0.0)
     start = np.arcsinh(np.abs(t) / np.sqrt(v))
     half = 0.5 * v
-    # log(gamma((v+1)/2) / (gamma(v/2) sqrt(pi)))
+    # log(gamma((v+1)/2) / (gamma(v/2) sqrt(pi))).
     constant = (
         half * np.log1p(0.5 / half) - 0.5 + 0.5 * np.log(half) + _stirling_rest(half + 0.5) - _stirling_rest(half)
     )
@@ -373,14 +379,14 @@ def _student(df: Array, t: Array, order: int) -> Array:
     body = (_NODE_WEIGHTS @ density(inner * (0.5 * (_NODES[:, None] + 1)))) * (0.5 * inner)
     found = np.where(near, -body, tail)
     found = np.where(t > 0, -found, found)
-    # with many degrees of freedom the density hardly changes with them, and its change is a small difference
+    # With many degrees of freedom the density hardly changes with them, and its change is a small difference.
     many = (v > 1e3) & (t**4 < 0.04 * v)
     found = np.where(many, _nearly_normal(np.where(many, v, 1e3), np.where(many, t, 0.0), order), found)
     return np.where(good, found, np.where(valid, 0.0, math.nan))
 
 
-#: t, t^3, ... : what stands at 1 / v^k in the expansion of (normal - Student's distribution function)
-#: / normal density (Fisher).
+#: Polynomials t, t^3, ...: the coefficients of 1 / v^k in the expansion of (normal - Student's distribution function) /
+#: normal density (Fisher).
 _FISHER = (
     np.array([1.0, 1.0]) / 4,
     np.array([-3.0, -5.0, -7.0, 3.0]) / 96,
@@ -390,7 +396,7 @@ _FISHER = (
 
 
 def _nearly_normal(v: Array, t: Array, order: int) -> Array:
-    """The derivative in v of that expansion, term by term: the next term is smaller by t^4 / 4v, and fast."""
+    """Return the derivative in v of that expansion, term by term. Each term is smaller by t^4 / 4v."""
     total = np.zeros_like(v)
     for k, coefficients in enumerate(_FISHER, 1):
         rising = math.prod(range(k, k + order))

@@ -247,7 +247,7 @@ def set_state(source: Any, state: Any) -> None:
     elif isinstance(source, np.random.RandomState):
         source.set_state(state)
     else:
-        source._go_on_from(state)
+        source._resume_from(state)
 
 
 def put_back(source: Any, state: Any, _: list[Any]) -> None:

@@ -76,7 +76,7 @@ class Tape:
                     states[k] = generator._packed_state()
             found.append(draw.take())
         for (generator, _), state in zip(self.rewound, states, strict=True):
-            generator._go_on_from(state)
+            generator._resume_from(state)
         return found
 
     def states(self) -> list[tuple[Generator, bytes]]:
@@ -90,7 +90,7 @@ class Tape:
 def put_back(states: Sequence[tuple[Generator, bytes]]) -> None:
     """Restore the states of generators."""
     for generator, state in states:
-        generator._go_on_from(state)
+        generator._resume_from(state)
 
 
 class _Unreadable(Memory):
@@ -145,7 +145,7 @@ class TracedDraws:
         """Set a generator to a state that the function has requested."""
         if id(state) not in self._asked:
             raise GraphBreak("the function sets the state of a generator of random numbers")
-        generator._go_on_from(self._asked[id(state)][1])
+        generator._resume_from(self._asked[id(state)][1])
 
     def number(self, draw: Draw) -> tuple[int, Any]:
         """Make a draw. Return its number and the numbers drawn, or None for these if it repeats an earlier draw."""
@@ -190,7 +190,7 @@ class TracedDraws:
     def undo(self) -> None:
         """Restore the generators."""
         for generator, states in self._states.values():
-            generator._go_on_from(next(iter(states)))
+            generator._resume_from(next(iter(states)))
 
 
 # ----- ops ------------------------------------------------------------------------------------------------------------

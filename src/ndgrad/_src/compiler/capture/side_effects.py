@@ -217,7 +217,7 @@ def unchanged_world() -> Iterator[None]:
                 legacy._rand.set_state(numpy)
                 _drawn("numpy.random")
         if default_generator._packed_state() != own:
-            default_generator._go_on_from(own)
+            default_generator._resume_from(own)
             _drawn("ndgrad's default generator")
 
 

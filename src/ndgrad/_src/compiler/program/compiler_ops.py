@@ -30,7 +30,7 @@ from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.compiler.program.program import Program
-from ndgrad._src.ops.attention import pulled_back
+from ndgrad._src.ops.attention import pull_back
 from ndgrad._src.ops.table import VARIABLE
 from ndgrad._src.ops.vocabulary import find
 
@@ -168,7 +168,7 @@ def _attention_gradients(g: Any, q: Any, k: Any, v: Any, *kept: Any, is_causal: 
     if kept and hasattr(kernels, "gradients_of_kept"):
         found: tuple[Any, ...] = kernels.gradients_of_kept(g, q, k, v, *kept, is_causal, scale)
         return found
-    return pulled_back(library_of(q), g, q, k, v, None, is_causal, scale, (True, True, True, False))[:3]
+    return pull_back(library_of(q), g, q, k, v, None, is_causal, scale, (True, True, True, False))[:3]
 
 
 #: Gradients of attention(q, k, v) without a mask, in q, k and v; from the data of `attention_kept`, if given.

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays.precision import FLOAT32, HALF, half_of, rounded
+from ndgrad._src.arrays.precision import FLOAT32, HALF, half_of, round_to
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.op_errors import after_failure
 
@@ -151,7 +151,7 @@ def forward_of(op: Any) -> Callable[..., Any]:
         except (NotImplementedError, TypeError, ValueError) as error:
             return after_failure(op, arrays, settings, error)
         if op.rounds_numbers and out.dtype is FLOAT32:
-            out = rounded(out, half_of(list(arrays), True))
+            out = round_to(out, half_of(list(arrays), True))
         return out
 
     return run

@@ -30,7 +30,7 @@ import numpy as np
 
 from ndgrad._src.arrays.addresses import bounds
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.arrays.placement import CPU, moved
+from ndgrad._src.arrays.placement import CPU, move_to
 from ndgrad._src.compiler.capture.branch_conditions import FailedLate, Mispredicted
 from ndgrad._src.compiler.capture.captured_tensors import hidden, payload_of
 from ndgrad._src.compiler.capture.deferred_calls import DeferredCall, deferring
@@ -688,7 +688,7 @@ class Specialisation:
             found[first:] = map(in_own_memory, found[first:])
         if self.place is not CPU:
             for i, new in enumerate(self.results.new):
-                found[i] = moved(found[i], new.place)
+                found[i] = move_to(found[i], new.place)
         return self._leaves(inputs, found, at_once)
 
     @functools.cached_property

@@ -1,9 +1,9 @@
-"""The codes at the end of error messages, and what is told about each: cause, example, cure.
+"""The codes at the end of error messages, with a cause, an example and a cure for each.
 
-A code names a kind of mistake, by what cures it: `[nd-broadcast]`, `[nd-leaf-write]`. What is told stands in the
-Markdown files beside this one, a section per code, and only there: `ndgrad explain` prints it, and the pages of the
-documentation are written from it. tests/test_error_codes.py holds that every error has a code, every code a section,
-and that examples say what they show.
+A code names a kind of mistake by its cure: `[nd-broadcast]`, `[nd-leaf-write]`. The explanations are in the Markdown
+files of this folder, one section per code. `ndgrad explain` prints them, and the documentation pages are generated from
+them. tests/test_error_codes.py checks that every error has a code, that every code has a section, and that the examples
+print the output shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-#: The files beside this one, in the order in which they are read.
+#: The Markdown files of this folder, in reading order.
 PAGES = (
     "graph", "writes", "shapes", "dtypes", "arguments", "transforms", "extending", "solvers", "layouts", "networks",
     "files", "processes", "compiler", "checking",
@@ -21,23 +21,23 @@ PAGES = (
 
 
 class Entry(NamedTuple):
-    """What is told about one code."""
+    """The explanation of one error code."""
 
     code: str
     summary: str
-    #: Markdown: the cause, an example, the cure.
+    #: Markdown text: cause, example, cure.
     text: str
     page: str
 
 
 def page(name: str) -> str:
-    """The Markdown of a page."""
+    """Return the Markdown text of a page."""
     return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
 
 
 @functools.cache
 def entries() -> dict[str, Entry]:
-    """Every code with what is told about it, in the order of the pages.
+    """Return the explanation of every code, in the order of the pages.
 
     >>> from ndgrad._src.foundations.error_codes import entries
     >>> entries()["nd-broadcast"].summary

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ndgrad._src.arrays import dtypes
-from ndgrad._src.arrays.placement import device_of, moved
+from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.detach_checks import stake_of
 from ndgrad._src.core.modes import process
 from ndgrad._src.core.record import on_device
@@ -117,7 +117,7 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
                 f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() "
                 "to copy the tensor to host memory first. [nd-host]"
             )
-        return moved(array, devices.device("cpu"))
+        return move_to(array, devices.device("cpu"))
     if not isinstance(self._array, Variable):
         announce(array, storage_of(self))
     return handed_out(self, "numpy", array.view())

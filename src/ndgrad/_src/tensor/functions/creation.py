@@ -16,7 +16,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.addresses import window
-from ndgrad._src.arrays.placement import CPU, library_for, moved
+from ndgrad._src.arrays.placement import CPU, library_for, move_to
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
 from ndgrad._src.core.detach_checks import as_number, at_stake
 from ndgrad._src.core.modes import birth, process, thread
@@ -110,7 +110,7 @@ class Options:
         return self._tensor(name, array)
 
     def _tensor(self, name: str, array: Payload) -> Tensor:
-        array = moved(array, self.device)
+        array = move_to(array, self.device)
         if thread.observers:
             from ndgrad._src.core.op_observers import observed_factory  # loaded once there is an observer
 

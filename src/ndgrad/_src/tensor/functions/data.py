@@ -16,7 +16,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.library import is_raw_array
-from ndgrad._src.arrays.placement import library_for, moved
+from ndgrad._src.arrays.placement import library_for, move_to
 from ndgrad._src.arrays.precision import is_inexact, is_number
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import as_number, stake_of
@@ -95,10 +95,10 @@ def tensor(
     else:
         array = to_array(data, dtype, copy=True)
         if process.busy and thread.watchers:
-            make = partial(fresh, moved(array, place(device)), requires_grad)
+            make = partial(fresh, move_to(array, place(device)), requires_grad)
             made = noted(watched(FACTORY, "tensor", None, (), make), data)
         else:
-            made = noted(fresh(moved(array, place(device)), requires_grad), data)
+            made = noted(fresh(move_to(array, place(device)), requires_grad), data)
     if names is not None:
         made.names = names
     return made
@@ -119,7 +119,7 @@ def as_tensor(data: Any, dtype: Dtype = None, device: Device = None) -> Tensor:
     if is_raw_array(data) and not isinstance(data, np.generic):
         where = place(device)
         return _over(to_array(data, dtype, copy=False), where)
-    return noted(fresh(moved(to_array(data, dtype, copy=False), place(device))), data)
+    return noted(fresh(move_to(to_array(data, dtype, copy=False), place(device))), data)
 
 
 def asarray(
@@ -380,7 +380,7 @@ def _values(t: Variable) -> Payload:
 
 def _over(array: Payload, where: devices.device) -> Tensor:
     """A tensor over memory that others share."""
-    there = moved(array, where)
+    there = move_to(array, where)
     if there is not array or not isinstance(array, np.ndarray):
         return fresh(there)
     t = fresh(array.view(np.ndarray))
@@ -427,7 +427,7 @@ def construct(
         made._storage = shared_storage(elements)
         return made
     if len(args) == 1 and (isinstance(args[0], (np.ndarray, Sequence)) or hasattr(args[0], "__array__")):
-        return fresh(moved(to_array(args[0], dtype, copy=True), where), face=face)
+        return fresh(move_to(to_array(args[0], dtype, copy=True), where), face=face)
     sizes = tuple(args)
     if any(not hasattr(n, "__index__") for n in sizes):
         raise TypeError(

@@ -112,10 +112,10 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     batch = broadcast_shapes("ldl_solve", tuple(LD.shape[:-2]), tuple(B.shape[:-2]))
     n = LD.shape[-1]
     LD, pivots = shape.expand(LD, shape=(*batch, n, n)), shape.expand(pivots, shape=(*batch, n))
-    x = ops.exchanged(shape.expand(B, shape=(*batch, *tuple(B.shape[-2:]))), pivots, False, tensor_ops)
-    lower, middle = ops.unpacked(LD, pivots, hermitian, tensor_ops)
+    x = ops.exchange_rows(shape.expand(B, shape=(*batch, *tuple(B.shape[-2:]))), pivots, False, tensor_ops)
+    lower, middle = ops.unpack(LD, pivots, hermitian, tensor_ops)
     above = adjoint(lower, tensor_ops) if hermitian else transpose(lower, tensor_ops)
     x = tensor_ops.solve_triangular(lower, x, upper=False, unitriangular=True)
     x = tensor_ops.solve(middle, x)
     x = tensor_ops.solve_triangular(above, x, upper=True, unitriangular=True)
-    return ops.exchanged(x, pivots, True, tensor_ops)
+    return ops.exchange_rows(x, pivots, True, tensor_ops)

@@ -66,7 +66,7 @@ def _fits_as_view(t: Tensor, shape: tuple[int, ...]) -> bool:
     memory = _memory(t)
     if isinstance(memory, np.generic) or getattr(memory.flags, "c_contiguous", False):
         return True
-    return ops.viewable(tuple(t.shape), geometry_of(t).strides, shape)
+    return ops.can_view(tuple(t.shape), geometry_of(t).strides, shape)
 
 
 def reshape(input: Tensor, *shape: Shape, **keyword: Shape) -> Tensor:

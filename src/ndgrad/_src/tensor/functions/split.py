@@ -383,7 +383,7 @@ def _covers(t: Tensor, target: Geometry) -> bool:
         return True
     own = window.geometry_of(t)
     numel = math.prod(own.sizes)
-    if shape_ops.viewable(own.sizes, own.strides, (numel,)) and (not own.sizes or own.strides[-1] == 1):
+    if shape_ops.can_view(own.sizes, own.strides, (numel,)) and (not own.sizes or own.strides[-1] == 1):
         last = target.offset + sum((n - 1) * s for n, s in zip(target.sizes, target.strides, strict=True))
         return target.offset >= 0 and last < numel
     return bool(np.isin(target.places(np), own.places(np)).all())

@@ -1,4 +1,4 @@
-"""torch's `distributed.tensor.experimental`: sequences that are divided among ranks."""
+"""torch's `distributed.tensor.experimental`: sequences divided among ranks."""
 
 from __future__ import annotations
 

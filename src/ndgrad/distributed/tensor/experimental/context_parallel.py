@@ -1,4 +1,4 @@
-"""`context_parallel`: a block in which tensors have this rank's part of a sequence, and attention is ring attention."""
+"""`context_parallel`: a block in which tensors hold this rank's part of a sequence, and attention is ring attention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ndgrad.overrides import TorchFunctionMode
 
 
 def _places(mesh: DeviceMesh, length: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
-    """Which places of the sequence each rank has."""
+    """Return the positions of the sequence on each rank."""
     count = mesh.size()
     if length % (2 * count):
         raise ValueError(
@@ -52,12 +52,12 @@ def context_parallel(
     buffer_seq_dims: Sequence[int] | None = None,
     no_restore_buffers: set[Any] | None = None,
 ) -> Iterator[None]:
-    """A block in which each of `buffers` holds this rank's part along its dimension of the sequence, and
-    `scaled_dot_product_attention` goes round the ranks of the mesh. Afterwards the buffers are what they were, except
-    those in `no_restore_buffers`.
+    """Return a context in which each of `buffers` holds this rank's part along its sequence dimension, and
+    `scaled_dot_product_attention` is ring attention over the mesh. Afterwards the buffers are restored, except those in
+    `no_restore_buffers`.
 
-    Rank r of n has chunks r and 2n - 1 - r of 2n, so that the ranks work equally long where attention is causal. What
-    depends on places (masks, positions, targets) must be among the buffers.
+    Rank r of n has chunks r and 2n - 1 - r of 2n, so that causal attention takes equally long on all ranks. Tensors
+    that depend on positions (masks, positions, targets) must be among the buffers.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor.experimental import context_parallel
@@ -98,7 +98,7 @@ def _part(mesh: DeviceMesh, buffer: Any, dim: int) -> Any:
 
 
 class _RingInstead(TorchFunctionMode):
-    """Attention goes round the ranks."""
+    """A mode that replaces attention by ring attention."""
 
     def __init__(self, mesh: DeviceMesh) -> None:
         super().__init__()
@@ -138,8 +138,7 @@ class _RingInstead(TorchFunctionMode):
 
 
 def context_parallel_unshard(mesh: DeviceMesh, buffers: Sequence[Tensor], seq_dims: Sequence[int]) -> list[Tensor]:
-    """Tensors of which each rank has its part, as `context_parallel` cuts them, put together, on every rank;
-    differentiable.
+    """Reassemble tensors that `context_parallel` has divided, on every rank; differentiable.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor.experimental import context_parallel_unshard

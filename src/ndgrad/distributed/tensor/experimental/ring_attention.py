@@ -1,8 +1,8 @@
-"""Attention over a sequence that is divided among ranks: keys and values go round in a ring.
+"""Attention over a sequence that is divided among ranks: keys and values circulate in a ring.
 
-A rank keeps its queries. In n steps it sees the keys and values of all ranks, one block after the other, the next one
-being under way while it computes; it keeps the greatest score m of each query, the sum l of exp(score - m) and the
-weighted sum of values, and puts a further block to them by
+A rank keeps its queries. In n steps it sees the keys and values of all ranks, one block after the other, and receives
+the next one while it computes. For each query it keeps the greatest score m, the sum l of exp(score - m) and the
+weighted sum of values. It adds a block by
 
     m' = max(m, m_block),    l' = l e^(m - m') + l_block e^(m_block - m'),    and the sum likewise,
 
@@ -11,9 +11,9 @@ whole sum, L = m + log l, a block's weights are exp(score - L), and with D = sum
 p (g v' - D). The gradients of keys and values travel with their block and come home after n steps. No rank ever holds
 more than two blocks, and no array of the size of the sequence squared exists.
 
-Where queries see only what is before them, the work of ranks differs unless each has an early part and a late one: in
-the balanced layout a sequence is cut into 2n chunks, and rank r has chunks r and 2n - 1 - r. Parts that no query of a
-rank may see are not computed.
+In causal attention the work of ranks differs unless each has an early part and a late one. In the balanced layout a
+sequence is cut into 2n chunks, and rank r has chunks r and 2n - 1 - r. Parts that no query of a rank may see are not
+computed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from ndgrad.nn.functional import scaled_dot_product_attention
 if TYPE_CHECKING:
     from ndgrad._typing import Payload
 
-#: Where a rank's part of the sequence lies in the whole: starts and lengths of its pieces.
+#: Positions of a rank's part in the whole sequence: starts and lengths of its pieces.
 Segments = list[tuple[int, int]]
 
 
 def segments_of(rank: int, count: int, lengths: list[int], balanced: bool) -> Segments:
-    """The pieces of a rank's part, whose length is `lengths[rank]`.
+    """Return the pieces of a rank's part, whose length is `lengths[rank]`.
 
     >>> from ndgrad.distributed.tensor.experimental.ring_attention import segments_of
     >>> segments_of(0, 2, [4, 4], balanced=False), segments_of(0, 2, [4, 4], balanced=True)
@@ -60,7 +60,7 @@ def segments_of(rank: int, count: int, lengths: list[int], balanced: bool) -> Se
 
 
 class _Ring:
-    """The neighbours, and where everybody's part lies."""
+    """The neighbours of this rank, and the positions of all ranks' parts."""
 
     def __init__(self, group: ProcessGroup, length: int, causal: bool, balanced: bool) -> None:
         self.group = group
@@ -72,11 +72,11 @@ class _Ring:
         self.segments = [segments_of(r, self.count, self.lengths, balanced) for r in range(self.count)]
 
     def owner(self, step: int) -> int:
-        """Whose block is here in a step."""
+        """Return the rank whose block is here in a step."""
         return (self.rank - step) % self.count
 
     def pass_on(self, array: Payload, shape: tuple[int, ...], tag: int) -> Any:
-        """Send a block to the next rank; what waits for the one that comes, of this shape."""
+        """Send a block to the next rank; return a function that waits for the incoming one, of this shape."""
         out = np.empty(shape, array.dtype)
         receiving = transport.receive(self.group, out, (self.rank - 1) % self.count, tag)
         sending = transport.send(self.group, array, (self.rank + 1) % self.count, tag)
@@ -89,8 +89,9 @@ class _Ring:
         return arrived
 
     def parts(self, owner: int) -> list[tuple[slice, slice, int | None]]:
-        """Which queries of this rank see which keys of a block: their places in both, and the offset of the diagonal
-        above which nothing is seen, None where everything is."""
+        """Return pairs of query and key ranges in which this rank's queries see a block's keys, with the offset of the
+        diagonal above which nothing is seen, or None if everything is.
+        """
         found: list[tuple[slice, slice, int | None]] = []
         at = 0
         for start, length in self.segments[self.rank]:
@@ -119,14 +120,14 @@ def _repeated(k: Payload, times: int) -> Payload:
 
 
 def _folded(dk: Payload, times: int) -> Payload:
-    """The transpose of `_repeated`."""
+    """Apply the transpose of `_repeated`."""
     if times == 1:
         return dk
     return dk.reshape((*dk.shape[:-3], dk.shape[-3] // times, times, *dk.shape[-2:])).sum(-3)
 
 
 def _forward(q: Payload, k: Payload, v: Payload, ring: _Ring, scale: float, times: int) -> tuple[Payload, Payload]:
-    """The result, and the logarithm of the sum of exponentials of each query's scores."""
+    """Return the result, and the logarithm of the sum of exponentials of each query's scores."""
     m = np.full((*q.shape[:-1], 1), -np.inf, q.dtype)
     total, acc = np.zeros_like(m), np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
     here, width = _packed(k, v), k.shape[-1]
@@ -182,7 +183,7 @@ def _backward(
             dv = np.matmul(np.swapaxes(p, -1, -2), g[rows])
             d_here[..., keys, :] += _folded(np.concatenate([dk, dv], axis=-1), times)
         if arriving is not None:
-            d_here += arriving()  # what the ranks before have to add to this block
+            d_here += arriving()  # contributions of the previous ranks to this block
         if ring.count > 1:
             after = (*here.shape[:-2], ring.lengths[ring.owner(step + 1)], here.shape[-1])
             arriving = ring.pass_on(d_here, after, 1)
@@ -193,7 +194,7 @@ def _backward(
 
 
 class _RingAttention(Function):
-    """The forward and backward rings."""
+    """Autograd function of the forward and backward rings."""
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any, ring: _Ring, scale: float) -> Any:
@@ -208,8 +209,8 @@ class _RingAttention(Function):
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
         q, k, v, out = ctx.saved_tensors
-        if is_grad_enabled():  # a graph of the gradients is wanted: those of plain ops
-            # each by itself: what is given as query and key may be one tensor
+        if is_grad_enabled():  # a graph of the gradients is needed: use plain ops
+            # Differentiate each input separately: query and key may be the same tensor.
             given = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in (q, k, v)]
             result = _by_gathering(given[0], given[1], given[2], ctx.ring, ctx.scale, ctx.times)
             return (*grad(result, given, g, create_graph=True), None, None)
@@ -224,7 +225,7 @@ def _wide(t: Any) -> Payload:
 
 
 def _by_gathering(q: Any, k: Any, v: Any, ring: _Ring, scale: float, times: int) -> Any:
-    """The same by ops that differentiate to any order: every rank gathers all keys and values."""
+    """Compute the same by ops that differentiate to any order: every rank gathers all keys and values."""
     whole = [ops.all_gather(t, group=ring.group, dim=t.ndim - 2, sizes=tuple(ring.lengths)) for t in (k, v)]
     mask = None
     if ring.causal:
@@ -246,8 +247,8 @@ def ring_attention(
     group: Any = None,
     load_balanced: bool = False,
 ) -> Tensor:
-    """`scaled_dot_product_attention` of a sequence whose parts the ranks of a group have, in order, along the dimension
-    before the last: each gets its part of the result. Parts may be of different lengths.
+    """Compute `scaled_dot_product_attention` of a sequence that is divided among the ranks of a group, in order, along
+    the second to last dimension. Each rank gets its part of the result. Parts may have different lengths.
 
     With `load_balanced`, rank r has chunks r and 2n - 1 - r of 2n, as `context_parallel` cuts them. With `enable_gqa`,
     several heads of queries share one of keys and values.

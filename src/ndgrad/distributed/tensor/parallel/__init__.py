@@ -1,4 +1,4 @@
-"""torch's `distributed.tensor.parallel`: layers that are divided among ranks."""
+"""torch's `distributed.tensor.parallel`: layers divided among ranks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`loss_parallel`: cross entropy of scores whose classes are divided among ranks, without putting them together.
+"""`loss_parallel`: cross entropy of scores whose classes are divided among ranks, without gathering the scores.
 
 With m the greatest score and z the sum of exp(x - m), which are a maximum and a sum over ranks, the loss of a sample is
 log z + m - x[target], and only one rank has x[target]. So a rank sends three numbers for each sample instead of its
-scores. What is summed passes its gradient on as it is, since every rank computes the same loss of it; the gradient of
-the scores, softmax - one hot, comes out by itself.
+scores. The sums pass their gradient through unchanged, since every rank computes the same loss. The gradient of the
+scores, softmax - one hot, follows by itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class loss_parallel(TorchFunctionMode):
 
 
 def _plain(value: Any, what: str) -> Any:
-    """A tensor that all ranks have, as a plain one."""
+    """Return a tensor that all ranks have, as a plain tensor."""
     if not isinstance(value, DTensor):
         return value
     if not all(p.is_replicate() for p in value.placements):
@@ -103,7 +103,7 @@ def _cross_entropy(
         own = shifted.gather(dim, where(here, labels - start, 0).unsqueeze(dim)).squeeze(dim)
         own = where(here, own, 0.0)
     else:
-        own = shifted.sum(dim)  # of nothing
+        own = shifted.sum(dim)  # a sum over no elements
     loss = log_z - total(own, group=group)
     shares = counted.to(loss.dtype) if weight is None else where(counted, weight[labels], 0.0)
     loss = loss * shares

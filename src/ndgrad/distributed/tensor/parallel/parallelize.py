@@ -1,4 +1,4 @@
-"""`parallelize_module`: a plan from the names of layers to their styles, carried out."""
+"""`parallelize_module`: apply a plan, from names of layers to parallel styles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parallelize_module(
     *,
     src_data_rank: int | None = 0,
 ) -> Any:
-    """Divide a module's layers among the ranks of a mesh with one dimension, in place; returns the module.
+    """Divide a module's layers among the ranks of a mesh with one dimension, in place, and return the module.
 
     The plan is a style for the module, or a dict from names of modules inside it, in which `*` and `?` stand for parts
     of a name between dots. Every rank starts from the parameters of the first.

@@ -1,6 +1,6 @@
-"""How one layer is divided among the ranks of a mesh: torch's parallel styles.
+"""torch's parallel styles: ways to divide one layer among the ranks of a mesh.
 
-A style places the layer's parameters and says how its arguments come in and its results go out; the ops inside follow
+A style places the layer's parameters and defines the placements of its arguments and results. The ops inside follow
 from the placements (`ndgrad.distributed.tensor.planning`). A column-wise layer and a row-wise one after it are the pair
 of Megatron-LM: between them each rank has a part of the features, and one reduction forward and one backward remain.
 """
@@ -28,7 +28,7 @@ Layouts = Placement | Sequence[Placement | None] | None
 
 
 class ParallelStyle(ABC):
-    """How a module is divided: `_apply` does it, in place."""
+    """Base class of styles: `_apply` divides a module, in place."""
 
     src_data_rank: int | None = 0
 
@@ -37,12 +37,14 @@ class ParallelStyle(ABC):
 
 
 def _spread(t: Any, mesh: DeviceMesh, layout: Placement, length: int | None = None) -> Any:
-    """A plain tensor as the DTensor that it is this rank's part of; `length` is that of the last dimension."""
+    """Return the DTensor whose part on this rank is the plain tensor `t`; `length` is the length of the last
+    dimension.
+    """
     if isinstance(t, DTensor) or not isinstance(t, Tensor):
         return t
     shape = None
     if length is not None and isinstance(layout, Shard) and layout.dim % t.ndim == t.ndim - 1:
-        shape = (*t.shape[:-1], length)  # pieces need not be of one length
+        shape = (*t.shape[:-1], length)  # pieces may differ in length
     return DTensor.from_local(t, mesh, [layout], shape=shape)
 
 
@@ -57,7 +59,7 @@ def _local(t: Any, use_local: bool) -> Any:
 
 
 def _place(module: Module, placements: dict[str, Placement], mesh: DeviceMesh, source: int | None) -> None:
-    """Make DTensors of a module's own parameters."""
+    """Turn a module's own parameters into DTensors."""
     for name, p in list(module._parameters.items()):
         if p is not None and not isinstance(p, DTensor):
             made = distribute_tensor(p.detach(), mesh, [placements.get(name, REPLICATE)], src_data_rank=source)
@@ -72,8 +74,8 @@ def _refuse(style: str, module: Module) -> NotImplementedError:
 
 
 class ColwiseParallel(ParallelStyle):
-    """A linear layer, or an embedding, whose rank has some of the output's features. The input is whole on each rank,
-    the output a piece along the last dimension.
+    """Divide a linear layer or an embedding by output features. The input is whole on each rank, the output a piece
+    along the last dimension.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor.parallel import ColwiseParallel, parallelize_module
@@ -117,8 +119,8 @@ class ColwiseParallel(ParallelStyle):
 
 
 class RowwiseParallel(ParallelStyle):
-    """A linear layer whose rank has some of the input's features, or an embedding whose rank has some of the rows. The
-    ranks have terms of the result, which are summed: whole on each rank, or pieces if `output_layouts` says so.
+    """Divide a linear layer by input features, or an embedding by rows. The ranks compute terms of the result, which
+    are summed: whole on each rank, or pieces if `output_layouts` says so.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor.parallel import RowwiseParallel, parallelize_module
@@ -170,7 +172,7 @@ class RowwiseParallel(ParallelStyle):
 
 
 class _RowsOf:
-    """The forward of an embedding whose rows are divided: a rank looks up those it has, and the terms are summed."""
+    """Forward of an embedding with divided rows: a rank looks up its own rows, and the terms are summed."""
 
     def __init__(self, module: Embedding) -> None:
         self.module = module
@@ -193,8 +195,8 @@ class _RowsOf:
 
 
 class SequenceParallel(ParallelStyle):
-    """A layer that works on each place of a sequence by itself (LayerNorm, RMSNorm), whose rank has some of the places;
-    its parameters are whole on each.
+    """Divide the sequence positions of a layer that treats each position separately (LayerNorm, RMSNorm); its
+    parameters are whole on each rank.
 
     >>> from ndgrad.distributed.tensor.parallel import SequenceParallel
     >>> SequenceParallel(sequence_dim=1).sequence_sharding
@@ -236,7 +238,8 @@ def _check_lengths(style: str, given: list[Any] | None, wanted: list[Any] | None
 
 
 class PrepareModuleInput(ParallelStyle):
-    """The arguments of a module: what each plain tensor is (`input_layouts`), and what it becomes.
+    """Convert a module's arguments: `input_layouts` gives the placement of each plain tensor, `desired_input_layouts`
+    the one it is converted to.
 
     >>> from ndgrad.distributed.tensor import Replicate, Shard
     >>> from ndgrad.distributed.tensor.parallel import PrepareModuleInput
@@ -291,7 +294,8 @@ class PrepareModuleInput(ParallelStyle):
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """The results of a module: what each plain tensor is (`output_layouts`), and what it becomes.
+    """Convert a module's results: `output_layouts` gives the placement of each plain tensor, `desired_output_layouts`
+    the one it is converted to.
 
     >>> from ndgrad.distributed.tensor import Replicate, Shard
     >>> from ndgrad.distributed.tensor.parallel import PrepareModuleOutput
@@ -327,7 +331,7 @@ class PrepareModuleOutput(ParallelStyle):
 
 
 class PrepareModuleInputOutput(ParallelStyle):
-    """`PrepareModuleInput` and `PrepareModuleOutput` in one."""
+    """Combine `PrepareModuleInput` and `PrepareModuleOutput`."""
 
     def __init__(
         self,
