@@ -1,19 +1,18 @@
 """Loops and branches of a traced function, as programs inside its program.
 
-A loop, or a branch, is one custom function of everything that it depends on: what it starts with, the rows that it
-reads, and the tensors that its body captures. So transforms meet it as they meet any function, and each of its
-derivatives is of its kind again:
+A loop or branch is one custom function of everything that it depends on: its initial carry, the rows that it reads, and
+the tensors that its body captures. So transforms treat it like any function, and each of its derivatives is a loop or
+branch again:
 
     backward    a loop in reverse, whose body pulls the cotangents of one round back through that round
     jvp         a loop whose body pushes tangents through one round
     vmap        the loop of the batched body
 
-down to tensors without transforms, where the body is traced, once, and the loop becomes an instruction of the program.
-The rounds of a derivative begin with the carry of the round that they belong to, so a loop also returns the carry that
-every round was given; what of a round is then computed twice is found and shared by a pass
-(ndgrad._src.compiler.passes.shared_rounds).
+For tensors without transforms the body is traced once, and the loop becomes an instruction of the program. A round of a
+derivative starts with the carry of the corresponding round, so a loop also returns the initial carry of every round. A
+pass finds and shares computations that a round would then do twice (ndgrad._src.compiler.passes.shared_rounds).
 
-Of a while_loop nobody knows the number of rounds, so there is no array with a row for each. It is in a file of its own
+The number of rounds of a while_loop is unknown, so there is no array with a row for each. It has a file of its own
 (ndgrad._src.compiler.capture.while_loops).
 """
 
@@ -41,21 +40,22 @@ Flat = Callable[[Tensors], list[Any]]
 
 
 def is_smooth(t: Any) -> bool:
-    """Whether a tensor's dtype has derivatives."""
+    """True if a tensor's dtype has derivatives."""
     return is_inexact(np_dtype(t))
 
 
 @contextmanager
 def breaking() -> Iterator[None]:
-    """A rule that fails ends the trace: whoever runs a backward pass there must not take it for a failure of the
-    function's."""
+    """Context that turns the failure of a rule into a graph break. A backward pass must not mistake it for a failure of
+    the function.
+    """
     try:
         yield
     except GraphBreak:
         raise
     except Exception as error:
         reason = f"{type(error).__name__} in the derivative of a loop or branch: {str(error)[:300]}"
-        raise GraphBreak(reason) from None  # contextlib takes a RuntimeError from a StopIteration for the latter
+        raise GraphBreak(reason) from None  # contextlib confuses a RuntimeError from a StopIteration with the latter
 
 
 # ----- scan -----------------------------------------------------------------------------------------------------------
@@ -63,10 +63,11 @@ def breaking() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Rounds:
-    """A loop: its body, from tensors (carry, row, the rest) to (carry, y), how many of them are carried and how many
-    are rows.
+    """A loop: its body maps tensors (carry, row, the rest) to (carry, y). `carried` and `rows` count the first two
+    groups.
 
-    The last y are the carry that the round was given."""
+    The last y are the initial carry of the round.
+    """
 
     body: Flat
     carried: int
@@ -75,13 +76,13 @@ class Rounds:
     reverse: bool
 
     def parts(self, tensors: Tensors) -> tuple[list[Any], list[Any], list[Any]]:
-        """Carry, rows and the rest of some tensors."""
+        """Split tensors into carry, rows and the rest."""
         n, m = self.carried, self.carried + self.rows
         return list(tensors[:n]), list(tensors[n:m]), list(tensors[m:])
 
 
 def with_carry(body: Flat, carried: int) -> Flat:
-    """A body whose last y are the carry that it was given."""
+    """Return a body that also returns its initial carry, as the last y."""
 
     def run(tensors: Tensors) -> list[Any]:
         return [*body(tensors), *tensors[:carried]]
@@ -96,7 +97,7 @@ def scanned(
     count: int,
     reverse: bool,
 ) -> tuple[list[Any], list[Any]]:
-    """The last carry and all y, stacked, of a loop."""
+    """Return the last carry and all y, stacked, of a loop."""
     n = len(carry)
 
     def body(tensors: Tensors) -> list[Any]:
@@ -115,7 +116,7 @@ def _run(plan: Rounds, tensors: Tensors) -> list[Any]:
 
 
 class Scan(Function):
-    """A loop as a function of its carry, its rows and what its body captures."""
+    """A loop as a function of its carry, its rows and the captured tensors of its body."""
 
     @staticmethod
     def forward(plan: Rounds, *tensors: Any) -> Any:
@@ -148,11 +149,11 @@ class Scan(Function):
 
 
 def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
-    """The cotangents of what a loop was given."""
+    """Return the cotangents of the inputs of a loop."""
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
     rest = inputs[m:]
-    wanted = [is_smooth(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # a carry is one of others, too
+    wanted = [is_smooth(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # carries depend on carries
     moving = [i for i in range(n) if wanted[i]]
     reading = [i for i in range(n, m) if wanted[i]]
     shared = [i for i in range(m, len(inputs)) if wanted[i]]
@@ -186,7 +187,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
 
 
 def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) -> list[Any]:
-    """The tangents of what a loop returns."""
+    """Return the tangents of the outputs of a loop."""
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
     moving = [i for i in range(n) if is_smooth(inputs[i])]
@@ -216,7 +217,7 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
 def _batched(
     info: Any, dims: tuple[Any, ...], plan: Rounds, tensors: Tensors
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """A loop for all samples: what is carried is batched, since it may become so in any round."""
+    """Run a loop for all samples. The whole carry is batched, because it may become so in any round."""
     n, m = plan.carried, plan.carried + plan.rows
     given, dims = carry_batched(info, dims, n, tensors)
     given = [
@@ -235,7 +236,7 @@ def _moved(t: Any, first: tuple[int, int]) -> Any:
 
 
 def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
-    """Trace the body, and write the loop into the program."""
+    """Trace the body and append the loop to the program."""
     tracer = tracer_here()
     carry, rows, rest = plan.parts(tensors)
     own = [(t, None) for t in carry] + [(t, tuple(t.shape[1:])) for t in rows]
@@ -267,7 +268,7 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
 
 
 def _in_order(tracer: Any, stack: Value, reverse: bool) -> Value:
-    """What all rounds have made, in the order of the rows that they have read."""
+    """Return the stacked outputs of all rounds in the order of the rows that the rounds read."""
     if not reverse or stack.shape[0] == 1:
         return stack
     index: tuple[Place, ...] = ((stack.shape[0] - 1, stack.shape[0], -1), *[(0, n, 1) for n in stack.shape[1:]])
@@ -286,12 +287,12 @@ class Branches:
     when_false: Flat
 
     def changed(self, change: Callable[[Flat], Flat]) -> Branches:
-        """The same, with something done to both."""
+        """Return both functions after a change."""
         return Branches(change(self.when_true), change(self.when_false))
 
 
 def branched(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> list[Any]:
-    """The results of one of two functions; the program decides of which."""
+    """Return the results of one of two functions. The program decides which one."""
     first, second = Closed(when_true, tensors), Closed(when_false, tensors)
     n, m = len(tensors), len(tensors) + len(first.captured)
     plan = Branches(lambda given: first(given[:m]), lambda given: second([*given[:n], *given[m:]]))
@@ -299,7 +300,7 @@ def branched(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> 
 
 
 class Cond(Function):
-    """A branch as a function of what both sides depend on."""
+    """A branch as a function of the tensors that both sides depend on."""
 
     @staticmethod
     def forward(plan: Branches, pred: Any, *tensors: Any) -> Any:
@@ -358,7 +359,7 @@ class Cond(Function):
 
 
 def in_common(regions: dict[str, Region]) -> list[Value]:
-    """Let programs take the same values of the program around, behind their own; these."""
+    """Let programs take the same values of the surrounding program, after their own inputs. Return these values."""
     taken = list(dict.fromkeys(v for region in regions.values() for v in region.taken))
     for region in regions.values():
         inner = [region.taken[v] if v in region.taken else Value(v.shape, v.dtype) for v in taken]
@@ -367,12 +368,12 @@ def in_common(regions: dict[str, Region]) -> list[Value]:
 
 
 def emit(tracer: Any, op: Any, arguments: Tensors, settings: dict[str, Any], results: tuple[Value, ...]) -> None:
-    """Write down an instruction whose results are known."""
+    """Append an instruction with known results."""
     tracer.program.instructions.append(Instruction(op, tuple(arguments), settings, results, tracer.place or tracer.line()))
 
 
 def tracer_here() -> Any:
-    """The tracer of the program that a loop or branch is to be part of."""
+    """Return the tracer of the program that a loop or branch becomes part of."""
     tracer = tracer_at_work()
     if tracer is None:
         raise GraphBreak("a loop or branch of a program is run outside of it")
@@ -380,7 +381,7 @@ def tracer_here() -> Any:
 
 
 def _replaced(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[Any]:
-    """Tensors with others in some places."""
+    """Return tensors with others in some positions."""
     full = list(tensors)
     for i, t in zip(places, others, strict=True):
         full[i] = t
@@ -388,8 +389,9 @@ def _replaced(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[
 
 
 def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
-    """From `count` arguments of a function and cotangents of its results `given`, the cotangents of the arguments at
-    `places`."""
+    """Return a function from `count` arguments of `f` and cotangents of its results `given` to the cotangents of the
+    arguments at `places`.
+    """
 
     def run(tensors: Tensors) -> list[Any]:
         primals = tensors[:count]
@@ -405,7 +407,9 @@ def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) ->
 
 
 def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -> Flat:
-    """From `count` arguments of a function and tangents of those at `places`, the tangents of its results `smooth`."""
+    """Return a function from `count` arguments of `f` and tangents of those at `places` to the tangents of its results
+    `smooth`.
+    """
 
     def run(tensors: Tensors) -> list[Any]:
         primals = tensors[:count]
@@ -420,8 +424,8 @@ def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -
 
 
 def map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) -> Flat:
-    """A function for all samples."""
-    if all(d is None for d in dims):  # nothing is batched: its results are the same for all
+    """Return a function for all samples."""
+    if all(d is None for d in dims):  # without batched arguments all results are equal
         return lambda tensors: [_spread(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
 
     def one(*sample: Any) -> tuple[Any, ...]:
@@ -432,7 +436,7 @@ def map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) 
 
 
 def carry_batched(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
-    """Tensors of which the first `n` are batched, and their dimensions."""
+    """Return tensors with the first `n` batched, and the batch dimensions."""
     given = [
         _spread(t, info.batch_size) if d is None and i < n else t
         for i, (t, d) in enumerate(zip(tensors, dims, strict=True))

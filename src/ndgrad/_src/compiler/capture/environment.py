@@ -1,4 +1,4 @@
-"""The environment of a traced function: everything it reaches beside its arguments, and whether that is unchanged.
+"""Environment of a traced function: everything it reaches apart from its arguments, with guards for changes.
 
 A traced function has read closures, globals, defaults, attributes and containers. The numbers it found are constants of
 its program, branches have been taken, tensors are inputs. So everything that its code can reach is recorded before the
@@ -11,15 +11,14 @@ Reachable objects are:
     of a container          its items
     of a module             the attributes that some code names
 
-Note [Opaque objects]
-Some objects cannot be compared: open files, locks, iterators, weak references, objects of C extensions. Such an object is
-harmless until code uses it. It is used through a name, or through a container that has a name. `opaque` records these
-names, and a trace ends before it runs code that has one of them (see ndgrad._src.compiler.capture.trace_watch). An opaque argument
-has no name, so it ends the trace at once.
+Note [Opaque objects] Some objects cannot be compared: open files, locks, iterators, weak references, objects of C
+extensions. Such an object is harmless until code uses it. Code uses it through a name, or through a container that has
+a name. `opaque` records these names, and a trace ends before it runs code that has one of them (see
+ndgrad._src.compiler.capture.trace_watch). An opaque argument has no name, so it ends the trace at once.
 
-The code of Python, NumPy, SciPy and ndgrad is taken to stay as it is. The names that a function looks up in their modules
-are compared like others, because they can be replaced. A tensor may be replaced by another of the same kind (an
-optimizer's state, a gradient): the input of the program is then that one.
+The code of Python, NumPy, SciPy and ndgrad is assumed not to change. The names that a function looks up in their
+modules are compared like others, because they can be replaced. A tensor may be replaced by another of the same kind (an
+optimizer's state, a gradient). The new tensor is then the input of the program.
 """
 
 from __future__ import annotations
@@ -88,13 +87,13 @@ from ndgrad._src.core.variable import Variable, requires_grad
 from ndgrad._src.core.versions import InferenceStorage
 from ndgrad._src.foundations.devices import device, layout, memory_format
 
-#: How many objects a function may reach; how many bytes of an array are compared at each call as
-#: they are, and without a copy.
+#: Largest number of objects that a function may reach. Arrays of up to SMALL bytes are compared at each call with a
+#: copy of their bytes; arrays of more than LARGE bytes are not compared at all.
 MOST = 20_000
 SMALL = 65_536
 LARGE = 1 << 28
 
-#: Modules whose objects stay as they are, or change only inside (functions whose code is generated on first call).
+#: Modules whose objects are constant, or change only internally (functions whose code is generated on first call).
 _CLOSED = (
     "ndgrad.ops.",
     "ndgrad.autograd.",
@@ -108,20 +107,20 @@ _CLOSED = (
     "ndgrad._src.tensor.functions.",
     "ndgrad._src.lifting.",
 )
-#: Stands for no placeholder: None may be a value of the function's.
+#: Marks a slot without a placeholder. None would not do, because it may be a value of the function.
 _NONE_INSTALLED = object()
 #: Classes of constants.
 _CONSTANT_CLASSES = frozenset([device, dtype, layout, memory_format])
 
 
 def _assign_others(space: dict[str, Any], names: Sequence[str], values: Sequence[Any]) -> None:
-    """Assign names of a library, except where a function already stands for the value while a trace runs."""
+    """Assign names of a library, except names for which the trace has installed a replacement of the same value."""
     others = [(n, v) for n, v in zip(names, values, strict=True) if original_function(space.get(n, MISSING)) is not v]
     assign(space, [n for n, _ in others], [v for _, v in others])
 
 
 def facts(t: Any) -> tuple[Any, ...]:
-    """What a program depends on in a tensor."""
+    """Return the facts about a tensor that a program depends on."""
     array = t._array
     meta = t._meta
     names = None if meta is None else meta.names
@@ -137,12 +136,12 @@ def facts(t: Any) -> tuple[Any, ...]:
 
 
 def _has_facts(array: Any) -> bool:
-    """Whether programs take a tensor over an array of this class."""
+    """True if programs accept tensors over an array of this class."""
     return isinstance(array, (np.ndarray, np.generic)) or is_on_device(array)
 
 
 def _is_public(f: Any) -> bool:
-    """Whether a function is found under its name in its module, or in a class there."""
+    """True if a function is found under its name in its module, or in a class there."""
     found: Any = sys.modules.get(f.__module__)
     for name in f.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -150,65 +149,68 @@ def _is_public(f: Any) -> bool:
 
 
 class Environment:
-    """Everything that functions and objects reach, as it was when this was made."""
+    """Everything that functions and objects reach, as it was when the environment was created."""
 
     def __init__(
         self, roots: Iterable[tuple[str, Any]], names: Iterable[str] = (), modules: Iterable[str] = ()
     ) -> None:
-        """`names` are attributes that functions look up, and `modules` those that they import, although their code does not
-        show it."""
+        """Record the environment of `roots`. `names` are attributes that functions look up by computed names, and
+        `modules` are modules that they import; their code does not show either.
+        """
         self.held: list[Held] = []
-        #: the tensors that are reached, by identity: themselves, their facts, and in how many places they are held
+        #: Reached tensors by identity: the tensor, its facts, the number of slots that hold it, its label.
         self.tensors: dict[int, list[Any]] = {}
-        #: the names that lead to opaque objects, with the reason for a break (see Note [Opaque objects])
+        #: Names that lead to opaque objects, with the reason for a break (see Note [Opaque objects]).
         self.opaque: dict[str, str] = {}
-        #: names that lead to C functions which are not safe, with the names of these functions
+        #: Names that lead to unsafe C functions, with the names of these functions.
         self._unsafe_functions: dict[str, str] = {}
-        #: whether the variables of the process's environment are among what is compared
+        #: True if the environment variables of the process are compared.
         self.reaches_environment_variables = False
-        #: generators of random numbers
+        #: Generators of random numbers and their states.
         self._sources: list[tuple[Any, Any]] = []
-        #: functions that remember their results (functools.cache), and how often they had none
+        #: Functions that cache their results (functools.cache), with their hit and miss counts.
         self._caches: list[tuple[Any, Any]] = []
-        #: the code of these functions, by identity
+        #: Identities of the code of these functions.
         self._remembered: set[int] = set()
-        #: whether a cache has been emptied since: results that it has now may be others
+        #: True if a cache has been emptied since: its results may now differ.
         self._is_outdated = False
-        #: how often what is compared has become other objects: tensors that were replaced, equal values
+        #: Number of times that compared slots got other objects: replaced tensors, equal values.
         self.generation = 0
-        #: placeholders that stand in places while a function is traced, by the identity of a `Held` and the place
+        #: Placeholders installed during a trace, by the identity of the slots and the number of the slot.
         self._installed: dict[tuple[int, int], Any] = {}
-        #: the places at which tensors are replaced, and what is known of these tensors, by identity
+        #: Identities of the slots in which tensors are replaced, and of the entries of these tensors.
         self.moving: set[int] = set()
         self.moving_tensors: set[int] = set()
-        #: what says that all the rest is surely as it was (see ndgrad._src.compiler.runtime.state_guards), and what it does not look at
+        #: Native guard for everything that does not move (see ndgrad._src.compiler.runtime.state_guards), and the slots
+        #: and tensors that it leaves to Python.
         self.quick: Callable[[], bool] | None = None
         self.slow: tuple[list[Held], list[list[Any]]] = ([], [])
         self._seen: dict[int, Any] = {}
         self._codes: dict[int, types.CodeType] = {}
-        #: on how many ways objects are reached, by identity
+        #: Number of paths that reach an object, by its identity.
         self._arrivals: collections.Counter[int] = collections.Counter()
         self._names: set[str] = {*names}
         self._computed_names = frozenset(names)
         self._imported = frozenset(modules)
-        #: classes and modules of the user's: the names of theirs that are held, and their label
+        #: Classes and modules of the user: the holder, its captured names, its label.
         self._named: list[tuple[Any, set[str], str]] = []
-        #: modules of libraries: the names of theirs that are held
+        #: Modules of libraries by identity: the module and its captured names.
         self._libraries: dict[int, tuple[Any, set[str]]] = {}
         self._named_libraries: list[Any] = []
-        #: names that code looks up in modules of the user's, by the identity of the module
+        #: Names that code looks up in modules of the user, by the identity of the module.
         self._asked_of_modules: dict[int, set[str]] = {}
-        #: attributes that some code sets or deletes; code that must not run in a trace, by identity, and why
+        #: Attributes that some code sets or deletes. `_refused` has the code that must not run in a trace, with the
+        #: reason.
         self._changed_names: set[str] = set()
         self._refused: dict[int, str] = {}
         self._builtins: set[str] = set()
         self._tensor_attributes: set[str] = set()
-        #: functions of the user's
+        #: Python functions of the user.
         self._functions: list[Any] = []
-        #: of reached objects, the name that led there first; and of names, others that lead to the same container
+        #: First name that led to an object, by identity; and for names, other names that lead to the same container.
         self._first_names: dict[int, str | None] = {}
         self._aliases: dict[str, set[str]] = {}
-        #: (label, object, the name by which code gets at it)
+        #: Objects to visit: label, object, and the name by which code reaches it.
         self._pending: list[tuple[str, Any, str | None]] = [(what, value, None) for what, value in roots]
         self._pending += [("a hook on all modules or optimizers", hooks, None) for hooks in _global_hooks()]
         self._hold_imports()
@@ -225,7 +227,7 @@ class Environment:
                     raise GraphBreak(f"the function reaches more than {MOST} objects")
             for holder, done, what in self._named:
                 space = holder.__dict__
-                # of a module, names that it does not have yet, too
+                # For a module, names that it does not have yet count as well.
                 asked: Iterable[str] = ()
                 if isinstance(holder, types.ModuleType):
                     asked = self._asked_of_modules.get(id(holder), set()) | self._computed_names | self._changed_names
@@ -242,8 +244,9 @@ class Environment:
                 return
 
     def _hold(self, held: Held, names: Sequence[str | None] | str | None) -> None:
-        """Compare some places, and reach what they hold. `names` are those by which code gets at each place, or at all
-        of them."""
+        """Capture some slots and reach the objects in them. `names` has the name by which code reaches each slot, or
+        one name for all of them.
+        """
         self.held.append(held)
         each = isinstance(names, list)
         for place, value in enumerate(held.then):
@@ -291,7 +294,7 @@ class Environment:
             self._subclass(what, value)
 
     def _add_alias(self, value: Any, name: str | None) -> None:
-        """Note that an object is reached under another name, too."""
+        """Record that an object is reached under a second name."""
         first = self._first_names.get(id(value))
         if first == name:
             return
@@ -301,7 +304,8 @@ class Environment:
             self._aliases.setdefault(name, set()).add(first)
 
     def _subclass(self, what: str, value: Any) -> None:
-        """Reach the class and the attributes of an object whose class is derived from a container, an array or a number."""
+        """Reach the class and the attributes of an object whose class derives from a container, an array or a number.
+        """
         self._class(type(value))
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict) and id(own) not in self._seen:
@@ -313,7 +317,7 @@ class Environment:
         return {}
 
     def _opaque(self, what: str, value: Any, name: str | None, reason: str | None = None) -> None:
-        """Note an object that cannot be compared (see Note [Opaque objects])."""
+        """Record an object that cannot be compared (see Note [Opaque objects])."""
         if reason is None:
             cls = type(value)
             reason = f"{what} is an object of class {cls.__module__}.{cls.__qualname__}, which cannot be compared before each call"
@@ -341,7 +345,7 @@ class Environment:
         if is_foreign(home) and is_foreign(f.__module__) and _is_public(f):
             if home == "os" and f.__name__ == "getenv":
                 self._pending.append(("os.environ", sys.modules["os"].environ, name))
-            return  # a function or method of a library's
+            return  # function or method of a library
         label = f"{getattr(f, '__qualname__', what)}: "
         parts = ["__code__", "__defaults__", "__kwdefaults__"]
         self._hold(
@@ -372,7 +376,9 @@ class Environment:
         self._follow_chains(f)
 
     def _follow_chains(self, f: Any) -> None:
-        """Hold what a function reads of the modules of libraries: `np.linalg.norm` is `linalg` of one, `norm` of another."""
+        """Capture the names that a function reads from modules of libraries: `np.linalg.norm` reads `linalg` of one
+        module and `norm` of another.
+        """
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         for name, chains in attribute_chains(f.__code__).items():
             module = content(cells[name]) if name in cells else f.__globals__.get(name)
@@ -394,7 +400,9 @@ class Environment:
         self._follow_changes(f, cells)
 
     def _follow_changes(self, f: Any, cells: dict[str, Any]) -> None:
-        """Hold the attributes that a function sets of modules, and refuse its code if it changes a library's class."""
+        """Capture the attributes of modules that a function sets, and refuse its code if it changes a class of a
+        library.
+        """
         for code in codes_in(f.__code__):
             for name, path, change in changed_attributes(code):
                 self._changed_names.add(change)
@@ -408,8 +416,8 @@ class Environment:
 
     def _hold_library_names(self, module: Any, names: Iterable[str]) -> None:
         _, done = self._libraries.setdefault(id(module), (module, set()))
-        done.add("__builtins__")  # a trace replaces some of them, see ndgrad._src.compiler.capture.side_effects
-        new = [n for n in names if n not in done and n in vars(module)]  # ndgrad loads some names when they are asked for
+        done.add("__builtins__")  # A trace replaces some builtins, see ndgrad._src.compiler.capture.side_effects.
+        new = [n for n in names if n not in done and n in vars(module)]  # ndgrad loads some names lazily
         if not new:
             return
         done.update(new)
@@ -427,18 +435,18 @@ class Environment:
             self._hold(held, list(names))
 
     def _hold_imports(self) -> None:
-        """Reach the modules that functions import, as they are found in sys.modules."""
+        """Reach the modules that functions import, as found in sys.modules."""
         if self._imported:
             names = sorted(self._imported)
             modules = sys.modules
             self._hold(Held("sys.modules ", names, lambda: [modules.get(n, MISSING) for n in names], None), None)
 
     def holds_modules(self, names: frozenset[str]) -> bool:
-        """True if modules that a function imports are compared before each call."""
+        """True if the modules that a function imports are compared before each call."""
         return names <= self._imported
 
     def hold_late_names(self, names: Iterable[tuple[Any, str]]) -> None:
-        """Compare names of libraries that were loaded, or looked up by a computed name, during the trace."""
+        """Capture names of libraries that were loaded, or looked up by a computed name, during the trace."""
         self._pending = []
         for f in self._functions:
             self._follow_chains(f)
@@ -450,16 +458,16 @@ class Environment:
         self._caches = [(function, function.cache_info()) for function, _ in self._caches]
 
     def holds_tensor_attribute(self, name: str) -> bool:
-        """True if an attribute of the class of tensors is compared before each call."""
+        """True if an attribute of the tensor classes is compared before each call."""
         return name in self._computed_names
 
     def _hold_tensor_classes(self) -> None:
-        """Hold the attributes of tensor classes that code names: methods can be replaced or added."""
+        """Capture the attributes of tensor classes that code names, because methods can be replaced or added."""
         for cls in FACES:
             if is_foreign(cls.__module__):
                 space = vars(cls)
                 names = (self._names & space.keys()) | self._computed_names
-                names -= {"_array", "_node", "_storage", "_meta"}  # a trace replaces these for a while
+                names -= {"_array", "_node", "_storage", "_meta"}  # a trace replaces these temporarily
                 names -= self._tensor_attributes
                 self._tensor_attributes |= names
                 self._hold_named(f"{cls.__name__}.", cls, space, sorted(names))
@@ -478,8 +486,9 @@ class Environment:
         self._pending += [(what, method.__self__, name), (what, method.__func__, name)]
 
     def _builtin(self, what: str, function: Any, name: str | None) -> None:
-        """Reach the object that a builtin method belongs to. A C function that is not safe is refused where it is called;
-        `refuse_code` knows of those that other C functions may call."""
+        """Reach the object that a builtin method belongs to. An unsafe C function is refused when it is called. For C
+        functions that other C functions may call, `refuse_code` uses the names recorded here.
+        """
         owner = getattr(function, "__self__", None)
         if owner is not None and not isinstance(owner, (types.ModuleType, type)):
             self._pending.append((what, owner, name))
@@ -505,8 +514,9 @@ class Environment:
         self._pending.append((what, value.func, name))
 
     def _cache(self, what: str, value: Any, name: str | None) -> None:
-        """Reach a function that remembers its results. A trace may use results that are there. It ends before it makes new
-        ones, see `refuse_code`."""
+        """Reach a function that caches its results. A trace may use cached results. It ends before it computes new
+        ones, see `refuse_code`.
+        """
         self._caches.append((value, value.cache_info()))
         if isinstance(value.__wrapped__, types.FunctionType):
             self._remembered.add(id(value.__wrapped__.__code__))
@@ -518,7 +528,7 @@ class Environment:
         self._pending.append((what, value.__func__ if hasattr(value, "__func__") else value.__wrapped__, name))
 
     def _getter(self, what: str, value: Any, name: str | None) -> None:
-        """Note the names that operator.attrgetter and its like look up."""
+        """Record the names that operator.attrgetter and operator.methodcaller look up."""
         self._names |= {part for text in value.__reduce__()[1] if isinstance(text, str) for part in text.split(".")}
 
     # ----- namespaces and containers ----------------------------------------------------------------------------------
@@ -554,7 +564,7 @@ class Environment:
         )
 
     def _hold_attributes(self, what: str, d: Any) -> None:
-        """Hold the dictionary of an object's attributes: code gets at each of them by its name."""
+        """Capture the attribute dictionary of an object. Code reaches each attribute by its name."""
         names = [k if isinstance(k, str) else None for k in d]
         self._hold_entries(what, d, [*names, *names])
 
@@ -570,7 +580,7 @@ class Environment:
         self._hold(Held(what, labels, lambda: list(items), functools.partial(relist, items), ("items", items)), name)
 
     def _tuple(self, what: str, items: Any, name: str | None) -> None:
-        self._reach_items(what, items, name)  # it stays as it is; what it holds may change
+        self._reach_items(what, items, name)  # the tuple is constant, but its items may change
 
     def _set(self, what: str, items: Any, name: str | None) -> None:
         write = functools.partial(reset, items) if isinstance(items, set) else None
@@ -592,7 +602,7 @@ class Environment:
         self._class(type(value))
 
         def read() -> list[Any]:
-            own = value.__dict__  # this thread's
+            own = value.__dict__  # attributes of this thread
             return [*own.keys(), *own.values()]
 
         self._hold(Held(what, (), read, lambda saved: refill(value.__dict__, saved)), name)
@@ -644,8 +654,7 @@ class Environment:
             return
         for c in cls.__mro__:
             if not is_foreign(c.__module__) and not any(holder is c for holder, _, _ in self._named):
-                # what Python calls by itself, and of a class that is derived from one of ndgrad's or
-                # another's, what that may call
+                # Python calls special methods by itself. A base class of ndgrad or another library may call any method.
                 derived = any(is_foreign(b.__module__) and b is not object for b in c.__mro__)
                 functions = (types.FunctionType, staticmethod, classmethod, property)
                 self._names |= {
@@ -655,21 +664,21 @@ class Environment:
                 self._hold_keys(c)
 
     def _hold_keys(self, cls: type) -> None:
-        """Compare the bases of a class, and which attributes it has: one that is added may be found instead of another."""
+        """Compare the bases of a class and its attribute names: an added attribute may hide one of a base."""
         self._hold(Held(f"the bases of {cls.__qualname__}", (), lambda: [cls.__mro__], None, ("bases", cls)), None)
         space = vars(cls)
         write = functools.partial(drop_keys, cls)
         self._hold(Held(f"the attributes of {cls.__qualname__}", (), lambda: [*space], write, ("keys", space)), None)
 
     def _hold_virtual_subclasses(self) -> None:
-        """Compare whether classes have been registered with abstract ones since."""
+        """Compare the registrations with abstract classes."""
         if id(abc.get_cache_token) not in self._seen:
             self._seen[id(abc.get_cache_token)] = abc.get_cache_token
             self._hold(Held("the classes registered with abstract ones", (), lambda: [abc.get_cache_token()], None), None)
 
     def _object(self, what: str, value: Any, name: str | None) -> None:
         cls = type(value)
-        if cls.__module__ == "ndgrad.numpy.random":  # which draw from NumPy's
+        if cls.__module__ == "ndgrad.numpy.random":  # draws from NumPy's generator
             value = getattr(value, "_numpy", value)
         if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
             self._sources.append((value, state_of(value)))
@@ -683,8 +692,9 @@ class Environment:
             self._own_object(what, value, name)
 
     def _standard_object(self, what: str, value: Any, name: str | None) -> None:
-        """Reach an object of the standard library. Code of the library that is not known to be safe never runs in a trace,
-        so what matters is what the function may read of the object without calling it: attributes that are named."""
+        """Reach an object of the standard library. Unsafe code of the library never runs in a trace, so the function
+        can only read named attributes of the object without a call.
+        """
         cls = type(value)
         own = getattr(value, "__dict__", None)
         is_transparent = is_pure_source(cls.__module__) or any(
@@ -734,7 +744,7 @@ class Environment:
             )
 
     def _identity(self, what: str, value: Any) -> None:
-        """Hold the class of an object, and the dictionary of its attributes."""
+        """Capture the class of an object and the identity of its attribute dictionary."""
         self._seen[id(value.__dict__)] = value.__dict__
         self._hold(
             Held(
@@ -754,7 +764,7 @@ class Environment:
         return id(code) in self._codes
 
     def refuse_code(self, code: types.CodeType) -> str | None:
-        """Return why code must not run in a trace; None if it may."""
+        """Return the reason why code must not run in a trace; None if it may run."""
         names = own_names(code)
         if id(code) in self._refused:
             return self._refused[id(code)]
@@ -763,7 +773,7 @@ class Environment:
         if not self.opaque and not self._unsafe_functions:
             return None
         if self.opaque:
-            if names & {"__dict__", "vars"}:  # any attribute may be looked at
+            if names & {"__dict__", "vars"}:  # any attribute may be looked up
                 return next(iter(self.opaque.values()))
             for name in (*self._with_aliases(names), _parameters_of(code)):
                 if name in self.opaque:
@@ -775,11 +785,11 @@ class Environment:
         return None
 
     def refuse_name(self, name: str) -> str | None:
-        """Return why an attribute must not be looked up by a computed name."""
+        """Return the reason why an attribute must not be looked up by a computed name."""
         return next((self.opaque[n] for n in self._with_aliases([name]) if n in self.opaque), None)
 
     def _with_aliases(self, names: Iterable[str]) -> set[str]:
-        """Return names, and others that lead to the same containers."""
+        """Return names together with other names that lead to the same containers."""
         found, new = set(names), set(names)
         while new:
             new = {first for n in new for first in self._aliases.get(n, ())} - found
@@ -787,7 +797,7 @@ class Environment:
         return found
 
     def misses_name(self, name: str) -> bool:
-        """True if a class or module that is reached has an attribute of this name which is not held."""
+        """True if a reached class or module has an attribute of this name that is not captured."""
         if name in self._names:
             return False
         return any(name in holder.__dict__ or isinstance(holder, types.ModuleType) for holder, _, _ in self._named)
@@ -795,7 +805,7 @@ class Environment:
     # ----- comparing --------------------------------------------------------------------------------------------------
 
     def install(self, placeholders: dict[tuple[int, int], tuple[Held, Any]]) -> None:
-        """Put placeholders for numbers into places, which are given by the identity of a `Held` and the number of the place."""
+        """Write placeholders for numbers into slots. A slot is given by the identity of its `Held` and its number."""
         self._installed = {where: made for where, (_, made) in placeholders.items()}
         for held in {id(held): held for held, _ in placeholders.values()}.values():
             values = held.read()
@@ -806,28 +816,31 @@ class Environment:
             held.write(values)
 
     def watch(self, what: str, read: Callable[[], Any]) -> None:
-        """Compare something else before each call: what `read` gives."""
+        """Compare the result of `read` before each call, too."""
         self.held.append(Held(what, (), lambda: [read()], None))
 
     def placeholder(self, held: Held, place: int) -> Any:
-        """Return the placeholder that stands in a place, or an object that no place holds."""
+        """Return the placeholder installed in a slot, or an object that no slot holds."""
         return self._installed.get((id(held), place), _NONE_INSTALLED)
 
     def places_of(self, value: Any) -> list[tuple[Held, int]] | None:
-        """The places that hold an object; None if it is reached on other ways as well."""
+        """Return the slots that hold an object; None if the object is also reached in other ways."""
         found = [(held, i) for held in self.held for i, v in enumerate(held.then) if v is value]
         return found if len(found) == self._arrivals[id(value)] else None
 
     def contents_of(self, container: Any) -> Held | None:
-        """The places inside a list or dictionary."""
+        """Return the slots inside a list or dictionary."""
         for held in self.held:
             if held.form is not None and held.form[0] in ("items", "entries") and held.form[1] is container:
                 return held
         return None
 
     def adopt(self, held: Held, place: int, new: Any) -> bool:
-        """Take a list or dictionary of numbers for another one that was in its place, in no other place, and held the same
-        or numbers that may be others; False if it is another."""
+        """Accept a new list or dictionary of numbers in a slot as the successor of the old one; False if it is not.
+
+        The old container must be reached through this slot only. The numbers must be equal to the old ones, or fit
+        slots whose numbers are inputs.
+        """
         old = held.then[place]
         if type(new) not in (list, dict) or type(old) is not type(new) or id(new) in self._seen:
             return False
@@ -857,8 +870,9 @@ class Environment:
         return True
 
     def changes(self) -> list[tuple[Held, int, Any]]:
-        """What is no longer what it was: (place, its number, what it holds now); a number of -1 if there
-        are more or fewer things. A placeholder that was put there is no change."""
+        """Return the slots that have changed as (slots, number, current value). The number is -1 if the count of items
+        has changed, and -2 for a generator of random numbers. An installed placeholder is no change.
+        """
         found: list[tuple[Held, int, Any]] = []
         for held in self.held:
             now, then = held.read(), held.then
@@ -870,15 +884,16 @@ class Environment:
                         found.append((held, i, a))
             for (whose, place), made in self._installed.items():
                 if whose == id(held) and len(now) == len(then) and now[place] is not made and same(now[place], then[place]):
-                    found.append((held, place, now[place]))  # by a number that happens to be the one of this call
+                    found.append((held, place, now[place]))  # overwritten by a number equal to that of this call
         for source, state in self._sources:
             if not same_state(state_of(source), state):
                 found.append((Held("", (), list, functools.partial(put_back, source, state)), -2, source))
         return found
 
     def restore(self) -> None:
-        """Put everything back as it was. Each place is put back, whatever the others raise; what could not be is told
-        at the end."""
+        """Restore every slot, even if others raise. Raise a graph break at the end for the slots that could not be
+        restored.
+        """
         self._installed = {}
         failed: list[str] = []
         unwritten: list[Held] = []
@@ -888,7 +903,7 @@ class Environment:
                 if len(now) == len(then) and all(a is b or same(a, b) for a, b in zip(now, then, strict=True)):
                     continue
                 if held.write is None:
-                    unwritten.append(held)  # a view of something else, such as a mapping proxy
+                    unwritten.append(held)  # view of another object, such as a mapping proxy
                 else:
                     held.write(then)
             except Exception:
@@ -905,11 +920,11 @@ class Environment:
 
     @contextmanager
     def rewound(self, places: Iterable[Held]) -> Iterator[None]:
-        """A block in which places hold what they held when they were last compared, before a call has changed them."""
+        """Context in which slots hold the values of the last comparison, before a call changed them."""
         before = [(held, held.read()) for held in places if held.write is not None and not held.is_growing]
         try:
             for held, _ in before:
-                held.write(held.then)  # type: ignore[misc]  # which is not None
+                held.write(held.then)  # type: ignore[misc]  # not None, see above
             yield
         finally:
             for held, values in before:
@@ -917,7 +932,7 @@ class Environment:
 
     @contextmanager
     def as_traced(self) -> Iterator[None]:
-        """A block in which everything is as it was when the function was traced, as far as it can be put back."""
+        """Context in which everything that can be restored is as it was when the function was traced."""
         now = [(held, held.read()) for held in self.held]
         changed = [
             (held, values)
@@ -935,8 +950,9 @@ class Environment:
                 held.write(values)
 
     def check(self) -> str | None:
-        """Return why a trace that was made in this environment does not hold any more; None if it does. Tensors that were
-        replaced are taken over."""
+        """Return the reason why a trace made in this environment is no longer valid; None if it is valid. Replaced
+        tensors of the same kind become the new inputs.
+        """
         moved: dict[int, list[Any]] = {}
         places, tensors = self.slow if self.quick is not None and self.quick() else (self.held, self.tensors.values())
         for held in places:
@@ -954,8 +970,9 @@ class Environment:
         return self._move(moved) if moved else None
 
     def _compare(self, held: Held, now: list[Any], moved: dict[int, list[Any]]) -> str | None:
-        """Return why places that hold other objects than before need another trace; None if they do not. Tensors in the
-        place of others are noted in `moved`."""
+        """Return the reason why changed slots need another trace; None if they do not. Record replaced tensors in
+        `moved`.
+        """
         then = held.then
         if held.form is not None and held.form[0] == "keys":
             return f"{held.what} are others" if self._has_other_keys(held, now) else None
@@ -967,7 +984,7 @@ class Environment:
             if held.varying is not None and i in held.varying and fits(a, held.varying[i]):
                 then[i] = a
             elif same(a, b):
-                if b.__class__ is not tuple:  # whose items may have been reached
+                if b.__class__ is not tuple:  # items of a tuple may have been reached
                     then[i] = a  # the next comparison is by identity again
                     self.generation += 1
             elif not (isinstance(a, Variable) and isinstance(b, Variable)):
@@ -981,7 +998,7 @@ class Environment:
         return None
 
     def _has_other_keys(self, held: Held, now: list[Any]) -> bool:
-        """True if a class has gained or lost an attribute that some code names; others are taken over."""
+        """True if a class has gained or lost an attribute that some code names. Accept other attributes."""
         if self._names & {*now}.symmetric_difference(held.then):
             return True
         held.then = now
@@ -989,7 +1006,7 @@ class Environment:
         return False
 
     def _has_emptied_cache(self) -> bool:
-        """True if a cache has been emptied: the counts of its uses have begun again."""
+        """True if a cache has been emptied: its hit and miss counts have restarted."""
         self._is_outdated = self._is_outdated or any(
             function.cache_info().hits < known.hits or function.cache_info().misses < known.misses
             for function, known in self._caches
@@ -997,7 +1014,7 @@ class Environment:
         return self._is_outdated
 
     def check_numbers(self) -> bool:
-        """True if a place whose numbers are inputs holds something else that is new."""
+        """True if slots with numbers as inputs hold anything new that is not such a number."""
         for held in self.held:
             templates = held.varying
             if templates is None:
@@ -1013,7 +1030,7 @@ class Environment:
         return False
 
     def _move(self, moved: dict[int, list[Any]]) -> str | None:
-        """Take tensors for others that stand in their place: in all of their places, and each for one."""
+        """Accept tensors as replacements of others. Each must replace one tensor, in all slots of that tensor."""
         for before, (now, count) in moved.items():
             _, known, places, label = self.tensors[before]
             if count != places or (id(now) in self.tensors and id(now) not in moved):
@@ -1037,8 +1054,9 @@ class Environment:
         return None
 
     def put(self, held: Held, number: int, value: Any) -> None:
-        """Put an object into one of the places. A tensor is taken for the one that was there, if it is of the same kind, and
-        so are numbers that are inputs, and containers of these."""
+        """Write an object into a slot. The environment accepts a tensor of the same kind as a replacement, and likewise
+        numbers that are inputs and containers of such numbers.
+        """
         half = len(held.then) // 2
         if held.form is not None and held.form[0] == "entries" and number >= half:
             set_item(held.form[1], held.then[number - half], value)
@@ -1070,29 +1088,29 @@ class Environment:
             self._moves(held, value)
 
     def _moves(self, held: Held, t: Any) -> None:
-        """Note a place at which tensors are replaced, and one that has been put there: Python compares these."""
+        """Record a slot in which tensors are replaced, and the entry of its tensor. Python compares these."""
         known = id(self.tensors[id(t)])
         if id(held) not in self.moving or known not in self.moving_tensors:
             self.moving.add(id(held))
             self.moving_tensors.add(known)
-            self.quick = None  # which knows what was there before
+            self.quick = None  # the native guard knows the previous tensor
 
     @property
     def may_ask_for_types(self) -> bool:
-        """Whether code of the user's may call `type`, by that name or another one that stands for it."""
+        """True if code of the user may call `type`, by that name or another one."""
         return "type" in self._names or id(type) in self._seen
 
     @property
     def reached(self) -> Iterable[int]:
-        """The identities of all objects that are reached."""
+        """Identities of all reached objects."""
         return self._seen.keys()
 
     def generator_state(self, generator: Generator) -> bytes | None:
-        """The state of a generator when this was made; None for one that is not reached."""
+        """Return the state of a generator when the environment was created; None if the generator is not reached."""
         return next((state for source, state in self._sources if source is generator), None)
 
     def hold_attributes(self, t: Any, own: dict[str, Any]) -> bool:
-        """Compare the attributes of a tensor that has none, in `own`, from now on; False if the tensor is not reached."""
+        """Compare the attributes of a tensor, in `own`, from now on; False if the tensor is not reached."""
         known = self.tensors.get(id(t))
         if known is not None and not any(held.form is not None and held.form[1] is own for held in self.held):
             self._pending = []
@@ -1102,8 +1120,7 @@ class Environment:
         return known is not None
 
     def entry(self, t: Any) -> list[Any] | None:
-        """What is known of a tensor, if it is reached: a list whose first item is the tensor that
-        stands in its place now."""
+        """Return the entry of a reached tensor: a list whose first item is the tensor currently in its slots."""
         return self.tensors.get(id(t))
 
 
@@ -1113,15 +1130,15 @@ def _are_same(a: list[Any], b: list[Any]) -> bool:
 
 
 def _global_hooks() -> list[Any]:
-    """What is called beside every module and every step of an optimizer."""
+    """Return the global hooks of modules and of optimizer steps."""
     modules, optimizers = sys.modules.get("ndgrad.nn.modules.hooks"), sys.modules.get("ndgrad.optim.optimizer")
     return [*([modules.of_all] if modules else []), *([optimizers._STEP_HOOKS] if optimizers else [])]
 
 
 def _has_hidden_state(cls: type) -> bool:
-    """True if objects of a class have memory beside attributes and slots: they are implemented in C."""
+    """True if objects of a class have memory apart from attributes and slots, because they are implemented in C."""
     slots = sum(isinstance(v, types.MemberDescriptorType) for c in cls.__mro__ for v in vars(c).values())
-    pointers = 2 + slots  # the dictionary of attributes, and weak references
+    pointers = 2 + slots  # plus the attribute dictionary and weak references
     return cls.__itemsize__ != 0 or cls.__basicsize__ > object.__basicsize__ + pointers * object.__basicsize__ // 2
 
 
@@ -1131,35 +1148,35 @@ def _parameters_of(code: types.CodeType) -> str:
 
 
 def _nothing(environment: Environment, what: str, value: Any, name: str | None) -> None:
-    """Reach nothing: the object stays as it is."""
+    """Reach nothing: the object is constant."""
 
 
-#: Whether a class was made by a class statement.
+#: Flag of classes made by a class statement.
 _IS_HEAP_TYPE = 1 << 9
 
-#: Functions that call those which they are given, without a report of the interpreter's.
+#: Functions that call their arguments without an event of the interpreter's monitoring.
 _CALLING = frozenset(
     "map filter sorted sort min max reduce iter partial starmap accumulate takewhile dropwhile groupby defaultdict vectorize"
     " frompyfunc tree_map register_hook".split()
 )
 
-#: Classes of functions that are written in Cython or Fortran.
+#: Classes of functions written in Cython or Fortran.
 _COMPILED_FUNCTIONS = frozenset(["cython_function_or_method", "fused_cython_function", "fortran"])
 
-#: Modules of the standard library whose objects stay as they are.
+#: Modules of the standard library whose objects are immutable.
 _IMMUTABLE_MODULES = frozenset(
     "re _sre datetime fractions pathlib pathlib._local uuid typing types _struct numbers abc _abc zoneinfo".split()
 )
 
-#: Modules whose classes, which are written in C, use memory or settings that are not compared.
+#: Modules with C classes that use memory or settings outside of the comparison.
 _HIDDEN_MODULES = frozenset("decimal _decimal ctypes _ctypes mmap _socket socket select _csv _queue sqlite3 _sqlite3 _io".split())
 
-#: Classes of the standard library whose objects are what their attributes are.
+#: Classes of the standard library whose state is in their attributes.
 _TRANSPARENT = frozenset(
     "argparse.Namespace types.SimpleNamespace os._Environ".split()
 )
 
-#: How objects are reached, by their class.
+#: Visitors by exact class.
 _REACH: dict[type, Callable[[Environment, str, Any, str | None], None]] = {
     types.FunctionType: Environment._function,
     types.MethodType: Environment._method,
@@ -1187,10 +1204,10 @@ _REACH: dict[type, Callable[[Environment, str, Any, str | None], None]] = {
     slice: _nothing,
     np.ufunc: _nothing,
     type(np.sum): _nothing,
-    type(vars(collections.namedtuple("_Pair", "a b"))["a"]): _nothing,  # noqa: PYI024  # how fields are read
+    type(vars(collections.namedtuple("_Pair", "a b"))["a"]): _nothing,  # noqa: PYI024  # reader of a named field
 }
 
-#: The same, for classes that are derived from these, too.
+#: Visitors for classes and their subclasses.
 _REACH_SUBCLASSES: dict[type, Callable[[Environment, str, Any, str | None], None]] = {
     np.ndarray: Environment._array,
     list: Environment._list,
@@ -1208,5 +1225,5 @@ _REACH_SUBCLASSES: dict[type, Callable[[Environment, str, Any, str | None], None
     **dict.fromkeys((bool, int, float, complex, str, bytes), _nothing),
 }
 
-#: Classes of these whose objects have no attributes of their own.
+#: Subclasses of these whose objects have no attributes of their own.
 _EXACT = frozenset([*_REACH_SUBCLASSES, collections.OrderedDict, collections.defaultdict])

@@ -1,11 +1,13 @@
-"""Placeholders for Python numbers that a trace does not know: numbers of slots, and numbers read of tensors by `.item()`.
+"""Placeholders for Python numbers that a trace does not know: numbers of slots, and numbers read from tensors by
+`.item()`.
 
-Python's operators on a placeholder give further placeholders (see Note [Numbers of a call] in ndgrad._src.compiler.capture.number_tape).
-An op on tensors takes it as a Python number: in the dtype of its tensors. A comparison is a condition that the trace follows.
+Python operators on a placeholder give further placeholders (see Note [Numbers of a call] in
+ndgrad._src.compiler.capture.number_tape). An op on tensors takes a placeholder like a Python number: in the dtype of
+its tensors. A comparison is a condition that the trace follows.
 
-Code that needs the number itself ends the trace, or makes the slots behind the number needed by value. Python's own code cannot
-take a placeholder for a number in silence: it is no float, though `isinstance` and `__class__` say so. `type` would say
-what it is. If code of the user's names `type`, there are no placeholders.
+Code that needs the number itself ends the trace, or makes the slots behind the number needed by value. Python's own
+code cannot silently use a placeholder as a number: it is no float, although `isinstance` and `__class__` say so. `type`
+would reveal the difference. If code of the user names `type`, there are no placeholders.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.vocabulary import find
 
-#: How many operations on placeholders a trace may have.
+#: Largest number of operations on placeholders in a trace.
 MOST = 10_000
-#: The classes of numbers that placeholders compute with.
+#: Classes of numbers that placeholders compute with.
 _PLAIN = (int, float, bool)
-#: Classes whose objects leave operators with numbers to others, or to nothing, as they do with Python's own numbers.
+#: Classes whose objects do not handle operators with numbers, or handle them as for Python's own numbers.
 _OTHERS = (Variable, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None), type)
 _HEAP_TYPE = 1 << 9
 
@@ -48,8 +50,9 @@ class ReadNumber:
         value: Value | None = None,
         made_by: tuple[str, tuple[Any, ...]] | None = None,
     ) -> None:
-        """`value`: an array of the program without dimensions, of float64 for a `kind` of float, of int64 for int;
-        `made_by`: the operation, and its arguments, that gives a late number."""
+        """Create a placeholder. `value` is an array of the program without dimensions: float64 for a `kind` of float,
+        int64 for int. `made_by` is the operation and its arguments that give a late number.
+        """
         self.tracer = tracer
         self.tape = tape
         self.place = place
@@ -57,14 +60,14 @@ class ReadNumber:
         self._value = value
         self.made_by = made_by
 
-    @property  # type: ignore[misc]  # `isinstance` looks at it
+    @property  # type: ignore[misc]  # read by `isinstance`
     def __class__(self) -> type:
         return self.kind
 
     # ----- values of the program --------------------------------------------------------------------------------------
 
     def value_in(self, tracer: Any) -> Value:
-        """The number as a value of a program."""
+        """Return the number as a value of a program."""
         if self.is_early and (self.tape.has_tensor(self.place) or self.made_by is None):
             t = self.tape.tensor(self.place)
             found: Value = tracer.argument(tracer.outside_of(t, payload_of(t))._array)
@@ -81,7 +84,7 @@ class ReadNumber:
         return self._value
 
     def as_float(self, tracer: Any) -> Value:
-        """The same as a float: an integer becomes one beside a float, and in a quotient."""
+        """Return the number as a float value. Python converts an integer next to a float, and in a quotient."""
         if self.kind is float:
             return self.value_in(tracer)
         if self.is_early:
@@ -94,8 +97,9 @@ class ReadNumber:
 
     @property
     def is_own(self) -> bool:
-        """True in the trace that the placeholder belongs to. Other threads may see it in objects that they share with a
-        function that is traced, and it is the number to them."""
+        """True in the trace that the placeholder belongs to. Other threads may meet it in objects that they share with
+        a traced function. For them it acts as the number.
+        """
         return current_tracer.get() is self.tracer
 
     @property
@@ -153,14 +157,16 @@ class ReadNumber:
     # ----- ops with tensors -------------------------------------------------------------------------------------------
 
     def beside(self, op: Any, arrays: Any, tracer: Any) -> Value:
-        """The number among the arguments of an op: in their dtype, as NumPy takes Python's numbers."""
+        """Return the number as an argument of an op next to these arrays: in their dtype, as NumPy treats Python
+        numbers.
+        """
         if not self.is_own:
-            number: Value = self._concrete()  # a constant, as another thread sees it
+            number: Value = self._concrete()  # a constant for another thread
             return number
         others = [a for a in arrays if type(a) is not ReadNumber and hasattr(a, "dtype")]
         dtypes = {a.dtype for a in others if a.dtype.kind != "b"}
         (dtype,) = dtypes if len(dtypes) == 1 else (None,)
-        # the rule of `pow` has short ways for some exponents, and none for bases
+        # The rule of `pow` has short cuts for some exponents, and none for bases.
         is_taken = op.elementwise and (op.name != "pow" or (arrays[0] is self and type(arrays[1]) is not ReadNumber))
         if is_taken and dtype in (np.float32, np.float64) and (self.kind is float or self.is_early):
             value = self.as_float(tracer)
@@ -178,7 +184,7 @@ class ReadNumber:
         self.tape.refuse(self.place, reason)
 
     def _concrete(self) -> Any:
-        """The number itself, outside of the trace."""
+        """Return the number itself, outside of the trace."""
         known = self.tape.known[self.place]
         if known is not None and not self.is_own:
             return known
@@ -188,20 +194,20 @@ class ReadNumber:
         return np.array(self._concrete(), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
-        """NumPy's functions need the number itself; those of tensors take it for a number."""
+        """Use the number itself in NumPy functions, and leave operations with tensors to them."""
         if any(isinstance(a, Variable) for a in inputs):
             return NotImplemented
         plain = [a._concrete() if type(a) is ReadNumber else a for a in inputs]
         return getattr(ufunc, method)(*plain, **settings)
 
     def __getattr__(self, name: str) -> Any:
-        if not hasattr(self.kind, name):  # as of Python's numbers
+        if not hasattr(self.kind, name):  # like Python's numbers
             raise AttributeError(name)
         return getattr(self._concrete(), name)
 
 
 def _operator(name: str, function: Callable[..., Any]) -> None:
-    """Give placeholders an operator of Python's, and its reflected form."""
+    """Give placeholders a Python operator and its reflected form."""
 
     def forward(self: ReadNumber, *others: Any) -> Any:
         for other in others:
@@ -236,13 +242,13 @@ for _name in "float int index complex trunc floor ceil repr str format hash redu
 
 # ----- operations -----------------------------------------------------------------------------------------------------
 
-#: The classes of results of operations on late numbers, by operation: None if any argument that is a float makes it a float.
+#: Result classes of operations on late numbers. None: the result is a float if any argument is, else an int.
 _LATE_KINDS: dict[str, type | None] = {
     **dict.fromkeys("add sub mul mod floordiv neg abs min max sum".split()), "truediv": float, "float": float,
 }  # fmt: skip
-#: Operations on late floats that never raise, but for a division by zero, which is a condition.
+#: Operations on late floats that raise only for a division by zero, which is a condition.
 _CERTAIN = frozenset("add sub mul truediv neg abs min max float".split())
-#: Ops of integers whose results are integers, or conditions.
+#: Ops on integers whose results are integers or conditions.
 _OF_INTEGERS = frozenset("add sub mul eq ne lt le gt ge".split())
 
 
@@ -251,7 +257,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _leave(number: ReadNumber, other: Any) -> Any:
-    """What an operator gives beside an object that is no number of Python's: NotImplemented, if floats give that too."""
+    """Return the result of an operator with an object that is not a Python number: NotImplemented, if floats return
+    that, too.
+    """
     cls = type(other)
     is_pythons = bool(cls.__flags__ & _HEAP_TYPE) and cls.__module__.partition(".")[0] not in ("numpy", "decimal")
     if isinstance(other, _OTHERS) or is_pythons:
@@ -260,8 +268,9 @@ def _leave(number: ReadNumber, other: Any) -> Any:
 
 
 def operate(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    """What a function of Python's gives for numbers, placeholders among them: a placeholder, or the outcome of a
-    condition."""
+    """Apply a Python function to numbers, some of them placeholders. Return a placeholder, or the outcome of a
+    condition.
+    """
     arguments = tuple([a._concrete() if type(a) is ReadNumber and not a.is_own else a for a in arguments])
     first: ReadNumber | None = next((a for a in arguments if type(a) is ReadNumber), None)
     if first is None:
@@ -305,16 +314,16 @@ def _operate_late(
 
 
 def _may_be_large(argument: Any) -> bool:
-    """True if an argument may be an integer that no float is as large as. Those that are read, or inputs, are not."""
+    """True if an argument may be an integer beyond the range of floats. Integers that are read or inputs are not."""
     if type(argument) is not ReadNumber:
         return type(argument) is int and abs(argument) > EXACT
     return argument.kind is int and not argument.is_early and argument.made_by is not None
 
 
 def _late_kind(late: ReadNumber, name: str, arguments: tuple[Any, ...], kinds: list[type]) -> type:
-    """The class of the result of an operation on late numbers."""
+    """Return the class of the result of an operation on late numbers."""
     if name in ("min", "max") and len(set(kinds)) != 1:
-        late.refuse()  # which of them it is decides about its class
+        late.refuse()  # the class would depend on the outcome
     if name in _LATE_KINDS:
         found = _LATE_KINDS[name]
         return found if found is not None else float if float in kinds else int
@@ -340,7 +349,7 @@ def _check_divisor(late: ReadNumber, by: Any) -> None:
         raise GraphBreak("a number that is read of a tensor stands below a quotient, and is zero")
 
 
-#: Functions of `math` by the class of their results for late numbers.
+#: Functions of `math`, with the class of their results for late numbers.
 _MATH_KINDS: dict[str, type] = {
     **dict.fromkeys(
         "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees erf erfc exp exp2 expm1 fabs fmod gamma hypot "
@@ -349,14 +358,14 @@ _MATH_KINDS: dict[str, type] = {
     ),
     **dict.fromkeys(("ceil", "floor", "trunc"), int),
 }
-#: Functions of `math` whose results are conditions, by the ops that are the same for late numbers.
+#: Functions of `math` that return conditions, with the corresponding ops for late numbers.
 _MATH_CONDITIONS = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}
-#: The names of both, as far as this version of Python has them.
+#: Names of both, as far as this version of Python has them.
 MATH = [name for name in (*_MATH_KINDS, *_MATH_CONDITIONS) if hasattr(math, name)]
 
 
 def of_math(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What a function of `math` gives for numbers, placeholders among them."""
+    """Apply a function of `math` to numbers, some of them placeholders."""
     if not all(map(_is_number, arguments)):
         arguments = tuple([a._concrete() if type(a) is ReadNumber else a for a in arguments])
         return function(*arguments)
@@ -367,19 +376,19 @@ def of_math(name: str, function: Callable[..., Any], arguments: tuple[Any, ...])
 
 
 def extreme(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What `min` or `max` gives for numbers, placeholders among them."""
+    """Apply `min` or `max` to numbers, some of them placeholders."""
     kinds = {a.kind if type(a) is ReadNumber else type(a) for a in arguments}
     if all(map(_is_number, arguments)) and len(kinds) == 1:
         return operate(function, name, *arguments)
-    return function(*arguments)  # by comparisons, each of which is a condition
+    return function(*arguments)  # by comparisons, each of them a condition
 
 
 def sum_numbers(function: Callable[..., Any], items: tuple[Any, ...], start: Any) -> Any:
-    """Return what `sum` gives for items and a start with placeholders among them.
+    """Return `sum(items, start)` for numbers, some of them placeholders.
 
-    From Python 3.12 on, `sum` compensates the rounding errors of three and more floats. Additions one by one would not,
-    so the sum is one operation. A program cannot compute it, so a sum of numbers that are read from tensors ends the
-    trace if the program needs it.
+    From Python 3.12 on, `sum` compensates the rounding errors of three and more floats. Single additions would not, so
+    the sum is one operation. A program cannot compute it, so a sum of numbers that are read from tensors ends the trace
+    if the program needs it.
     """
     terms = (start, *items)
     if sys.version_info < (3, 12) or len(items) < 3 or not all(map(_is_number, terms)):
@@ -422,7 +431,7 @@ def decide(tracer: Any, condition: Value) -> bool:
 
 
 def emit_op(tracer: Any, name: str, *arguments: Any, **settings: Any) -> Value:
-    """Write down an op on values of the program; its result."""
+    """Append an op on values of the program and return its result."""
     op = find(name)
     found: Value = tracer.emit(op, arguments, {**op.settings, **settings})[0]
     return found
@@ -443,7 +452,9 @@ def _emit_float(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Value:
 
 
 def _emit_extreme(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Value:
-    """The first of the least or largest, as Python finds it: a later one takes its place if it is less, or larger."""
+    """Return the first minimum or maximum, as Python finds it: a later number replaces it only if it is less, or
+    larger.
+    """
     found, *rest = [_float_argument(tracer, a) for a in arguments]
     for other in rest:
         is_better = emit_op(tracer, "lt" if name == "min" else "gt", other, found)
@@ -463,11 +474,11 @@ def _named(dtypes: Any) -> str:
 
 
 def read(tracer: Any, value: Value) -> ReadNumber | None:
-    """The placeholder for the one element of an array; None if there is none for its dtype."""
+    """Return a placeholder for the single element of an array; None if its dtype has none."""
     kind = {"f": float, "i": int, "u": int}.get(value.dtype.kind)
     if kind is None or value.dtype == np.uint64:
         return None
-    (value,) = tracer.emit(find("detach"), (value,), {})  # no gradient goes through a number
+    (value,) = tracer.emit(find("detach"), (value,), {})  # no gradient passes through a number
     if value.shape:
         (value,) = tracer.emit(find("reshape"), (value,), {"shape": ()})
     wanted = np.dtype(np.float64 if kind is float else np.int64)

@@ -1,10 +1,10 @@
 """Slots whose number changes between calls: they are inputs of a program instead of guarded values.
 
-A *slot* is a place that the function reaches and that holds a Python float or int: an attribute, an item of a list or a
-dictionary, a closure variable, a global, an argument of the call, or an item of a tuple in such a place. `SeenNumbers`
-remembers, for one compiled function, the slots that held two numbers already. The next trace finds placeholders there
-(Note [Numbers of a call] in ndgrad._src.compiler.capture.number_tape), and its guards check only the class of the number.
-`NumberSlots` are these slots of one trace.
+A *slot* is a captured place that holds a Python float or int: an attribute, an item of a list or a dictionary, a
+closure variable, a global, an argument of the call, or an item of a tuple in such a place. `SeenNumbers` remembers, for
+one compiled function, the slots that have held two numbers. The next trace puts placeholders there (Note [Numbers of a
+call] in ndgrad._src.compiler.capture.number_tape), and its guards check only the class of the number. `NumberSlots` are
+these slots of one trace.
 
 A slot whose number is needed by value (a size, a key, a text) is guarded by value from then on.
 """
@@ -26,14 +26,14 @@ from ndgrad._src.compiler.capture.slot_effects import Effect, Growth, NewEntry, 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.capture.environment import Environment
 
-#: Stands for the value of an argument in the kind of a call.
+#: Marks a varying argument in the kind of a call.
 VARIES = "varies"
 Key = tuple[Any, ...]
 Path = tuple[int, ...]
 
 
 def numbers_in(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
-    """The Python floats and ints in a value that is a number or a tuple, with the way to each."""
+    """Return the Python floats and ints in a number or a nested tuple, each with its path."""
     if type(value) in (float, int):
         return [(path, value)]
     if type(value) is tuple:
@@ -42,7 +42,7 @@ def numbers_in(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
 
 
 def _with(value: Any, path: Path, item: Any) -> Any:
-    """A value with something else at the end of a path."""
+    """Return a value with another item at the end of a path."""
     if not path:
         return item
     first, *rest = path
@@ -50,7 +50,7 @@ def _with(value: Any, path: Path, item: Any) -> Any:
 
 
 def place_key(held: Held, index: int) -> Key | None:
-    """What a place is called in every environment that reaches it; None if placeholders are not put there."""
+    """Return a key of a slot that is the same in every environment; None if the slot takes no placeholders."""
     if held.form is None or held.write is None:
         return None
     kind, whose = held.form
@@ -75,7 +75,7 @@ def _name(key: Any) -> Any:
 
 
 def _memory(held: Held, index: int) -> Any:
-    """What two places have in common that are one: the identity of the object that it belongs to, and a name."""
+    """Return a key that is equal for two descriptions of the same slot: the identity of the owner, and a name."""
     assert held.form is not None
     kind, whose = held.form
     match kind:
@@ -91,13 +91,13 @@ def _memory(held: Held, index: int) -> Any:
 
 
 def _reader(held: Held, index: int) -> Callable[[], Any]:
-    """A function that reads one place."""
+    """Return a function that reads one slot."""
     assert held.form is not None
     kind, whose = held.form
     match kind:
         case "entries":
             key = held.then[index - len(held.then) // 2]
-            return lambda: held.form[1][key]  # type: ignore[index]  # which may be another dictionary by then
+            return lambda: held.form[1][key]  # type: ignore[index]  # the dictionary may be replaced
         case "items":
             return lambda: held.form[1][index]  # type: ignore[index]
         case "cells":
@@ -115,16 +115,16 @@ def _is_number(leaf: Any) -> bool:
 
 
 class SeenNumbers:
-    """What a compiled function knows of the numbers that its calls find in slots."""
+    """Knowledge of a compiled function about the numbers in its slots."""
 
     def __init__(self) -> None:
-        #: places that held two numbers
+        #: Slots that have held two numbers.
         self.places: set[Key] = set()
-        #: lists and deques to which items were appended
+        #: Lists and deques to which items were appended.
         self.growing: set[str] = set()
-        #: slots that are needed by value: the key of a place, and the path inside it
+        #: Slots that are needed by value: the key of a slot, and the path inside it.
         self.by_value: set[tuple[Any, Any]] = set()
-        #: arguments that were two numbers: the structure of the arguments, and the number of the leaf
+        #: Arguments that were two numbers: the structure of the arguments, and the number of the leaf.
         self.arguments: set[tuple[Any, int]] = set()
 
     def clear(self) -> None:
@@ -135,7 +135,7 @@ class SeenNumbers:
         self.arguments.clear()
 
     def learn(self, environment: Environment) -> None:
-        """Note the places of an environment that hold other numbers by now."""
+        """Record the slots of an environment that now hold other numbers."""
         for held in environment.held:
             if not held.is_growing:
                 self._learn(environment, held, held.read())
@@ -162,7 +162,7 @@ class SeenNumbers:
                 self._learn(environment, inside, list(a) if type(a) is list else [*a.keys(), *a.values()])
 
     def learn_effects(self, effects: Sequence[tuple[Effect, Sequence[Any]]]) -> None:
-        """Note the places into which a function puts other numbers in each call."""
+        """Record the slots into which a function writes new numbers in each call."""
         for effect, leaves in effects:
             if effect.held is None or not any(map(_is_number, leaves)):
                 continue
@@ -174,8 +174,9 @@ class SeenNumbers:
                 self.places.add(key)
 
     def learn_arguments(self, key: Any, others: Sequence[Any], spec: Any, first: int) -> bool:
-        """Note arguments that were other numbers in calls with other keys; True if there are new ones. The kinds of the
-        leaves begin at place `first` of a key."""
+        """Record arguments that were other numbers in calls with other keys; True if there are new ones. The kinds of
+        the leaves start at index `first` of a key.
+        """
         before = len(self.arguments)
         for other in others:
             if other is None or len(other) != len(key) or other[:first] != key[:first]:
@@ -197,7 +198,7 @@ class SeenNumbers:
         )
 
     def slots(self, environment: Environment, flat: Sequence[Any], spec: Any) -> NumberSlots:
-        """The slots for a trace in an environment, with arguments."""
+        """Return the number slots for a trace in an environment, with these arguments."""
         found: list[Slot] = []
         for held in environment.held if self.places else ():
             for index, value in enumerate(held.then):
@@ -213,7 +214,7 @@ class SeenNumbers:
 
 
 def _may_grow(environment: Environment, held: Held) -> bool:
-    """True if something can stand for a list in all places that hold it."""
+    """True if a stand-in can replace a list in all slots that hold it."""
     if held.form is None or held.form[0] != "items" or type(held.form[1]) not in (list, collections.deque):
         return False
     places = environment.places_of(held.form[1])
@@ -221,7 +222,7 @@ def _may_grow(environment: Environment, held: Held) -> bool:
 
 
 def _by_key(now: list[Any], then: list[Any]) -> list[Any]:
-    """The entries that a dictionary has now, in the order of those that it had."""
+    """Return the current entries of a dictionary in the order of its previous keys."""
     half = len(now) // 2
     values = {id(k): v for k, v in zip(now[:half], now[half:], strict=True)}
     keys = then[: len(then) // 2]
@@ -235,12 +236,12 @@ def _is_other_number(a: Any, b: Any) -> bool:
 
 
 def _are_numbers(a: Any, b: Any) -> bool:
-    """True if two parts of keys are of Python numbers of one class."""
+    """True if two parts of keys stand for Python numbers of one class."""
     return a.__class__ is tuple and b.__class__ is tuple and a[0] is b[0] and a[0] in (float, int)
 
 
 class Slot(NamedTuple):
-    """A place of a number that is an input: an item of a held place, or a leaf of the arguments (`held` is None)."""
+    """Place of a number that is an input: a path in a captured slot, or a leaf of the arguments (`held` is None)."""
 
     key: tuple[Key, Path]
     held: Held | None
@@ -257,33 +258,34 @@ class NumberSlots:
         self, seen: SeenNumbers, environment: Environment, slots: list[Slot], growing: Sequence[Held] = ()
     ) -> None:
         self._seen = seen
-        #: lists that only grow, and what stands for them while the function is traced
+        #: Lists that only grow, and their stand-ins during a trace.
         self.growing = list(growing)
         self.stand_ins: list[Any] = []
-        #: those of them that the function looks at, by the identity of the `Held`
+        #: Identities of the slots of growing lists that the function inspects.
         self.looked_at: set[int] = set()
         self.environment = environment
         self.slots = slots
-        #: the conditions on the numbers, and the numbers that the program takes; None before the end of a trace
+        #: Function that checks the conditions on the numbers and returns the inputs of the program; None before the end
+        #: of a trace.
         self.early: Callable[[Sequence[Any]], list[Any] | None] | None = None
-        #: how the conditions came out, by expression
+        #: Outcomes of the conditions, by expression.
         self.outcomes: dict[int, bool] = {}
-        #: the expressions of the trace, and those whose numbers the program takes
+        #: Expressions of the trace, and the expressions whose numbers the program takes.
         self.expressions: dict[Any, int] = {}
         self.inputs: list[int] = []
-        #: placeholders among the arguments, by the number of the leaf
+        #: Placeholders among the arguments, by the number of the leaf.
         self.arguments: dict[int, ReadNumber] = {}
-        #: numbers of another call among the arguments, while the function is run for it
+        #: Numbers of another call among the arguments, while the function runs for that call.
         self.given: dict[int, Any] = {}
         reached = environment.reached
-        #: functions of Python's that take placeholders (see ndgrad._src.compiler.capture.patched_functions)
+        #: Python functions that accept placeholders (see ndgrad._src.compiler.capture.patched_functions).
         self.functions = [
             made for made in PATCHED.values() if id(made.original) not in reached or self._can_replace(made.original)
         ]
         self._bind()
 
     def _can_replace(self, value: Any) -> bool:
-        """True if something can stand for an object in all places that hold it."""
+        """True if a stand-in can replace an object in all slots that hold it."""
         places = self.environment.places_of(value)
         return bool(places) and all(place_key(*place) is not None for place in places or ())
 
@@ -291,7 +293,7 @@ class NumberSlots:
         return bool(self.slots or self.growing)
 
     def _bind(self) -> None:
-        """Tell the environment which of its places may hold other numbers."""
+        """Mark the captured slots that may hold other numbers."""
         for held in self.environment.held:
             held.varying, held.is_growing = None, held in self.growing
         for slot in self.slots:
@@ -302,11 +304,11 @@ class NumberSlots:
         self._readers = [None if s.held is None else _reader(s.held, s.place) for s in self.slots]
 
     def install(self, tracer: Any, tape: NumberTape, flat: Sequence[Any]) -> None:
-        """Put placeholders into the slots; `Environment.restore` takes them out again."""
+        """Write placeholders into the slots. `Environment.restore` removes them."""
         self.early = None
         self.arguments = {}
         installed: dict[tuple[int, int], tuple[Held, Any]] = {}
-        #: one global may be held by several functions
+        #: Several functions may capture the same global.
         numbers: dict[Any, ReadNumber] = {}
         for number, slot in enumerate(self.slots):
             if slot.held is None:
@@ -333,15 +335,15 @@ class NumberSlots:
         self.environment.install(installed)
 
     def end(self, tape: NumberTape) -> None:
-        """Take the conditions and inputs of a trace that has ended, in whichever way."""
-        if tape.has_failed:  # with the numbers at hand, and others may do better
+        """Store the conditions and inputs of a finished trace, whether it broke or not."""
+        if tape.has_failed:  # other numbers may succeed
             self.drop_all()
         self.early = tape.early_function()
         self.outcomes = tape.outcomes()
         self.expressions, self.inputs = tape.expressions, list(tape.inputs)
 
     def release(self) -> None:
-        """Let go of the placeholders of a trace, which know all of it."""
+        """Drop the placeholders of a trace, which refer to all of it."""
         self.arguments, self.stand_ins = {}, []
 
     def drop(self, numbers: Any) -> None:
@@ -351,25 +353,26 @@ class NumberSlots:
         self._bind()
 
     def drop_all(self) -> None:
-        """Guard everything by value, in this trace."""
+        """Guard all slots by value, in this trace."""
         self.growing = []
         self.drop(range(len(self.slots)))
 
     def need(self, numbers: Any) -> None:
-        """Guard some slots by value, in all traces of the function, and lists that it looks at."""
+        """Guard some slots by value in all traces of the function, and likewise the lists that it inspects."""
         self._seen.by_value |= {self.slots[number].key for number in numbers}
         self._seen.by_value |= {("growing", held.what) for held in self.growing if id(held) in self.looked_at}
         self.growing = [held for held in self.growing if id(held) not in self.looked_at]
         self.drop(numbers)
 
     def note_effects(self, effects: Sequence[tuple[Effect, Sequence[Any]]]) -> None:
-        """Note the effects of the function that is traced."""
+        """Record the effects of the traced function."""
         self._seen.learn_effects(effects)
 
     @contextmanager
     def holding(self, numbers: Sequence[Any]) -> Iterator[bool]:
-        """A block in which slots hold the numbers of a call, of which `numbers` are those that its program took; False, and
-        nothing is changed, if these do not tell all of them. Arguments are in `given`."""
+        """Context in which slots hold the numbers of an earlier call. `numbers` are those that its program took. Yield
+        False, and change nothing, if they do not determine all slots. Arguments are put into `given`.
+        """
         known = dict(zip(self.inputs, numbers, strict=True))
         expressions = [slot_expression(self.expressions, i) for i in range(len(self.slots))]
         found = [None if expression is None else known.get(expression) for expression in expressions]
@@ -400,7 +403,7 @@ class NumberSlots:
         return any(slot.held is None and slot.place == leaf for slot in self.slots)
 
     def numbers(self, flat: Sequence[Any]) -> list[Any] | None:
-        """The numbers that the program takes in a call; None if a condition on them comes out otherwise."""
+        """Return the numbers that the program takes in a call; None if a condition on them has another outcome."""
         if self.early is None:
             return None
         try:
@@ -410,10 +413,10 @@ class NumberSlots:
             ]
             return self.early(found)
         except Exception:
-            return None  # which the function itself will raise
+            return None  # the function itself will raise
 
     def numbers_then(self, flat: Sequence[Any]) -> list[Any] | None:
-        """The same for what places held when they were last compared."""
+        """Return the same for the slot values of the last comparison."""
         found = [
             flat[slot.place] if slot.held is None else _at(slot.held.then[slot.place], slot.path) for slot in self.slots
         ]
@@ -423,7 +426,9 @@ class NumberSlots:
             return None
 
     def mismatch(self, flat: Sequence[Any]) -> str | None:
-        """Why a call needs another trace; None if it does not. The classes of the numbers are right."""
+        """Return the reason why a call needs another trace; None if it does not. The classes of the numbers are already
+        checked.
+        """
         if self.slots and self.numbers(flat) is None:
             return f"a condition on numbers: {', '.join(dict.fromkeys(slot.label for slot in self.slots))}"
         return None

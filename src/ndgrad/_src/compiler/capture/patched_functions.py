@@ -1,9 +1,9 @@
-"""Functions of Python's that take placeholders for numbers while a function is traced: those of `math`, `min`, `max` and `sum`.
+"""Python functions that accept placeholders for numbers during a trace: those of `math`, `min`, `max` and `sum`.
 
-They are written in C and would ask a placeholder for its number. So for as long as some thread traces, `math.cos` is an object
-that calls `math.cos`, unless it is given a placeholder. Other threads notice nothing else. A function that the traced code holds
-in a place of its own (`from math import cos`) is replaced there as well, or not at all if that cannot be done: code may
-compare functions by identity.
+They are written in C and would ask a placeholder for its number. So while any thread traces, `math.cos` is an object
+that calls `math.cos`, unless an argument is a placeholder. Other threads see no other difference. A function in a
+captured slot of the traced code (`from math import cos`) is replaced there as well. If that is impossible, the function
+is not replaced at all, because code may compare functions by identity.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ndgrad._src.foundations.locks import make_lock
 
 
 class PatchedFunction:
-    """Stands for a function of Python's while functions are traced."""
+    """Replacement of a Python function during traces."""
 
     def __init__(self, module: Any, name: str, compute: Callable[..., Any]) -> None:
         self.module = module
@@ -44,7 +44,7 @@ class PatchedFunction:
 
 
 class PatchedSum(PatchedFunction):
-    """Stands for `sum`, whose items may be placeholders."""
+    """Replacement of `sum`, whose items may be placeholders."""
 
     def __init__(self) -> None:
         super().__init__(builtins, "sum", of_math)
@@ -59,7 +59,7 @@ class PatchedSum(PatchedFunction):
         return self.original(items, start)
 
 
-#: By the identity of what they stand for.
+#: Replacements by the identity of the original.
 PATCHED: dict[int, PatchedFunction] = {
     id(made.original): made
     for made in (
@@ -78,11 +78,11 @@ _at_work: Counter[int] = Counter()
 
 @contextmanager
 def patched(functions: Sequence[PatchedFunction]) -> Iterator[None]:
-    """A block in which functions take placeholders."""
+    """Context in which functions accept placeholders."""
     with _lock:
         for made in functions:
             _at_work[id(made)] += 1
-            if getattr(made.module, made.__name__) is made.original:  # the user may have put another one there
+            if getattr(made.module, made.__name__) is made.original:  # the user may have replaced it
                 setattr(made.module, made.__name__, made)
     try:
         yield

@@ -1,9 +1,10 @@
-"""Side effects that end a trace, and lookups by computed names, which a trace must know of.
+"""Side effects that end a trace, and lookups by computed names, which a trace must record.
 
-While some thread traces, a few functions are replaced by ones that ask whether their caller is traced, and let other
-threads through: the streams (a traced function must not print), the methods that read and set the states of ndgrad's
-generators (states that a function has read may be set again, see ndgrad._src.compiler.capture.random_draws), NumPy's source of seeds, and the
-builtins that look up names (getattr and others, import), because the environment holds only names that it knows.
+While any thread traces, a few functions are replaced. The replacements check whether the caller is traced, and pass
+other calls through. They are: the streams (a traced function must not print), the methods that read and set the states
+of ndgrad's generators (a state that a function has read may be set again, see
+ndgrad._src.compiler.capture.random_draws), NumPy's source of seeds, and the builtins that look up names (getattr and
+others, import), because the environment captures only known names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ndgrad._src.foundations.locks import make_lock
 
 
 class _Watched:
-    """A stream that lets nobody write who is traced."""
+    """A stream that refuses writes of traced functions."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -72,7 +73,7 @@ _WATCHED = {"get_state": _get_state, "set_state": _set_state, "manual_seed": _ma
 _GENERATOR: dict[str, Any] = {name: Generator.__dict__[name] for name in _WATCHED}
 
 def _randbits(count: int) -> int:
-    """Where NumPy's generators without a seed get theirs from."""
+    """Return random bits. NumPy's generators without a seed call this."""
     if current_tracer.get() is not None:
         raise GraphBreak("the function makes a generator of random numbers without a seed")
     return randbits(count)
@@ -139,17 +140,17 @@ _LOOKUPS = {
 _BUILTINS: dict[str, Any] = {name: vars(builtins)[name] for name in _LOOKUPS}
 
 
-#: The functions that others stand for while some thread traces, by the identity of the others, which stay alive.
+#: Originals of the replaced functions, by the identity of the replacement, which stays alive.
 _originals: dict[int, Any] = {id(made): _BUILTINS[name] for name, made in _LOOKUPS.items()}
 
 
 def stands_for(function: Any, original: Any) -> None:
-    """Note that a function takes the place of another one while some thread traces."""
+    """Register a function as the replacement of another one during traces."""
     _originals[id(function)] = original
 
 
 def original_function(value: Any) -> Any:
-    """Return the function that a value stands for while some thread traces; the value itself if it stands for none."""
+    """Return the function that a value replaces during traces; the value itself if it replaces none."""
     return _originals.get(id(value), value)
 
 
@@ -170,7 +171,7 @@ def _enter() -> None:
                     setattr(sys, name, watched)
             for name, function in _WATCHED.items():
                 setattr(Generator, name, function)
-            bit_generator.randbits = _randbits  # type: ignore[attr-defined]  # a global of it
+            bit_generator.randbits = _randbits  # type: ignore[attr-defined]  # a global of the module
             vars(builtins).update(_LOOKUPS)
 
 
@@ -193,7 +194,7 @@ def _leave() -> None:
 
 @contextmanager
 def unchanged_world() -> Iterator[None]:
-    """A block in which nothing may be printed, and no global generator of random numbers may be drawn from."""
+    """Context in which nothing may be printed, and no global generator of random numbers may be drawn from."""
     python = random.getstate()
     own = default_generator._packed_state()
     legacy = getattr(sys.modules.get("numpy.random"), "mtrand", None)

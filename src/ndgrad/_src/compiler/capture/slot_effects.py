@@ -1,20 +1,20 @@
-"""Effects of a function on the places that it reaches: objects that a call puts there after its program has run.
+"""Effects of a function on captured slots: objects that a call writes there after its program has run.
 
-    self.count += 1                          a number in the place of another
+    self.count += 1                          a number in place of another
     total["loss"] += loss.item()             a number that Python computes after the program
-    self.seen = {"loss": loss.detach()}      a new container, made anew in each call
-    history.append(loss.item())              items behind those of a list or deque
+    self.seen = {"loss": loss.detach()}      a new container, made in each call
+    history.append(loss.item())              items appended to a list or deque
 
-A trace changes the places in earnest, with placeholders and tensors without data. `find_effects` compares what they hold
-with what they held, and the environment is put back afterwards. In a call, `Effect.apply` puts there what the trace has put
-there, with the numbers and tensors of the call. New containers are lists, tuples and dictionaries, and each is held in one
-place; all else that a function makes ends the trace.
+A trace really changes the slots, with placeholders and tensors without data. `EffectFinder` compares their contents
+with the previous ones, and the environment is restored afterwards. In a call, `Effect.apply` writes the same objects
+there, with the numbers and tensors of the call. New containers are lists, tuples and dictionaries, each in one slot.
+All other new objects end the trace.
 
-Note [Lists that only grow]
-A list to which each call appends is another one at each call, so no guard on its items holds twice. If the function only
-appends, it does not depend on them. A trace finds that out: a `GrowingList` stands in all places of the list, takes new items
-and refuses everything else: its length, its items, its truth. If it was asked for one of them, or if the list is also
-reached in a way that cannot be replaced (as an item of a tuple), the list is guarded by value as before.
+Note [Lists that only grow] A list to which each call appends differs at each call, so no guard on its items holds
+twice. If the function only appends, it does not depend on the items. A trace finds that out: a `GrowingList` replaces
+the list in all of its slots. It takes new items and refuses everything else: its length, its items, its truth. If the
+function uses one of these, or if the list is also reached in a way that cannot be replaced (as an item of a tuple), the
+list is guarded by value as before.
 """
 
 from __future__ import annotations
@@ -38,28 +38,27 @@ _NEW = (list, tuple, dict)
 
 
 class Effect:
-    """A place that the function puts something into: an item of what it reaches, or the gradient of an input (`held` is
-    None)."""
+    """A side effect to apply: a new value of a captured slot, or the gradient of an input (`held` is None)."""
 
     def __init__(self, held: Held | None, number: int, spec: TreeSpec = LEAF, leaves: int = 1) -> None:
         self.held = held
         self.number = number
         self.spec = spec
-        #: how many leaves its value has
+        #: Number of leaves of its value.
         self.leaves = leaves
 
     def apply(self, inputs: Sequence[Any], leaves: Sequence[Any], environment: Environment) -> None:
-        """Put the value of this call there."""
+        """Write the value of this call."""
         value = leaves[0] if self.spec is LEAF else tree_unflatten(leaves, self.spec)
         if self.held is None:
-            # of the right kind: it was, for such a tensor, when it was traced
+            # The gradient has the right kind, because the traced gradient of such a tensor had.
             meta_of(inputs[self.number]).grad = value
         else:
             environment.put(self.held, self.number, value)
 
 
 class NewEntry(Effect):
-    """An entry that the function adds to a dictionary, or an attribute to an object."""
+    """An entry that the function adds to a dictionary, or an attribute that it adds to an object."""
 
     def __init__(self, held: Held, key: Any, spec: TreeSpec, leaves: int) -> None:
         super().__init__(held, -1, spec, leaves)
@@ -81,17 +80,17 @@ class Growth(Effect):
 
 
 class EffectFinder:
-    """The effects of a traced function, with the leaves of what it puts there."""
+    """Collects the effects of a traced function, with the leaves of their values."""
 
     def __init__(self, environment: Environment, returned: Any) -> None:
         self.environment = environment
         self.found: list[tuple[Effect, list[Any]]] = []
-        #: new lists and dictionaries, by identity; each may be held in one place
+        #: New lists and dictionaries, by identity. Each may be in one slot only.
         self._new: dict[int, Any] = {}
         self._note_new(returned)
 
     def note(self, held: Held, number: int, now: Any) -> None:
-        """Note a change of a place; of several places at once, if `number` is negative."""
+        """Record a change of a slot, or of several slots if `number` is negative."""
         if number == -2:
             raise GraphBreak("the function draws from a generator of random numbers")
         if held.write is None or held.form is None:
@@ -131,12 +130,12 @@ class EffectFinder:
         return all(now[i] is held.then[i] or now[i] is self.environment.placeholder(held, i) for i in places)
 
     def add_growth(self, held: Held, items: list[Any]) -> None:
-        """Note items that were appended to the placeholder of a list."""
+        """Record items that were appended to the stand-in of a list."""
         if items:
             self._add(held.what, lambda spec, leaves: Growth(held, -1, spec, leaves), items)
 
     def add_call(self, function: Any, arguments: tuple[Any, ...], kind: Any) -> None:
-        """Note a call that is made after the program; `kind` is the class of such effects."""
+        """Record a call that is made after the program; `kind` is the class of such effects."""
         leaves, spec = tree_flatten(arguments)
         self.found.append((kind(function, spec, len(leaves)), leaves))
 
@@ -154,11 +153,13 @@ class EffectFinder:
         return self.environment.reached
 
     def _is_leaf(self, value: Any) -> bool:
-        """True for what a call does not make anew: all but plain containers, and containers that were there before."""
+        """True for objects that a call does not make anew: all except plain containers, and containers that existed
+        before.
+        """
         return type(value) not in _NEW or (type(value) is not tuple and id(value) in self._known)
 
     def _note_new(self, value: Any) -> None:
-        """Note the new containers in a value. One in two places would be two in a call."""
+        """Record the new containers in a value. A container in two slots would become two containers in a call."""
         if self._is_leaf(value):
             return
         if type(value) is not tuple:
@@ -173,9 +174,10 @@ class EffectFinder:
 
 
 class Growing:
-    """Stands for a list or deque while a function is traced, and takes new items alone. To other threads it is the list."""
+    """Stand-in for a list or deque during a trace, which only takes new items. For other threads it acts as the list.
+    """
 
-    #: the list, where its items are held, what notes that more than its end is needed, and the tracer of the function
+    #: The list, its slots, the set that records inspected lists, and the tracer of the function.
     original: Any
     held: Held
     needed: set[int]
@@ -183,11 +185,11 @@ class Growing:
 
     @property
     def is_own(self) -> bool:
-        """True in the trace that it belongs to."""
+        """True in the trace that the stand-in belongs to."""
         return current_tracer.get() is self.tracer
 
     def need(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer for the list where that is known, and else end the trace."""
+        """Forward a method to the list for other threads; end the trace for its own."""
         if not self.is_own:
             return getattr(self.original, name)(*args, **kwargs)
         self.needed.add(id(self.held))
@@ -195,7 +197,7 @@ class Growing:
         broken.is_cured = True
         raise broken
 
-    @property  # type: ignore[misc]  # `isinstance` looks at it
+    @property  # type: ignore[misc]  # read by `isinstance`
     def __class__(self) -> type:
         return type(self.original)
 
@@ -218,7 +220,7 @@ class Growing:
         return self
 
     def new_items(self) -> list[Any]:
-        """The new items."""
+        """Return the new items."""
         base: Any = type(self.original)
         return [base.__getitem__(self, i) for i in range(base.__len__(self))]
 
@@ -228,7 +230,7 @@ class GrowingList(Growing, list):  # type: ignore[type-arg]
 
 
 class GrowingDeque(Growing, collections.deque):  # type: ignore[type-arg]
-    """A deque that only grows at its right end, and loses items at its left end if it is limited."""
+    """A deque that only grows at its right end, and loses items at its left end if it is bounded."""
 
 
 def _refuse_all_else() -> None:
@@ -247,7 +249,7 @@ _refuse_all_else()
 
 
 def growing(held: Held, needed: set[int], tracer: Any) -> Any:
-    """What stands for the list or deque whose items a `Held` has; None for those of other classes."""
+    """Return a stand-in for the list or deque whose items a `Held` has; None for other classes."""
     assert held.form is not None
     original = held.form[1]
     made: Any
@@ -262,10 +264,10 @@ def growing(held: Held, needed: set[int], tracer: Any) -> Any:
 
 
 def is_placeholder(value: Any) -> bool:
-    """True for objects that stand for others while a function is traced."""
+    """True for stand-ins of other objects during a trace."""
     return type(value) in (ReadNumber, GrowingList, GrowingDeque, PatchedFunction)
 
 
 def original_of(value: Any) -> Any:
-    """The list or function that a placeholder stands for; other objects as they are."""
+    """Return the list or function that a stand-in replaces; other objects unchanged."""
     return value.original if type(value) in (GrowingList, GrowingDeque, PatchedFunction) else value

@@ -1,12 +1,12 @@
-"""Functions inside a traced function that are programs of their own: the body of a loop, a branch.
+"""Functions inside a traced function that become programs of their own: the body of a loop, a branch.
 
-    Closed         a function of tensors with what it captures as further arguments, so that derivatives reach these
+    Closed         a function of tensors with its captured tensors as further arguments, so that derivatives reach these
     BodyTracer     the tracer of such a function, inside another one's
-    Region         its program, with what it takes from outside
+    Region         its program, with the values that it takes from the surrounding program
 
-A body is run on tensors without values. What carries a graph, a tangent or a transform's level and was there before is
-an argument of a `Closed` function. All else that a body touches has no derivative; whatever of it belongs to the
-program around is an input of the body's program, which stays the same from round to round.
+A body runs on tensors without values. Existing tensors with a graph, a tangent or a transform's level are arguments of
+a `Closed` function. All other tensors that a body uses have no derivative. If they belong to the surrounding program,
+they are inputs of the body's program that stay the same from round to round.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ Flat = Callable[[Tensors], list[Any]]
 
 
 class BodyTracer(Tracer):
-    """The tracer of a function inside the one that `around` traces (None: nothing is traced there, and the program is
-    of no interest)."""
+    """The tracer of a function inside the one that `around` traces. If `around` is None, there is no surrounding trace,
+    and the program is not used.
+    """
 
     def __init__(self, around: Tracer | None, name: str = "body") -> None:
         super().__init__(name)
         self.around = around
-        #: values of the program around -> what stands for them here
+        #: Values of the surrounding program, with the arrays that stand for them here.
         self.captured: dict[Value, TracedArray] = {}
         self._given: list[TracedArray] = []
 
     def read(self, payload: TracedArray) -> None:
-        """There is nothing for numbers of which each round, or branch, has its own."""
+        """Return None: each round or branch has its own number, so there is no placeholder."""
 
     def given(self, like: Any, shape: tuple[int, ...] | None = None) -> Any:
-        """A plain tensor without values, in the place of another."""
+        """Return a plain tensor without values like another one."""
         value = Value(tuple(like.shape) if shape is None else shape, np_dtype(like))
         self.program.inputs.append(value)
         payload = self.array(value)
@@ -62,7 +63,7 @@ class BodyTracer(Tracer):
         return self.around.outside_of(t, array)
 
     def local(self, array: TracedArray) -> TracedArray:
-        """An array of the program around, as this program sees it."""
+        """Return an array of the surrounding program as this program sees it."""
         if array.memory.tracer is self:
             return array
         if self.around is None:
@@ -103,7 +104,7 @@ class BodyTracer(Tracer):
         raise GraphBreak("the values of a tensor decide what the body of a loop, or a branch, does")
 
     def outputs(self, tensors: Tensors) -> list[Value]:
-        """The values of what a function has returned."""
+        """Return the values of a function's results."""
         for payload in (*self._given, *self.captured.values()):
             if payload.memory.written:
                 raise GraphBreak("the body of a loop, or a branch, writes what it is given, or a tensor from outside")
@@ -112,8 +113,9 @@ class BodyTracer(Tracer):
 
 
 def _check_unread(tracer: BodyTracer, made: Tensors) -> None:
-    """Raise if a function does not return, or use, the result of an op that may raise: its program would leave out the op,
-    and the error with it."""
+    """Raise if a function does not use the result of an op that may raise. Its program would drop the op, and with it
+    the error.
+    """
     payloads = [t._array for t in made]
     while any(isinstance(p, Variable) for p in payloads):
         payloads = [p._array if isinstance(p, Variable) else p for p in payloads]
@@ -125,9 +127,10 @@ def _check_unread(tracer: BodyTracer, made: Tensors) -> None:
 
 
 class Closed:
-    """A function of tensors, and the tensors that it captures: called with these, or others, behind its own.
+    """A function of tensors together with its captured tensors, which it takes as further arguments.
 
-    It is run once, on tensors without values, to find them, and what it returns in shape and dtype."""
+    It runs once on tensors without values, to find the captured tensors and the shapes and dtypes of its results.
+    """
 
     def __init__(self, f: Flat, tensors: Tensors) -> None:
         tracer = BodyTracer(tracer_at_work())
@@ -139,7 +142,7 @@ class Closed:
             with watch.run(own=given):
                 made = f(given)
             watch.settle()
-            #: as the surroundings see them
+            #: Captured tensors, as the surrounding code sees them.
             self.captured = watch.captured()
             self._replace = watch.replacing()
             self._types = [(t.face, tuple(t.shape), np_dtype(t)) for t in made]
@@ -153,26 +156,25 @@ class Closed:
         return found
 
     def zeros(self, tensors: Tensors) -> list[Any]:
-        """Zeros in the place of what it returns."""
+        """Return zeros with the shapes and dtypes of the results."""
         return [tensor_ops.expand(wrap(face, np.zeros((), dtype)), shape=shape) for face, shape, dtype in self._types]
 
 
 class Region:
-    """The program of a function of tensors that are plain: all transforms are dealt with."""
+    """The program of a function of plain tensors, after all transforms."""
 
     def __init__(self, tracer: Tracer, f: Flat, own: Tensors, rest: Tensors, name: str = "body") -> None:
-        """The function is given anew each time what is like `own` (tensors, and their shapes where these are others),
-        and then `rest`."""
+        """Trace the function on new tensors like `own` (tensors, with other shapes if given), followed by `rest`."""
         inner = BodyTracer(tracer, name)
         with observing(inner):
             given = [inner.given(t, shape) for t, shape in own]
             made = f([*given, *rest])
-            #: the classes of what it returns
+            #: Tensor classes of the results.
             self.faces = [getattr(t, "face", Tensor) for t in made]
             outputs = inner.outputs(made)
             del made, given
         own_inputs = inner.program.inputs
-        #: values of the program around that the body takes, and what stands for them in it
+        #: Values of the surrounding program that the body takes, with the values that stand for them in it.
         self.taken = {around: payload.memory.value for around, payload in inner.captured.items()}
         program = Program(
             [*own_inputs, *self.taken.values()], outputs, inner.program.instructions, inner.program.constants, name
@@ -181,7 +183,7 @@ class Region:
         self.own = own_inputs
 
     def hoist(self, tracer: Tracer) -> None:
-        """Let the program around do once what does not depend on what the body is given."""
+        """Move computations that do not depend on the body's own inputs to the surrounding program."""
         outer = {inner: around for around, inner in self.taken.items()}
         stays: list[Instruction] = []
         constants = self.program.constants
@@ -208,7 +210,7 @@ class Region:
         self.program = Program([*self.own, *self.taken.values()], self.program.outputs, stays, kept, self.program.name)
 
     def _around(self, tracer: Tracer, value: Value, outer: dict[Value, Value]) -> Value:
-        """What stands around for a value of the body that does not change."""
+        """Return the value of the surrounding program that equals a constant value of the body."""
         found = outer.get(value)
         if found is None:
             found = outer[value] = Value(value.shape, value.dtype)

@@ -1,8 +1,8 @@
-"""Running a program op by op on tensors, inside whatever transforms and modes are in force.
+"""Run a program op by op on tensors, inside any active transforms and modes.
 
-A compiled call is made outside of transforms, but its gradients may be asked for inside one: batched by
+A compiled call is made outside of transforms, but its gradients may be requested inside one: batched by
 `is_grads_batched` or by a vmap over a pullback, or along a tangent of the cotangents. The program of the gradients is
-then a list of ops like any other, and each op knows what to do with a batch or a dual.
+then a list of ops like any other, and each op handles a batch or a dual.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 
 def run_on_tensors(program: Program, tensors: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:
-    """Some outputs of a program for these tensors."""
+    """Return some outputs of a program for these tensors."""
     wanted = without_dead(Program(program.inputs, list(outputs), program.instructions, program.constants, program.name))
     values: dict[Value, Any] = {v: wrap(Tensor, array) for v, array in wanted.constants.items()}
     values.update(zip(wanted.inputs, tensors, strict=True))
@@ -72,7 +72,7 @@ def _loop(
     reads: tuple[tuple[int, int], ...],
     last: int,
 ) -> tuple[Any, ...]:
-    """As the op `loop` says (ndgrad._src.compiler.program.compiler_ops)."""
+    """Run the op `loop` (see ndgrad._src.compiler.program.compiler_ops)."""
     state = list(tensors[:carried])
     fixed = tensors[carried : carried + invariant]
     sequences = list(zip(tensors[carried + invariant :], reads, strict=True))
@@ -95,8 +95,8 @@ def _loop(
 def _scan(
     state: list[Any], fixed: Sequence[Any], sequences: list[Any], body: Program, count: int, last: int
 ) -> tuple[Any, ...]:
-    """The same inside a trace, as a loop of the program that is traced."""
-    from ndgrad._src.compiler.capture.control_flow import scanned  # which few programs need
+    """Run the same inside a trace, as a loop of the traced program."""
+    from ndgrad._src.compiler.capture.control_flow import scanned  # rarely needed
 
     carried = len(state)
 
@@ -110,7 +110,7 @@ def _scan(
 
 
 def _rows(array: Any, start: int, step: int, count: int) -> Any:
-    """Rows of an array in the order in which rounds read them."""
+    """Return rows of an array in the order in which rounds read them."""
     if (start, step, count) == (0, 1, len(array)):
         return array
     if not step:
@@ -121,7 +121,7 @@ def _rows(array: Any, start: int, step: int, count: int) -> Any:
 
 
 def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) -> Sequence[Any]:
-    from ndgrad._src.control_flow.loops import cond  # which few programs need
+    from ndgrad._src.control_flow.loops import cond  # rarely needed
 
     def side(program: Program) -> Any:
         return lambda *given: tuple(run_on_tensors(program, given, program.outputs))
@@ -131,7 +131,7 @@ def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) 
 
 
 def _run_while(*tensors: Any, body: Program, carried: int, invariant: int) -> Sequence[Any]:
-    from ndgrad._src.control_flow.loops import while_loop  # which few programs need
+    from ndgrad._src.control_flow.loops import while_loop  # rarely needed
 
     fixed = tensors[carried:]
 
@@ -144,15 +144,18 @@ def _run_while(*tensors: Any, body: Program, carried: int, invariant: int) -> Se
 def _sweeps(
     *tensors: Any, body: Program, carried: tuple[int, ...], reads: tuple[tuple[int, ...], ...], **more: Program
 ) -> Sequence[Any]:
-    """As the op `sweeps` says (ndgrad._src.compiler.program.compiler_ops); each sample may have a number of rounds of its own."""
-    from ndgrad._src.compiler.capture.while_loops import Repeated, Sweep, While  # which few programs need
-    from ndgrad._src.control_flow.samples import for_samples, goes_on, known  # as above
+    """Run the op `sweeps` (see ndgrad._src.compiler.program.compiler_ops). Each sample may have its own number of
+    rounds.
+    """
+    from ndgrad._src.compiler.capture.while_loops import Repeated, Sweep, While  # rarely needed
+    from ndgrad._src.control_flow.samples import for_samples, goes_on, known  # rarely needed
 
     programs = [body, *[more[f"sweep{number}"] for number in range(1, len(carried))]]
     flag = carried[0] - 1
 
     def sweep(program: Program, n: int, read: Sequence[int], rows: int) -> Sweep:
-        """A sweep that is given whether a sample has this round: as the last of the first carry, or as a row."""
+        """Return a sweep that knows whether a sample has this round: from the last of the first carry, or from a row.
+        """
 
         def run(given: Sequence[Any]) -> list[Any]:
             seen = given[n : n + rows]

@@ -1,25 +1,24 @@
-"""Loops of which nobody knows the number of rounds: `while_loop` in a traced function.
+"""Loops with an unknown number of rounds: `while_loop` in a traced function.
 
-As a `scan` is one (ndgrad._src.compiler.capture.control_flow), it is one function of everything that it depends on, whose derivatives
-are of its kind again. A scan's derivative reads what the rounds were given from an array with a row for each; here there
-is no such array, since a value of a program has a shape. So a loop and its derivatives are one instruction, which keeps
-what rounds leave for one another in lists of its own.
+Like a `scan` (ndgrad._src.compiler.capture.control_flow), a while loop is one function of everything that it depends
+on, and its derivatives are loops of the same kind. The derivative of a scan reads the inputs of the rounds from an
+array with a row for each. Here there is no such array, because a value of a program has a fixed shape. So a loop and
+its derivatives are one instruction, which keeps the data that rounds pass to one another in lists of its own.
 
-Note [Sweeps]
-It goes through its rounds several times: the first sweep finds out how many there are, the second one goes back
-from the last to the first, the third forward again, and so on. A sweep has a carry of its own, and is given, round by
-round, the rows that the sweeps before it have left there: the carry that each had when it came to the round, and what it
-has made in it, its y. Then
+Note [Sweeps] The loop goes through its rounds several times. The first sweep finds the number of rounds, the second one
+goes back from the last to the first, the third forward again, and so on. A sweep has a carry of its own. In each round
+it also reads the rows that earlier sweeps have left there: the carry of each sweep at the start of the round, and the
+outputs of the round, its y. Then
 
-    jvp         each sweep with tangents beside its carry, its rows and its y
+    jvp         each sweep with additional tangents of its carry, its rows and its y
     vmap        each sweep for all samples
-    backward    the same sweeps, and behind them one for each, from the last to the first: it carries the cotangents of that
-                sweep's carry against its direction, pulls them back through each round, and leaves the cotangents of the
-                rows which that has read to the sweeps behind it
+    backward    the same sweeps, followed by one for each, from the last to the first. It carries the cotangents of
+                that sweep's carry against its direction and pulls them back through each round. It leaves the
+                cotangents of the rows that the sweep has read to the sweeps that follow
 
-are loops of this kind. An odd sweep goes back, and an even one goes forward: backward adds, behind sweeps that end with one
-of the one kind, the reverse of that first, which is of the other kind. A gradient has two sweeps, and one of order n
-has 2**n.
+are loops of this kind. Odd sweeps go back and even sweeps go forward. Backward first adds the reverse of the last
+sweep, which has the other direction, so the directions still alternate. A gradient has two sweeps, and a derivative of
+order n has 2**n.
 """
 
 from __future__ import annotations
@@ -57,8 +56,9 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 @dataclass(frozen=True)
 class Sweep:
-    """One way through the rounds: its body, from tensors (carry, rows, the rest) to (carry, y), and how many are carried,
-    and made."""
+    """One pass through the rounds: its body maps tensors (carry, rows, the rest) to (carry, y). `carried` and `made`
+    count the carry and y.
+    """
 
     body: Flat
     carried: int
@@ -67,28 +67,28 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A loop that goes on while a condition of the first sweep's carry and the rest holds (see Note [Sweeps])."""
+    """A loop that continues while a condition on the first sweep's carry and the rest holds (see Note [Sweeps])."""
 
     holds: Flat
     sweeps: tuple[Sweep, ...]
 
     @property
     def carried(self) -> int:
-        """How many tensors all sweeps carry."""
+        """Number of tensors that all sweeps carry."""
         return sum(s.carried for s in self.sweeps)
 
     @property
     def rows(self) -> list[int]:
-        """How many rows there are before each sweep, and behind the last."""
+        """Number of rows before each sweep, and after the last."""
         return [0, *accumulate(s.carried + s.made for s in self.sweeps)]
 
     def parts(self, tensors: Tensors) -> tuple[list[list[Any]], list[Any]]:
-        """What each sweep carries, and the rest."""
+        """Split tensors into the carry of each sweep, and the rest."""
         ends = [0, *accumulate(s.carried for s in self.sweeps)]
         return [list(tensors[a:b]) for a, b in pairwise(ends)], list(tensors[ends[-1] :])
 
     def smooth_rows(self, starts: Sequence[Tensors]) -> list[int]:
-        """The rows that have derivatives: of what is carried, those of such a dtype, and every y, which is a derivative."""
+        """Return the rows that have derivatives: carried ones of such a dtype, and every y, which is a derivative."""
         found = []
         for first, sweep, carry in zip(self.rows, self.sweeps, starts, strict=False):
             found += [first + i for i, t in enumerate(carry) if is_smooth(t)]
@@ -97,7 +97,7 @@ class Repeated:
 
 
 def repeated(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors) -> list[Any]:
-    """What a loop carries in the end; the program decides when that is."""
+    """Return the final carry of a loop. The program decides when it ends."""
     n = len(tensors)
 
     def condition(given: Tensors) -> list[Any]:
@@ -112,7 +112,7 @@ def repeated(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors) -> l
 
 
 class While(Function):
-    """A while_loop, or a derivative of one, as a function of what its sweeps carry and of what they capture."""
+    """A while_loop, or a derivative of one, as a function of the carry of its sweeps and of their captured tensors."""
 
     @staticmethod
     def forward(plan: Repeated, *tensors: Any) -> Any:
@@ -153,7 +153,9 @@ class While(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Repeated, *tensors: Any) -> Any:
-        """The loop for all samples; the condition says itself whether any sample goes on (see ndgrad._src.control_flow.samples)."""
+        """Run the loop for all samples. The condition itself reports whether any sample continues (see
+        ndgrad._src.control_flow.samples).
+        """
         given, dims = carry_batched(info, in_dims[1:], plan.carried, tensors)
         rest = dims[plan.carried :]
         mapped = [
@@ -170,7 +172,7 @@ class While(Function):
 
 
 def _pulled(plan: Repeated, tensors: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
-    """The cotangents of what a loop was given."""
+    """Return the cotangents of the inputs of a loop."""
     starts, rest = plan.parts(tensors)
     given, _ = plan.parts(grads)
     shared = [i for i, t in enumerate(rest) if is_smooth(t) and needs[plan.carried + i]]
@@ -202,16 +204,17 @@ def _pulled(plan: Repeated, tensors: Tensors, grads: Tensors, needs: Sequence[bo
 def _against(
     plan: Repeated, starts: Sequence[Tensors], rest: int, shared: Sequence[int], j: int, before: Sequence[Sweep]
 ) -> Sweep:
-    """The sweep that goes against the j-th of a loop, behind its sweeps and those that go against the later ones.
+    """Return the sweep against the j-th sweep of a loop. It follows the loop's sweeps and those against the later ones.
 
-    It carries the cotangents of what that carries, and sums of those of the rest that is shared. Its y are the
-    cotangents of the rows which that was given, as far as they are known then: from itself, and from sweeps before."""
+    It carries the cotangents of the j-th carry, and sums of the cotangents of the shared rest. Its y are the cotangents
+    of the rows that the j-th sweep reads, as far as known at that point: from itself and from earlier sweeps.
+    """
     sweep, first, end = plan.sweeps[j], plan.rows[j], plan.rows[j + 1]
     n = sweep.carried
     moving = [i for i, t in enumerate(starts[j]) if is_smooth(t)]
     smooth = plan.smooth_rows(starts)
     reading = [r for r in smooth if r < first]
-    #: the rows whose cotangents the sweep before has left
+    #: Rows whose cotangents the previous sweep has left.
     left = [r for r in smooth if r < end] if before else []
     ys = [r - first for r in left if r >= first + n]
     rows = plan.rows[-1] + sum(s.carried + s.made for s in before)
@@ -235,13 +238,13 @@ def _against(
 
 
 def _pushed(plan: Repeated, tensors: Tensors, tangents: Tensors) -> list[Any]:
-    """The tangents of what a loop returns."""
+    """Return the tangents of the outputs of a loop."""
     starts, rest = plan.parts(tensors)
     given, of_rest = plan.parts(tangents)
     shared = [i for i, t in enumerate(of_rest) if t is not None]
     begin: list[Any] = []
     both: list[Sweep] = []
-    #: the places of rows, and of their tangents, among those of the new sweeps
+    #: Positions of rows, and of their tangents, among the rows of the new sweeps.
     rows: list[int] = []
     beside: dict[int, int] = {}
     for sweep, carry, own in zip(plan.sweeps, starts, given, strict=True):
@@ -278,8 +281,10 @@ def _with_tangents(
     beside: dict[int, int],
     count: int,
 ) -> Sweep:
-    """A sweep that carries tangents as well, of `moving` and behind all, and makes those of its y. Of the `count` rows that it
-    is given, `rows` are those of the sweep itself, and `beside` says where the tangents of these are."""
+    """Return a sweep that also carries the tangents of `moving`, after its own carry, and makes those of its y. Of the
+    `count` rows that it reads, `rows` are those of the original sweep, and `beside` gives the positions of their
+    tangents.
+    """
     n, m = sweep.carried, sweep.carried + len(moving)
     smooth = [*moving, *range(n, n + sweep.made)]
     places = [*moving, *[n + r for r in beside], *[n + len(rows) + i for i in shared]]
@@ -301,8 +306,9 @@ def _with_tangents(
 def _traced(
     tracer: Any, plan: Repeated, starts: Sequence[Tensors], rest: Tensors
 ) -> tuple[Any, list[Region]]:
-    """Whether there is a first round, and the programs of one in each sweep. That of the first gives, behind what it
-    carries, whether there is another round."""
+    """Return whether there is a first round, and the programs of one round of each sweep. The first program also
+    returns, after its carry, whether there is another round.
+    """
     n = plan.sweeps[0].carried
 
     def first_sweep(given: Tensors) -> list[Any]:
@@ -325,7 +331,7 @@ def _with_rest(body: Flat, rest: Tensors) -> Flat:
 
 
 def _region(tracer: Any, body: Flat, carry: Tensors, rows: Tensors, name: str) -> Region:
-    """The program of a sweep, for what is like these tensors."""
+    """Return the program of a sweep for tensors of these kinds."""
     region = Region(tracer, body, [(t, None) for t in (*carry, *rows)], (), name)
     kinds = [(tuple(t.shape), np_dtype(t)) for t in carry]
     made = [(v.shape, v.dtype) for v in region.program.outputs[: len(kinds)]]
@@ -335,9 +341,11 @@ def _region(tracer: Any, body: Flat, carry: Tensors, rows: Tensors, name: str) -
 
 
 def _pruned(plan: Repeated, regions: Sequence[Region]) -> tuple[tuple[int, ...], ...]:
-    """Let the programs of sweeps behind the first read only what they use, and make only what is read. The numbers of
-    the rows that each reads, as the op counts them: behind the first carry comes whether there is another round, and y
-    that nobody reads are none."""
+    """Reduce the programs of later sweeps: each reads only rows that it uses, and makes only rows that are read.
+
+    Return the numbers of the rows that each sweep reads, as the op counts them: the flag for another round follows the
+    first carry, and unread y get no number.
+    """
     wanted: set[int] = set()
     reads: list[list[int]] = []
     for j in reversed(range(1, len(regions))):

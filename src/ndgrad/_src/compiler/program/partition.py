@@ -1,15 +1,13 @@
-"""From the program of a function and its gradients to two programs, and what the first keeps for the second.
+"""Split the program of a function and its gradients into two programs, and choose the values that the first saves.
 
-Everything up to the function's results is the forward program; what only gradients need is the backward program.
-Between them stands a cut: the values that are kept. Whatever lies behind the cut is computed again in the backward
-program, in the same kernels, out of registers.
+The forward program computes the function's results. The backward program computes values that only gradients need.
+Between them is a cut: the saved values. Values behind the cut are recomputed in the backward program, in the same
+kernels, in registers.
 
-Note [Keep or compute again]
-Inputs are there anyway and cost nothing to keep. A view or an elementwise op can be computed again from its
-arguments; matrix products, reductions and ops without a kernel cannot, at a price that anybody would pay. So the
-question is which values, of those that gradients depend on, separate what cannot be computed again from the gradients
-at the fewest bytes: a minimum cut of a graph in which each value is an edge as wide as its bytes
-(`ndgrad._src.compiler.program.min_cut`).
+Note [Keep or compute again] Inputs exist anyway and cost nothing to keep. A view or an elementwise op can be recomputed
+from its arguments. Recomputing matrix products, reductions and ops without a kernel is too expensive. So the task is to
+choose values that separate the ops that cannot be recomputed from the gradients, with the fewest bytes. That is a
+minimum cut of a graph in which each value is an edge as wide as its bytes (`ndgrad._src.compiler.program.min_cut`).
 """
 
 from __future__ import annotations
@@ -28,18 +26,18 @@ class Halves(NamedTuple):
 
     forward: Program
     backward: Program
-    #: the values that backward takes from forward, among them inputs of the function
+    #: Values that backward takes from forward, including inputs of the function.
     kept: list[Value]
 
 
 def is_view(instruction: Instruction) -> bool:
-    """Whether an instruction costs nothing: it gives another view of its argument."""
+    """True if an instruction costs nothing because its result is a view of its argument."""
     op = instruction.op
     return bool(op.view or op.shares_storage or (op.name == "conj" and instruction.result.dtype.kind != "c"))
 
 
 def is_cheap(instruction: Instruction) -> bool:
-    """Whether an instruction may be computed again."""
+    """True if an instruction may be recomputed."""
     return bool(is_view(instruction) or instruction.op.elementwise or instruction.op.name in _CHEAP)
 
 
@@ -47,8 +45,8 @@ _CHEAP = frozenset(["cast", "clone", "zeros_like", "embed", "select_backward", "
 
 
 def split(program: Program, results: list[Value], cotangents: list[Value], gradients: list[Value]) -> Halves:
-    """Split a program whose outputs are `results`, and `gradients` for the inputs `cotangents` that stand for
-    the results' gradients."""
+    """Split a program with outputs `results` and `gradients`. The inputs `cotangents` are the gradients of the results.
+    """
     defined = program.definitions()
     behind = _reached(program, set(cotangents))
     needed = _needed(defined, gradients)
@@ -85,8 +83,9 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
 def least_kept(
     program: Program, wanted: set[Value], free: set[Value], there: set[Value], also: set[Value]
 ) -> list[Value]:
-    """The values to keep so that those that are wanted can be computed, by the fewest bytes; inputs, and what is free,
-    cost nothing, what is there next to nothing, and what is also there little more than that."""
+    """Return the values to keep so that `wanted` can be computed, with the fewest bytes. Inputs and values in `free`
+    cost nothing, values in `there` almost nothing, and values in `also` slightly more.
+    """
     prices = dict.fromkeys(there, 2) | dict.fromkeys(also, 3)
     return _cut(program, program.definitions(), wanted, [], free, prices)
 
@@ -99,7 +98,7 @@ def _cut(
     free: AbstractSet[Value] = frozenset(),
     prices: Mapping[Value, int] = MappingProxyType({}),
 ) -> list[Value]:
-    """The values to keep so that those that gradients read can be computed."""
+    """Return the values to keep so that the values that gradients read can be computed."""
     inputs = (set(program.inputs) - set(cotangents)) | free
     kept = [v for v in wanted if v in inputs]
     graph = FlowGraph()
@@ -117,7 +116,7 @@ def _cut(
         entered.add(value)
         begin, end = ends[value]
         instruction = defined[value]
-        # a view is never kept: it would be the memory of another
+        # A view is never kept, because it shares the memory of another value.
         graph.edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
         if not is_cheap(instruction):
             graph.edge(source, begin, INFINITE)
@@ -131,7 +130,7 @@ def _cut(
             stack.append(v)
     reached = graph.cut(source, sink)
     kept += [v for v in entered if ends[v][0] in reached and ends[v][1] not in reached]
-    # what is computed again reads inputs
+    # Recomputed instructions read inputs.
     again = _needed(defined, [v for v in wanted if v not in inputs], stop=set(kept))
     return [*dict.fromkeys([*kept, *[v for i in again for v in i.values() if v in inputs]])]
 
@@ -139,7 +138,7 @@ def _cut(
 def _needed(
     defined: dict[Value, Instruction], outputs: list[Value], stop: set[Value] | frozenset[Value] = frozenset()
 ) -> set[Instruction]:
-    """The instructions that values depend on, down to those in `stop`."""
+    """Return the instructions that values depend on, down to the values in `stop`."""
     found: set[Instruction] = set()
     stack = [defined[v] for v in outputs if v in defined and v not in stop]
     while stack:
@@ -151,7 +150,7 @@ def _needed(
 
 
 def _reached(program: Program, start: set[Value]) -> set[Instruction]:
-    """The instructions that depend on values."""
+    """Return the instructions that depend on values."""
     values, found = set(start), set()
     for instruction in program.instructions:
         if any(v in values for v in instruction.values()):

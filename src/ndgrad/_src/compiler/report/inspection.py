@@ -1,4 +1,4 @@
-"""Looking at what a function was compiled to: its program as text and picture, its steps as a list with times."""
+"""Inspection of a compiled function: its program as text and picture, its steps as a list with times."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ __all__ = ["graph", "kernel_list"]
 
 
 def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
-    """The program of a function for these arguments: as it was traced, after the passes, forward and
-    backward. Nothing is run.
+    """Return the program of a function for these arguments: as traced, after the passes, forward and backward. Nothing
+    runs.
 
-    `print` shows the texts; `.svg`, `.dot` and `.save("graph.svg")` are pictures, in which what gradients alone need
-    has a colour of its own and a loop is a box around its body. A function that would run eagerly raises the reason.
+    `print` shows the texts; `.svg`, `.dot` and `.save("graph.svg")` are pictures. Instructions that only gradients need
+    have a colour of their own, and a loop is a box around its body. A function that would run eagerly raises the
+    reason.
 
     >>> import ndgrad
     >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
@@ -39,11 +40,11 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
 
 
 def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
-    """The steps that a function runs as for these arguments, each with its ops, bytes, floating-point operations, time,
-    and the least time that this machine needs for them.
+    """Return the steps that a function runs for these arguments, each with its ops, bytes, floating-point operations,
+    time, and the least time that this machine needs for them.
 
-    The programs run a few times for that, and write nothing. The machine itself is measured when this is first called,
-    which takes a second. A function that would run eagerly raises the reason.
+    The programs run a few times for that, and write nothing. The machine itself is measured in the first call, which
+    takes a second. A function that would run eagerly raises the reason.
 
     >>> import ndgrad
     >>> found = ndgrad.compiler.kernel_list(lambda x: (x * 2).sum(), ndgrad.ones(1000))
@@ -58,7 +59,7 @@ def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
 
 
 def _compiled(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:
-    """The specialisation of a function for arguments, and the leaves of these."""
+    """Return the specialisation of a function for arguments, and their leaves."""
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     flat, spec = tree_flatten((args, kwargs))
@@ -70,7 +71,7 @@ def _compiled(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any]
 
 
 class _Kept(Specialisation):
-    """The same traced once more, with the program before all passes kept."""
+    """A second trace of a specialisation that keeps the program before all passes."""
 
     traced: Program
 

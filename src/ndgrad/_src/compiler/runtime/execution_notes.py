@@ -1,4 +1,4 @@
-"""How the loops and branches of a program run, in words: natively, or round by round, and why."""
+"""Descriptions of the execution of loops and branches: natively, or round by round with the reason."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ndgrad._src.compiler.runtime.backend import Runner
 
 
 def ways_of(*runners: Runner) -> list[str]:
-    """A line for each loop and branch of some programs, and for each program that is too long. Code is made for
-    those that have any."""
+    """Return a line for each loop and branch of some programs, and for each program that is too long. Code is generated
+    for programs with loops or branches.
+    """
     lines = [line for runner in runners if _control(runner.program) for line in _lines(runner)]
     return lines + [f"on NumPy, op by op: {r.too_long} ({r.program.name})" for r in runners if r.too_long is not None]
 
@@ -42,7 +43,7 @@ def _named(instruction: Instruction) -> str:
 
 
 def _called(instruction: Instruction) -> str:
-    """How a loop or branch that is no native loop runs."""
+    """Describe the execution of a loop or branch that is no native loop."""
     if instruction.op.name == "branch":
         return "its condition is read by the program, and one of two programs runs"
     if instruction.op.name == "sweeps":

@@ -1,12 +1,13 @@
-"""torch.compile's `mode`, `backend` and `options`, and what they mean here.
+"""torch.compile's `mode`, `backend` and `options`, with their meaning here.
 
-    mode        "default"; "reduce-overhead" and "max-autotune" (with or without "-no-cudagraphs") are the same: nothing lies between a call
-                and its program that a mode could take away, and tiles follow from the processor, so there is nothing to search for
-    backend     "inductor" or "ndgrad": native code; "aot_eager" or "numpy": the traced program on NumPy, which is what `strict` does;
+    mode        "default"; "reduce-overhead" and "max-autotune" (with or without "-no-cudagraphs") are the same: there is
+                no overhead between a call and its program that a mode could remove, and tiles follow from the processor,
+                so there is nothing to search for
+    backend     "inductor" or "ndgrad": native code; "aot_eager" or "numpy": the traced program on NumPy, as with `strict`;
                 "eager": not compiled at all
     options     a dict of our own options, `strict` and `threads`
 
-All else is refused: a setting that is silently ignored is worse than one that is missing.
+All other values are refused: a silently ignored setting is worse than a missing one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _OWN = ("strict", "threads")
 
 
 def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict[str, Any] | None:
-    """Our own options with those of torch's arguments in them; None where nothing is to be compiled."""
+    """Return our own options merged with torch's arguments; None if nothing is to be compiled."""
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time. [nd-exclusive]"
