@@ -32,7 +32,7 @@ DATA, NDIM, DIMS, STRIDES, BASE, DTYPE, FLAGS = 16, 24, 32, 40, 48, 56, 64
 #: Bits of an array's flags.
 C_CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400
 
-_ABI = 0x02000000  # of NumPy 2
+_ABI = 0x02000000  # the ABI of NumPy 2
 _NEW_ARRAY = 94  # index of PyArray_NewFromDescr in NumPy's table of functions
 _SLOT = 16  # the kind of member that __slots__ makes: T_OBJECT_EX
 
