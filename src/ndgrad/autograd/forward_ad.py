@@ -1,4 +1,4 @@
-"""`torch.autograd.forward_ad`: dual tensors by hand."""
+"""`torch.autograd.forward_ad`: explicit dual tensors."""
 
 from __future__ import annotations
 
