@@ -9,7 +9,7 @@ query's sum, from which reverse mode recovers the weights:
 
     D = sum(g o)          s = q k' scale - logarithm      p = 2^s      h = p (g v' - D)
     gv = p' g             gk = scale h' q                 (a block takes a tile of keys through all queries)
-    gq = scale h k                                        (a block takes a tile of queries through all keys, and stores D)
+    gq = scale h k                                        (a block takes a tile of queries through all keys; stores D)
 
 So every sum is added in a fixed order. Logarithms and exponentials are to base two. Sums are in single precision.
 """
