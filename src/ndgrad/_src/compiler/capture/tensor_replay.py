@@ -144,9 +144,10 @@ def _run_while(*tensors: Any, body: Program, carried: int, invariant: int) -> Se
 def _sweeps(
     *tensors: Any, body: Program, carried: tuple[int, ...], reads: tuple[tuple[int, ...], ...], **more: Program
 ) -> Sequence[Any]:
-    """As the op `sweeps` says (ndgrad._src.compiler.program.compiler_ops); each sample may have a number of rounds of its own."""
+    """As the op `sweeps` says (ndgrad._src.compiler.program.compiler_ops); each sample may have a number of rounds of
+    its own."""
     from ndgrad._src.compiler.capture.while_loops import Repeated, Sweep, While  # which few programs need
-    from ndgrad._src.control_flow.samples import for_samples, goes_on, known  # as above
+    from ndgrad._src.control_flow.samples import for_samples, goes_on, known_value  # as above
 
     programs = [body, *[more[f"sweep{number}"] for number in range(1, len(carried))]]
     flag = carried[0] - 1
@@ -169,7 +170,7 @@ def _sweeps(
         return list(While.apply(plan, *tensors))
     starts, fixed = plan.parts(tensors)
     rows: list[list[Any]] = []
-    while known(goes_on(starts[0][flag])):
+    while known_value(goes_on(starts[0][flag])):
         rows.append(list(starts[0]))
         starts[0] = plan.sweeps[0].body([*starts[0], *fixed])
     for number, s in enumerate(plan.sweeps[1:], start=1):
