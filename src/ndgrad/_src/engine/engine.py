@@ -359,7 +359,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
         run_one = evaluation(run_node)
     if thread.anomaly:
-        run_one = registry.anomaly.watching(run_one)
+        run_one = registry.anomaly.watch_run(run_one)
     if crossing is not None:
         run_one = crossing.running(run_one)
     try:

@@ -16,7 +16,7 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.transforms.nested_arguments import may_be_nested, of_values
+from ndgrad._src.transforms.nested_arguments import convert_to_values, may_be_nested
 from ndgrad.autograd.gradcheck.analytical import as_tuple, differentiable, like, pull, reverse_jacobian
 from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, name_of, random_like
 from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
@@ -176,7 +176,7 @@ def on_dense_tensors(
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return an equivalent function of dense tensors, if there are sparse or nested inputs."""
     if may_be_nested(func):
-        func, inputs = of_values(func, inputs)
+        func, inputs = convert_to_values(func, inputs)
     if not any(isinstance(t, Variable) and is_sparse_data(t._array) for t in inputs):
         return func, inputs
     from ndgrad.sparse.gradient_checks import on_dense  # loaded only for sparse tensors
