@@ -666,14 +666,4 @@ def _is_fwd_grad_enabled() -> bool:
 is_fwd_grad_enabled = _is_fwd_grad_enabled
 
 
-if TYPE_CHECKING:
-    _current_level: int
-else:
-
-    def __getattr__(name: str) -> int:
-        if name == "_current_level":  # a variable in torch
-            return current_level()
-        raise AttributeError(f"module 'ndgrad.autograd.forward_ad' has no attribute {name!r}")
-
-
 register(interpreters=interpreters)

@@ -238,13 +238,9 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
     if is_raw_array(data):
         array = data if wanted is None else data.astype(wanted, copy=False)
         dtypes.as_dtype(array.dtype)
-        return (
-            array.copy()
-            if copy and array is data
-            else array
-            if not isinstance(array, np.generic)
-            else np.asarray(array)
-        )
+        if isinstance(array, np.generic):  # A tensor from data owns memory, and a scalar has none to share.
+            return np.array(array)
+        return array.copy() if copy and array is data else array
     if isinstance(data, (UntypedStorage, TypedStorage)):
         data = data.tolist()
     if not (types := _leaf_types(data)) <= _PYTHON_NUMBERS:
