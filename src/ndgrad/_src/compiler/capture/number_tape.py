@@ -272,7 +272,7 @@ def tensor_of(number: Any) -> Any:
     """A tensor without dimensions that holds a Python number. No trace takes it for one that the function makes."""
     here = scope()
     try:
-        restore(here.changed(observers=()))
+        restore(here.with_changes(observers=()))
         return wrap(Tensor, np.array(number, DTYPES[number.__class__]))
     finally:
         restore(here)
