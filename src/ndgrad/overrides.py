@@ -342,7 +342,7 @@ def _pop_mode_temporarily() -> Iterator[Any]:
     if not before:
         raise RuntimeError("_pop_mode_temporarily(): no function mode is active in this thread. [nd-call-order]")
     try:
-        restore(outside.changed(function_modes=before[:-1]))
+        restore(outside.with_changes(function_modes=before[:-1]))
         yield before[-1]
     finally:
         restore(outside)

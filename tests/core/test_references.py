@@ -65,9 +65,9 @@ def test_where_counts_say_nothing_gradients_are_copied(monkeypatch, hook):
 
 
 def test_a_count_that_does_not_tell_one_holder_from_two_is_not_used():
-    assert references.calibrated(lambda: 2, lambda: 3) == (2 if references.COUNTS else 0)
-    assert references.calibrated(lambda: 2, lambda: 2) == 0  # immortal objects, counts that are put off
-    assert references.calibrated(lambda: 2, lambda: 5) == 0
+    assert references.calibrate(lambda: 2, lambda: 3) == (2 if references.COUNTS else 0)
+    assert references.calibrate(lambda: 2, lambda: 2) == 0  # immortal objects, counts that are put off
+    assert references.calibrate(lambda: 2, lambda: 5) == 0
 
 
 @pytest.mark.parametrize("known", [True, False])

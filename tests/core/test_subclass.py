@@ -253,7 +253,7 @@ def test_only_a_backward_that_meets_a_wrapper_runs_on_tensors():
     x, w = ndgrad.tensor(A, requires_grad=True), Wrapped(ndgrad.tensor(A), requires_grad=True)
     constant = Wrapped(ndgrad.tensor(A))
     for y in (x.exp(), w.exp(), x * constant, w.clone().mul_(x)):
-        y.register_hook(lambda g: lanes.append(thread.task.lane))
+        y.register_hook(lambda g: lanes.append(thread.task.path))
         y.sum().backward()
     assert lanes == ["arrays", "tensors", "tensors", "tensors"]
 

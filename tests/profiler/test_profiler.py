@@ -59,7 +59,7 @@ def test_backward_runs_in_the_lane_in_which_it_always_runs():
     lanes = []
     x = leaf(3)
     y = x * 2
-    y.register_hook(lambda g: lanes.append(thread.task.lane))
+    y.register_hook(lambda g: lanes.append(thread.task.path))
     with profile():
         y.sum().backward()
     assert lanes == ["arrays"]

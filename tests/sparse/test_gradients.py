@@ -313,11 +313,11 @@ def test_checkpointed_functions_of_sparse_tensors():
 
 
 def test_backward_passes_without_sparse_tensors_stay_on_arrays():
-    from ndgrad._src.engine.roots import choose_lane
+    from ndgrad._src.engine.roots import choose_path
 
     x = ndgrad.ones(2, requires_grad=True)
     y = (x * x).sum()
-    assert choose_lane([y.grad_fn], [ndgrad.ones(())], False) == "arrays"
+    assert choose_path([y.grad_fn], [ndgrad.ones(())], False) == "arrays"
     kept = sparse(values().requires_grad_())
-    assert choose_lane([y.grad_fn], [ndgrad.ones(())], False) == "arrays"
-    assert choose_lane([kept.sum().grad_fn], [ndgrad.ones(())], False) == "tensors"
+    assert choose_path([y.grad_fn], [ndgrad.ones(())], False) == "arrays"
+    assert choose_path([kept.sum().grad_fn], [ndgrad.ones(())], False) == "tensors"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.core.grad_mode import Mode
-from ndgrad._src.core.modes import Modes, modes, process, put, restore, scope
+from ndgrad._src.core.modes import Modes, modes, process, put_in_force, restore, scope
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.devices import device as as_device
 from ndgrad.amp.policies import policy_of
@@ -82,7 +82,7 @@ def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     target = state.dtype(device)
     outside = scope()
     try:
-        restore(outside.changed(autocast=state.switched(device, False)))
+        restore(outside.with_changes(autocast=state.switched(device, False)))
         if policy == "rounded":
             return _cast(function(*args, **kwargs), device, target, state)
         if policy == "float32":
@@ -245,7 +245,7 @@ def _set(state: State) -> None:
         process.overriding = True
         made.entered += made.autocast is None
         made.autocast = state
-    put(made)
+    put_in_force(made)
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:

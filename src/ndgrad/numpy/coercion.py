@@ -17,11 +17,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ndgrad._src.arrays.precision import is_inexact, is_number, result_dtype
-from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.borrowed_memory import wrap_lent
 from ndgrad._src.core.detach_checks import first_at_stake, stake_of
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.modes import birth, process, thread
-from ndgrad._src.core.plain_arrays import NotNumbers, checked
+from ndgrad._src.core.modes import birth_level, process, thread
+from ndgrad._src.core.plain_arrays import NotNumbers, check_plain
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops import cast as cast_ops
@@ -52,20 +52,20 @@ def as_array(x: ArrayLike) -> Array:
     if isinstance(x, Variable):
         return to_array(x)
     if isinstance(x, np.ndarray):
-        t = over(Array, checked(x))
+        t = wrap_lent(Array, check_plain(x))
         if thread.levels:
             meta_of(t).made_in = thread.levels[-1].number
         return t
     if isinstance(x, (list, tuple)) and holds_tensors(x):
         return stacked(x)
-    return constant(checked(np.asarray(x)))
+    return constant(check_plain(np.asarray(x)))
 
 
 def constant(values: Any) -> Array:
     """Return an Array over a NumPy array, outside every graph."""
     t = wrap(Array, values)
     if process.open or thread.levels:
-        meta_of(t).made_in = birth()
+        meta_of(t).made_in = birth_level()
     return t
 
 

@@ -17,7 +17,7 @@ from ndgrad._src.arrays.precision import is_floating, is_inexact, is_number
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.layout import is_view_of
-from ndgrad._src.core.plain_arrays import checked
+from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype
 from ndgrad._src.ops import arithmetic, exponential, join, rounding
 from ndgrad._src.ops import shape as shape_ops
@@ -132,9 +132,9 @@ def _unable(object: Variable, dtype: Dtype) -> ValueError:
 def _from_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | None) -> Array:
     if isinstance(object, np.ndarray):
         if is_number(object.dtype):
-            object = checked(object)
+            object = check_plain(object)
         elif object.dtype.kind == "O" and dtype is None and any(isinstance(item, Variable) for item in object.flat):
-            checked(object)
+            check_plain(object)
     elif _shares_memory(object):
         object = np.asarray(object)
     made = numpy.array(object, dtype=dtype, copy=copy, order=order)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad._src.core.grad_mode import no_grad
-from ndgrad._src.core.plain_arrays import NotNumbers, checked
+from ndgrad._src.core.plain_arrays import NotNumbers, check_plain
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.ops import (
     arithmetic,
@@ -266,7 +266,7 @@ def _operator_or_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str
         and isinstance(inputs[0], (np.ndarray, np.generic))
         and not isinstance(inputs[1], Array)
     ):
-        left = checked(np.asarray(inputs[0]) if isinstance(inputs[0], np.generic) else inputs[0])
+        left = check_plain(np.asarray(inputs[0]) if isinstance(inputs[0], np.generic) else inputs[0])
         return IMPLEMENTATIONS[ufunc](left, inputs[1])
     return call(ufunc, *inputs, **kwargs)
 

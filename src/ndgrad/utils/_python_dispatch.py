@@ -59,7 +59,7 @@ def _disable_current_modes() -> Iterator[list[Any]]:
     outside = scope()
     try:
         others = tuple(o for o in outside.modes.observers if not isinstance(o, DispatchMode))
-        restore(outside.changed(entered=outside.modes.entered + 1, observers=others))
+        restore(outside.with_changes(entered=outside.modes.entered + 1, observers=others))
         yield [o for o in outside.modes.observers if isinstance(o, DispatchMode)]
     finally:
         restore(outside)
@@ -76,7 +76,7 @@ def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
     before = outside.modes.observers
     last = len(before) - 1 - before[::-1].index(mode)
     try:
-        restore(outside.changed(observers=before[:last] + before[last + 1 :]))
+        restore(outside.with_changes(observers=before[:last] + before[last + 1 :]))
         yield mode
     finally:
         restore(outside)

@@ -41,7 +41,7 @@ from ndgrad._src.checkpoint.trace import (
 )
 from ndgrad._src.core.borrowed_memory import SMALL, Lent, may_change, sample
 from ndgrad._src.core.grad_mode import enable_grad
-from ndgrad._src.core.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread, under_autocast
+from ndgrad._src.core.modes import SavedHooks, note_joins, reopened, restore, scope, section, thread, under_autocast
 from ndgrad._src.core.node import make_node
 from ndgrad._src.core.op_observers import observing
 from ndgrad._src.core.saved import old_payload
@@ -278,7 +278,7 @@ def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any], level: int)
     outside = scope()
     try:
         hooks = (*outside.modes.saved_hooks, SavedHooks(pack, unpack, level))
-        restore(outside.changed(entered=outside.modes.entered + 1, saved_hooks=hooks))
+        restore(outside.with_changes(entered=outside.modes.entered + 1, saved_hooks=hooks))
         yield
     finally:
         restore(outside)
@@ -303,7 +303,7 @@ def run_checkpointed(
         return function(*args, **kwargs)
     arguments = Arguments.save(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
-    joins, autocast = noting_joins(), thread.autocast
+    joins, autocast = note_joins(), thread.autocast
 
     def again() -> Any:
         levels, duals = joins.stacks

@@ -40,7 +40,7 @@ class Lent(Storage):
         self.known = False
 
 
-def over(face: type[Any], array: Any) -> Any:
+def wrap_lent(face: type[Any], array: Any) -> Any:
     """Return a constant of tensor class `face` over a user's array."""
     t = wrap(face, array)
     if array.__class__ is np.ndarray:
@@ -48,7 +48,7 @@ def over(face: type[Any], array: Any) -> Any:
     return t
 
 
-def know(t: Any) -> Any:
+def mark_known(t: Any) -> Any:
     """Mark a tensor over a user's array as the only one for that array, used at every read of it. Return the tensor."""
     if t._storage.__class__ is Lent:
         t._storage.known = True

@@ -66,7 +66,7 @@ class _Interceptor:
         outside = scope()
         try:
             self.outer = outside.modes.captures
-            restore(outside.changed(entered=outside.modes.entered + 1, captures=self))
+            restore(outside.with_changes(entered=outside.modes.entered + 1, captures=self))
             yield
         finally:
             restore(outside)

@@ -18,11 +18,11 @@ import numpy as np
 
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
-from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.borrowed_memory import wrap_lent
 from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import Modes, joined, modes, process, restore, scope, silenced, thread
-from ndgrad._src.core.plain_arrays import checked
-from ndgrad._src.core.promotion import promoted
+from ndgrad._src.core.modes import Modes, find_silenced, join_levels, modes, process, restore, scope, thread
+from ndgrad._src.core.plain_arrays import check_plain
+from ndgrad._src.core.promotion import promote_arguments
 from ndgrad._src.core.record import record
 from ndgrad._src.core.subclass import ask_classes, overriding_types, subclass_op
 from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level
@@ -57,7 +57,7 @@ def dispatch(
     if face is None:
         return _override_or_refuse(op, args, settings)
     if op.promotes and not settled and not face.on_numpy_face:
-        args = promoted(op, args)
+        args = promote_arguments(op, args)
     return dispatch_as(state, face, op, args, settings, calm)
 
 
@@ -71,18 +71,18 @@ def dispatch_as(
     levels = state.levels
     if not levels and not process.open:
         return record(op, args, settings, face)
-    number, dual = _innermost(args)
+    number, dual = _find_innermost(args)
     if number is None:  # rules of transforms compute with tensors
-        args = tuple([over(face, a) if is_raw_array(a) else a for a in args])
+        args = tuple([wrap_lent(face, a) if is_raw_array(a) else a for a in args])
         return dispatch_as(state, face, op, args, settings, plain)
     level = levels[-1] if levels else None
     if level is None or number != level.number or op.batch is RANDOM:
         if (number and not _is_open_in(levels, number)) or (dual and dual not in state.dual_stack):
-            with joined(open_elsewhere(args)):
+            with join_levels(open_elsewhere(args)):
                 return dispatch_as(modes(), face, op, args, settings, False)
         if level is not None:
             level = level.in_charge_of(op, args, number)
-            silent = silenced(state, level, dual)
+            silent = find_silenced(state, level, dual)
             if silent is not None:
                 return _run_under(silent, face, op, args, settings)
     if dual and (level is None or dual > level.number):
@@ -92,10 +92,10 @@ def dispatch_as(
     if not plain:
         return record(op, args, settings, face)
     out = op.plain(*args, **settings)
-    return _born(op, out, levels[-1].number) if levels else out
+    return _mark_birth(op, out, levels[-1].number) if levels else out
 
 
-def _born(op: Any, out: Any, number: int) -> Any:
+def _mark_birth(op: Any, out: Any, number: int) -> Any:
     """Mark the result(s) of an op with the number of the transform in which they were made."""
     for r in (out,) if op.outputs == 1 else out:
         meta_of(r).made_in = number
@@ -106,15 +106,15 @@ def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], sett
     """Run `op` in the modes below an open level to which no argument belongs."""
     outside = scope()
     try:
-        restore(outside.under(level))
+        restore(outside.scope_below(level))
         out = dispatch_as(modes(), face, op, args, settings, False)
     finally:
         restore(outside)
         del outside
-    return _born(op, out, modes().levels[-1].number)
+    return _mark_birth(op, out, modes().levels[-1].number)
 
 
-def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
+def _find_innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
     """Return the numbers of the innermost transform and of the innermost open dual level among the arguments.
 
     A number is 0 if there is no such level. The result is (None, 0) if an argument is an array without a tensor around
@@ -177,7 +177,7 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
             continue
         if is_raw_array(a):
             if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or not is_number(a.dtype)):
-                return _with_special_arrays(op, args, settings)
+                return _dispatch_special_arrays(op, args, settings)
             continue
         if isinstance(a, (list, tuple)) and any(getattr(b, "on_numpy_face", False) for b in args):
             as_array = registry.numpy_arguments.as_array
@@ -189,7 +189,7 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
     return dispatch(op, args, settings)
 
 
-def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def _dispatch_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Dispatch an operator with special ndarrays among its operands.
 
     Subclasses of ndarray with their own ufunc rules respond themselves. Arrays with a plain meaning are dispatched.
@@ -198,7 +198,7 @@ def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any
     for a in args:
         if isinstance(a, np.ndarray) and type(a).__array_ufunc__ is not np.ndarray.__array_ufunc__:
             return NotImplemented
-    return dispatch(op, tuple(checked(a) if isinstance(a, np.ndarray) else a for a in args), settings)
+    return dispatch(op, tuple(check_plain(a) if isinstance(a, np.ndarray) else a for a in args), settings)
 
 
 def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
@@ -258,7 +258,7 @@ def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if face is None:
         return _override_or_refuse(op, args, settings)
     if op.promotes and not face.on_numpy_face:
-        args = promoted(op, args)
+        args = promote_arguments(op, args)
     return record(op, args, settings, face)
 
 

@@ -4,11 +4,11 @@ A general function would loop over arguments, look up rules and decide which val
 that is most of the cost. So the loop runs once, here, and writes the code that it would have executed: for `mul` about
 the same as handwritten code. `print(op.eager.__source__)` shows it, and so do tracebacks (the source is in linecache).
 
-One template, `Lane`, covers any number of arguments and results; its steps are those of ndgrad._src.core.record. The
-functions of an op differ in their checks. `eager` (and the operators and public functions) checks for modes. `plain`
-assumes that no mode is in force, `unrecorded` that no_grad is the only mode. `in_level` records in the graph of a
-transform. Each takes plain tensors (and Python numbers); all other calls go to `dispatch`, which is complete and may be
-slow. Node classes are made in ndgrad._src.core.node_classes.
+One template, `FunctionTemplate`, covers any number of arguments and results; its steps are those of
+ndgrad._src.core.record. The functions of an op differ in their checks. `eager` (and the operators and public functions)
+checks for modes. `plain` assumes that no mode is in force, `unrecorded` that no_grad is the only mode. `in_level`
+records in the graph of a transform. Each takes plain tensors (and Python numbers); all other calls go to `dispatch`,
+which is complete and may be slow. Node classes are made in ndgrad._src.core.node_classes.
 
 Note [Arrays on a device]
 With the first array on a GPU, the code of all functions is generated again. The new code checks the class of each
@@ -34,7 +34,7 @@ from ndgrad._src.core.node import GENERAL, RULE, UNARY, edge_node, next_sequence
 from ndgrad._src.core.node_routes import first_route, has_number_form, reads_part
 from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.save_plan import save_plan
-from ndgrad._src.core.stored_tensors import kept_in_level, without_base
+from ndgrad._src.core.stored_tensors import keep_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
@@ -115,7 +115,7 @@ def make_eager(
     slow: Callable[..., Any] | None = None,
     into: Callable[..., Any] | None = None,
     on_device: bool = False,
-    traced: tuple[type[Lane], dict[str, Any]] | None = None,
+    traced: tuple[type[FunctionTemplate], dict[str, Any]] | None = None,
 ) -> Callable[..., Any]:
     """Return the function that runs `op` on tensors and records it.
 
@@ -130,18 +130,18 @@ def make_eager(
     """
     from ndgrad._src.core.dispatch import dispatch, dispatch_operator, record_any  # it calls generated functions
     from ndgrad._src.core.out_argument import write_out  # it calls generated functions
-    from ndgrad._src.core.promotion import agreeing  # it calls generated functions
+    from ndgrad._src.core.promotion import require_one_dtype  # it calls generated functions
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
         if op.one_dtype and (strict or operator or public):
-            slow = agreeing(slow)
-    if not _has_lane(op, level) or (unrecorded and op.view):
+            slow = require_one_dtype(slow)
+    if not _has_function(op, level) or (unrecorded and op.view):
         return _through_dispatch(op, slow)
 
     def make() -> Callable[..., Any]:
-        template, names = traced or (Lane, {})
-        lane = template(op, reflected, public, plain, level, not unrecorded and op.differentiable, on_device)
+        template, names = traced or (FunctionTemplate, {})
+        written = template(op, reflected, public, plain, level, not unrecorded and op.differentiable, on_device)
         scope = {**_scope(op, level), "slow": slow, "write_out": into or write_out}
         devices = library.device_library
         if on_device:
@@ -150,7 +150,7 @@ def make_eager(
             twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
             scope["on_device"] = make_deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
             scope["DEVICE_ARRAY"] = devices.ndarray
-        made = compile_source(op.name, lane.source(), scope | names)
+        made = compile_source(op.name, written.source(), scope | names)
         made.__doc__ = f"op {op.name!r} on tensors"
         return made
 
@@ -160,7 +160,7 @@ def make_eager(
 library.on_second_library.append(renew)
 
 
-def _has_lane(op: Op, level: bool) -> bool:
+def _has_function(op: Op, level: bool) -> bool:
     """True if a function is generated for the op; otherwise all of its calls go to dispatch."""
     if op.shares_storage:
         return False
@@ -189,7 +189,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "F64": _REAL[0], "F32": _REAL[1], "in_default_dtype": in_default_dtype, "makes_floats": makes_floats,
         "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
         "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
-        "without_base": without_base, "kept_in_level": kept_in_level, "kept_storage": kept_storage,
+        "without_base": without_base, "keep_in_level": keep_in_level, "kept_storage": kept_storage,
         "storage_of": storage_of, "Storage": Storage,
         "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
         "geometry_of": geometry_of, "streams": streams, "note_stream": note_stream,
@@ -203,7 +203,7 @@ def _version_of(x: Any, face: Any) -> Any:
     return storage and storage.version
 
 
-class Lane:
+class FunctionTemplate:
     """Source of an op's function, with the steps of ndgrad._src.core.record: face, forward, wrap, edges, node.
 
     In the source, an argument `x` is split into a_x, its array, e_x, its gradient edge, and s_x, its storage; c is the
@@ -236,7 +236,7 @@ class Lane:
         keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
         keywords += ["level", "made=None"] if self.level else []
         parameters = self.parameters + (["*"] if keywords and not self.op.variadic else []) + keywords
-        body = [*number_lines(self.op), *self.face(), *self.read(), *self.forward()]
+        body = [*number_lines(self.op), *self.face(), *self.read_arguments(), *self.forward()]
         body += self.one_result() if self.op.outputs == 1 else self.several_results()
         return f"def {self.op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
 
@@ -256,7 +256,7 @@ class Lane:
 
     # ----- parts of the arguments -----
 
-    def read(self) -> list[str]:
+    def read_arguments(self) -> list[str]:
         """Return lines that split all arguments into their parts."""
         body = []
         for arg, name in sorted(self.names.items(), key=lambda pair: pair[1] != self.first):
@@ -268,7 +268,7 @@ class Lane:
                 "    d = x.__class__",
                 "    if d is not c and FACES.get(d) is not c:",
             ]
-            body += [f"        {self.leave}", "    a = x._array", *indented(self.place("a", first=False))]
+            body += [f"        {self.leave}", "    a = x._array", *indent(self.place("a", first=False))]
             if not self.op.halves and not self.on_device:
                 body += [f"    if {_has_dtype('a', HALF)}:", f"        {self.leave}"]
             body += ["    arrays.append(a)"]
@@ -314,11 +314,11 @@ class Lane:
         if refused:
             rare = ("made is None and " if self.level else "") + _has_rare_dtype(self.first_array)
             number += [f"if {rare} and ({' or '.join(refused)}):", f"    {self.leave}"]
-        body = [f"d = {name}.__class__", "if d is c or FACES.get(d) is c:", *indented(take)]
+        body = [f"d = {name}.__class__", "if d is c or FACES.get(d) is c:", *indent(take)]
         if op.elementwise:
-            body += ["elif d is float or d is int:", *indented(number)]
+            body += ["elif d is float or d is int:", *indent(number)]
         elif arg in op.optional_args:
-            body += ["elif d is NoneType:", *indented(number)]
+            body += ["elif d is NoneType:", *indent(number)]
         return [*body, "else:", f"    {self.leave}"]
 
     def take(self, arg: str, name: str) -> list[str]:
@@ -355,7 +355,7 @@ class Lane:
                 f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None"
                 for a in self.differentiable
             ]
-            body = guarded("made is not None", ours)
+            body = guard("made is not None", ours)
             run = f"{run} if made is None else made"
         out = "out" if op.outputs == 1 else "outs"
         body += ["try:", f"    {out} = {run}"]
@@ -375,25 +375,26 @@ class Lane:
 
     # ----- one result -----
 
-    def put(self, slot: str, value: str) -> str:
+    def set_slot(self, slot: str, value: str) -> str:
         """Return the line that sets a slot of the result."""
         return f"r.{slot} = {value}"
 
     def one_result(self) -> list[str]:
         """Return lines that make and return the tensor of a single result."""
         op = self.op
-        body = ["r = new(c)", self.put("_array", "out"), self.put("_storage", "None"), self.put("_meta", "None")]
+        body = ["r = new(c)", self.set_slot("_array", "out")]
+        body += [self.set_slot("_storage", "None"), self.set_slot("_meta", "None")]
         if op.view:
             body += _view_lines(self.first, self.first_array, self.settings, self.level)
         if self.plan is None:
-            return [*body, *self.narrow(), self.put("_node", "None"), "return r"]
+            return [*body, *self.narrow(), self.set_slot("_node", "None"), "return r"]
         none = " and ".join(
             [f"{e} is None" for e in self.fixed_edges()] + (["edges.count(None) == len(edges)"] if self.joins() else [])
         )
         if op.may_be_discrete or op.variadic:
             none = f"({none}) or {'payload_dtype(out)' if self.level else 'out.dtype'}.kind not in {INEXACT!r}"
-        unrecorded = [*self.narrow(), self.put("_node", "None"), "return r"]
-        body += [f"if {none}:", *indented(unrecorded), *self.node(), self.put("_node", "n")]
+        unrecorded = [*self.narrow(), self.set_slot("_node", "None"), "return r"]
+        body += [f"if {none}:", *indent(unrecorded), *self.node(), self.set_slot("_node", "n")]
         if self.plan.outs:
             body += ["if c is not Tensor:", "    kept_storage(r)"]
         return [*body, "return r"]
@@ -417,7 +418,7 @@ class Lane:
         op, plan = self.op, self.plan
         body = ["n = None"]
         if plan is not None:
-            body += guarded(" or ".join(f"{e} is not None" for e in self.fixed_edges()), self.node())
+            body += guard(" or ".join(f"{e} is not None" for e in self.fixed_edges()), self.node())
         made = ["r = new(c)", "r._array = out"]
         if op.view:  # data that the views share are computed once
             source = self.first
@@ -430,8 +431,8 @@ class Lane:
         else:
             made += ["r._node = r._storage = r._meta = None"]
             numbered = ["r._node = n", "r._meta = meta = Meta()", "meta.output_nr = number"]
-            made += guarded(f"n is not None and number not in DISCRETE and out.dtype.kind in {INEXACT!r}", numbered)
-        body += ["results = []", "for number, out in enumerate(outs):", *indented([*made, "results.append(r)"])]
+            made += guard(f"n is not None and number not in DISCRETE and out.dtype.kind in {INEXACT!r}", numbered)
+        body += ["results = []", "for number, out in enumerate(outs):", *indent([*made, "results.append(r)"])]
         if plan is not None and plan.outs:
             body += ["if n is not None and c is not Tensor:", "    for r in results:", "        kept_storage(r)"]
         return [*body, "return tuple(results)"]
@@ -462,9 +463,9 @@ class Lane:
             facts += ["if outs:", "    n.shape, n.dtype = outs[0].shape, outs[0].dtype"]
         elif self.level:
             of_payload = ["n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
-            facts = ["n.level = level", *guarded("made is None", facts), "else:", *indented(of_payload)]
+            facts = ["n.level = level", *guard("made is None", facts), "else:", *indent(of_payload)]
         body += facts + self.save()
-        return body + guarded("streams.current is not None", ["note_stream(n)"]) if self.on_device else body
+        return body + guard("streams.current is not None", ["note_stream(n)"]) if self.on_device else body
 
     def save(self) -> list[str]:
         """Return lines that save in node n the values that its rules name."""
@@ -473,12 +474,12 @@ class Lane:
         body = []
         for arg, name in self.names.items():
             if arg in plan.arrays:  # a view always has a storage
-                without = f"kept_in_level({name}, level)" if self.level else f"without_base({name})"
+                without = f"keep_in_level({name}, level)" if self.level else f"without_base({name})"
                 kept = [
                     f"n.{arg} = {name} if s_{arg} is None else {without}",
                     f"n.{arg}_v = s_{arg} and s_{arg}.version",
                 ]
-                body += guarded(plan.condition(arg, self.differentiable), kept)
+                body += guard(plan.condition(arg, self.differentiable), kept)
             looked_up = self.level or (op.elementwise and name != self.first)  # a payload, or possibly a number
             for fact in plan.facts_of(arg):
                 body += [f"n.{arg}_{fact} = " + (f"fact({name}, {fact!r})" if looked_up else f"a_{arg}.{fact}")]
@@ -486,7 +487,7 @@ class Lane:
         if collecting in plan.arrays:
             kept = [f"n.{collecting} = tuple([x if x._storage is None else without_base(x) for x in xs])"]
             kept += [f"n.{collecting}_v = tuple([version_of(x, c) for x in xs])"]
-            body += guarded(plan.condition(collecting, self.differentiable), kept)
+            body += guard(plan.condition(collecting, self.differentiable), kept)
         if collecting is not None:
             body += [f"n.{collecting}_{fact} = tuple([a.{fact} for a in arrays])" for fact in plan.facts_of(collecting)]
         for out in plan.outs:
@@ -495,7 +496,7 @@ class Lane:
                 f"n.{out}_s = None",
                 f"n.{out}_v = None",
             ]
-            body += guarded(plan.condition(out, self.differentiable), kept)
+            body += guard(plan.condition(out, self.differentiable), kept)
         return body + [f"n.{s} = {s}" for s in plan.settings]
 
 
@@ -553,12 +554,12 @@ def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return NotImplemented
 
 
-def indented(lines: list[str]) -> list[str]:
+def indent(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def guarded(condition: str | None, lines: list[str]) -> list[str]:
-    return lines if condition is None else [f"if {condition}:", *indented(lines)]
+def guard(condition: str | None, lines: list[str]) -> list[str]:
+    return lines if condition is None else [f"if {condition}:", *indent(lines)]
 
 
 def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:

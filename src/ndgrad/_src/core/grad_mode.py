@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any, Self, TypeVar, overload
 
-from ndgrad._src.core.modes import Block, Modes, Scope, modes, put, restore, scope, thread
+from ndgrad._src.core.modes import Block, Modes, Scope, modes, put_in_force, restore, scope, thread
 from ndgrad._src.core.versions import storage_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,9 +97,9 @@ class Switch(Mode):
     def __init__(self, value: Any) -> None:
         super().__init__()
         self.value = value
-        self.before = self.put(value)
+        self.before = self.set_mode(value)
 
-    def put(self, value: Any) -> Any:
+    def set_mode(self, value: Any) -> Any:
         """Set the mode and return its previous value."""
         raise NotImplementedError
 
@@ -109,14 +109,14 @@ class Switch(Mode):
         return made
 
     def __call__(self, function: F) -> F:
-        self.put(self.before)
+        self.set_mode(self.before)
         return super().__call__(function)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        self.put(self.before)
+        self.set_mode(self.before)
 
 
 class _Awaitable:
@@ -151,7 +151,7 @@ class _GradMode(Mode):
     def inside(self, modes: Modes) -> Modes:
         if modes.inference:
             return super().inside(modes)
-        return modes if modes.grad_enabled is self.value else modes.flipped()
+        return modes if modes.grad_enabled is self.value else modes.flip_recording()
 
     def change(self, modes: Modes) -> None:
         _record(modes, self.value)
@@ -193,21 +193,21 @@ class ContextSwitch(Switch):
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
 
-    def read(self, modes: Modes) -> bool:
+    def read_mode(self, modes: Modes) -> bool:
         raise NotImplementedError
 
     def assign(self, modes: Modes, value: bool) -> None:
         raise NotImplementedError
 
-    def put(self, value: bool) -> bool:
+    def set_mode(self, value: bool) -> bool:
         before = scope()
         made = before.modes.copy()
         self.assign(made, value)
-        put(made)
+        put_in_force(made)
         self._scopes = before, scope()
-        return self.read(before.modes)
+        return self.read_mode(before.modes)
 
-    def _undone(self) -> bool:
+    def _undo(self) -> bool:
         """Restore the scope from before the switch. Return False if the modes have changed since."""
         scopes, self._scopes = self._scopes, None
         if scopes is None or scope() is not scopes[1]:
@@ -216,8 +216,8 @@ class ContextSwitch(Switch):
         return True
 
     def __call__(self, function: F) -> F:
-        if not self._undone():
-            self.put(self.before)
+        if not self._undo():
+            self.set_mode(self.before)
         return Mode.__call__(self, function)
 
     def change(self, modes: Modes) -> None:
@@ -226,11 +226,11 @@ class ContextSwitch(Switch):
     __enter__, __exit__ = Block.__enter__, Block.__exit__
 
     def begin(self) -> None:
-        self._late = not self._undone()
+        self._late = not self._undo()
 
     def end(self) -> None:
         if self._late:
-            self.put(self.before)
+            self.set_mode(self.before)
             self._scopes = None
 
 
@@ -249,8 +249,8 @@ class set_grad_enabled(ContextSwitch):
     def assign(self, modes: Modes, value: bool) -> None:
         _record(modes, value)
 
-    def read(self, modes: Modes) -> bool:
-        return _recorded_in(modes)
+    def read_mode(self, modes: Modes) -> bool:
+        return _is_recording(modes)
 
 
 class inference_mode(Mode):
@@ -283,7 +283,7 @@ class inference_mode(Mode):
         modes.grad_enabled = modes.grad_asked = modes.forward_grad_enabled = not self.mode
 
 
-def _recorded_in(modes: Modes) -> bool:
+def _is_recording(modes: Modes) -> bool:
     return modes.grad_asked if modes.inference else modes.grad_enabled
 
 
@@ -294,7 +294,7 @@ def is_grad_enabled() -> bool:
     >>> ndgrad.is_grad_enabled()
     True
     """
-    return _recorded_in(modes())
+    return _is_recording(modes())
 
 
 def is_inference_mode_enabled() -> bool:
@@ -315,7 +315,7 @@ class FieldSwitch(ContextSwitch):
     def assign(self, modes: Modes, value: bool) -> None:
         setattr(modes, self.attribute, value)
 
-    def read(self, modes: Modes) -> bool:
+    def read_mode(self, modes: Modes) -> bool:
         found: bool = getattr(modes, self.attribute)
         return found
 

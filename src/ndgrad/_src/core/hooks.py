@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Any, Self
 from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import Node, extra_of, output_count
 from ndgrad._src.core.sparse_gradients import wrap_gradient
-from ndgrad._src.core.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad
+from ndgrad._src.core.variable import (
+    AccumulateGrad,
+    Variable,
+    accumulator,
+    find_recorded,
+    meta_of,
+    np_dtype,
+    requires_grad,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -109,7 +117,7 @@ def count_while_alive(owner: Any) -> Callable[[], Any]:
 
 def register_tensor_hook(t: Tensor, hook: Callable[[Any], Tensor | None]) -> RemovableHandle:
     """Call `hook` with the gradient of `t`; a result other than None replaces the gradient."""
-    t = recorded(t)
+    t = find_recorded(t)
     if not requires_grad(t):
         raise RuntimeError(
             "cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first. "
@@ -241,7 +249,7 @@ def call(task: Any, hook: Any, *args: Any) -> Any:
     """Call a hook in the pass's grad mode: its ops are recorded only under create_graph."""
     outside = scope()
     try:
-        restore(outside.recording(task.create_graph or (task.lane == "payloads" and thread.grad_enabled)))
+        restore(outside.recording(task.create_graph or (task.path == "payloads" and thread.grad_enabled)))
         return hook(*args)
     finally:
         restore(outside)
@@ -346,7 +354,7 @@ def _tensors(grads: Any, count: int) -> tuple[Any, ...]:
 
 
 def from_tensor(task: Any, t: Any) -> Any:
-    return t._array if task.lane == "arrays" and not isinstance(t._array, Variable) else t
+    return t._array if task.path == "arrays" and not isinstance(t._array, Variable) else t
 
 
 def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:

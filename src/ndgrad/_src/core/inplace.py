@@ -25,7 +25,7 @@ from ndgrad._src.core.hooks import move_retained
 from ndgrad._src.core.modes import modes, process, restore, scope, thread
 from ndgrad._src.core.node import OVERWRITE, OVERWRITING
 from ndgrad._src.core.op_errors import after_failure
-from ndgrad._src.core.record import node_of, own_edge, save_output, together
+from ndgrad._src.core.record import move_together, node_of, own_edge, save_output
 from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.saved import with_history
 from ndgrad._src.core.stored_tensors import KeptMeta
@@ -141,7 +141,7 @@ def write_level(
 ) -> Any:
     """Write to a tensor whose payload is an array. With `recording`, record the write in the graph of `level`."""
     if not on_second_library:
-        args = together(op, (target, *args))[1:]
+        args = move_together(op, (target, *args))[1:]
     name = op.name + "_"
     has_graph = target._node is not None or target._meta is not None
     others = []
@@ -162,7 +162,8 @@ def write_level(
     # Inputs are saved before the write: the write must invalidate an input that shares the target's memory.
     node = None if edges is None else inplace_node(op, target, args, settings, edges, level)
     if process.dispatching or (process.busy and thread.observers):
-        _observed(op, target, args, settings, node, functools.partial(perform, op, array, others, settings, storage))
+        run = functools.partial(perform, op, array, others, settings, storage)
+        _perform_observed(op, target, args, settings, node, run)
     else:
         perform(op, array, others, settings, storage)
         storage.bump(name)
@@ -183,7 +184,7 @@ def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any
     return edges if edges.count(None) < len(edges) else None
 
 
-def _observed(
+def _perform_observed(
     op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]
 ) -> None:
     """Perform a write that observers see. If an observer fails after the write, the write is still recorded."""
@@ -216,7 +217,7 @@ def _observed(
 def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
     """Set a part of `target` to `value`: the same result as `write_level` on the view, without making the view."""
     if not on_second_library:
-        _, value = together(copy, (target, value))
+        _, value = move_together(copy, (target, value))
     e_value = own_edge(value, 0) if recording else None
     recorded = recording and (e_value is not None or requires_grad(target)) and np_dtype(target).kind in INEXACT
     if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):

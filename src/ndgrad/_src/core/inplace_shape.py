@@ -47,7 +47,7 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     meta = meta_of(t)
     t._array = became._array
     if not leaf and became._node is not None:
-        became._node.__class__ = _renamed(type(became._node), node_name)
+        became._node.__class__ = _rename_class(type(became._node), node_name)
         t._node = became._node
         meta.output_nr = 0
     if became._meta is not None:
@@ -64,7 +64,7 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     return t
 
 
-def _renamed(cls: type[Any], name: str) -> type[Any]:
+def _rename_class(cls: type[Any], name: str) -> type[Any]:
     found = _classes.get((cls, name))
     if found is None:
         found = _classes[cls, name] = type(name, (cls,), {"__slots__": (), "__module__": cls.__module__})

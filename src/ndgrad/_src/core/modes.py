@@ -244,7 +244,7 @@ class Modes:
             and self.enforce_grad_layout
         )  # fmt: skip
 
-    def flipped(self) -> Modes:
+    def flip_recording(self) -> Modes:
         """Return the same modes with recording on and off exchanged."""
         made = self._flipped
         if made is None:
@@ -298,7 +298,7 @@ class Scope:
         self._under: dict[Level, Scope] | None = None
         self._observed: Scope | None = None
 
-    def changed(self, **fields: Any) -> Scope:
+    def with_changes(self, **fields: Any) -> Scope:
         """Return a scope with some of these modes changed, for a section."""
         made = self.modes.copy()
         for name, value in fields.items():
@@ -309,15 +309,15 @@ class Scope:
         """Return a scope with other observers, for a section. Cached, because every observed op calls it."""
         made = self._observed
         if made is None or made.modes.observers != observers:
-            made = self._observed = self.changed(observers=observers)
+            made = self._observed = self.with_changes(observers=observers)
         return made
 
     def recording(self, value: bool) -> Scope:
         """Return a scope with recording on or off, for a section."""
         modes = self.modes
-        return self if modes.grad_enabled is value else Scope(modes.flipped(), self._token)
+        return self if modes.grad_enabled is value else Scope(modes.flip_recording(), self._token)
 
-    def under(self, level: Level) -> Scope:
+    def scope_below(self, level: Level) -> Scope:
         """Return a scope with the modes below the open `level`. Cached, because every op of a transform calls it."""
         enabled = level.enabled_below(self.modes.grad_enabled)
         cache = self._under
@@ -330,7 +330,7 @@ class Scope:
             made = cache[level] = Scope(modes, self._token)
         return made
 
-    def moved(self, outside: Scope) -> Scope:
+    def move_into(self, outside: Scope) -> Scope:
         """Move the scope of an open block into another scope. The object stays the same: the block refers to it."""
         assert self.inside is not None
         self.__init__(self.inside(outside.modes), outside._token, self.inside, outside)  # type: ignore[misc]
@@ -343,7 +343,7 @@ _current = _variable.get
 #: Put a scope in force, in C (see Note [Sections]).
 restore = _variable.set
 _task: ContextVar[Any] = ContextVar("ndgrad_task", default=None)
-#: List of other threads' transforms in which this context has worked (see noting_joins).
+#: List of other threads' transforms in which this context has worked (see note_joins).
 _joins: ContextVar[list[Any] | None] = ContextVar("ndgrad_joins", default=None)
 #: Getter and setter of the running backward pass. It is not a mode, so the fast path ignores it.
 running, set_running = _task.get, _task.set
@@ -352,16 +352,16 @@ running, set_running = _task.get, _task.set
 def scope() -> Scope:
     """Return the scope in force."""
     found = _current()
-    return found if not found.closed else _settled()
+    return found if not found.closed else _settle()
 
 
 def modes() -> Modes:
     """Return the modes in force."""
     found = _current()
-    return found.modes if not found.closed else _settled().modes
+    return found.modes if not found.closed else _settle().modes
 
 
-def _settled() -> Scope:
+def _settle() -> Scope:
     """Return the innermost scope whose block is open, and put it in force."""
     found: Any = _current()
     while found.closed:
@@ -370,7 +370,7 @@ def _settled() -> Scope:
     return found  # the scope of no mode is never closed
 
 
-def put(modes: Modes) -> None:
+def put_in_force(modes: Modes) -> None:
     """Put changed modes in force, until the surrounding block or section ends."""
     before = scope()
     outside = before if before.inside is not None or before is NONE else before.outside
@@ -482,7 +482,7 @@ def close_block(block: Scope) -> None:
             return  # belongs to another context or lies outside a section, which skips it when it resumes
         found = found.outside
     while opened:
-        below = opened.pop().moved(below)
+        below = opened.pop().move_into(below)
     restore(below)
 
 
@@ -530,9 +530,9 @@ def _field(name: str) -> property:
     def write(self: ThreadState, value: Any) -> None:
         made = modes().copy()
         setattr(made, name, value)
-        put(made)
+        put_in_force(made)
 
-    names = {"current": _current, "settled": _settled}
+    names = {"current": _current, "settled": _settle}
     return property(
         eval(
             compile(
@@ -555,7 +555,7 @@ thread = ThreadState()
 next_level_number = itertools.count(1).__next__
 
 
-def birth() -> int:
+def birth_level() -> int:
     """Return `Meta.made_in` for a tensor that is made now: the number of this thread's innermost transform.
 
     A thread without open transforms returns the youngest level of all threads, because it may work for the thread that
@@ -572,7 +572,7 @@ def note_open(number: int, state: Modes) -> None:
         process.youngest = number
 
 
-def silenced(state: Modes, level: Level | None, dual: int = 0) -> Level | None:
+def find_silenced(state: Modes, level: Level | None, dual: int = 0) -> Level | None:
     """Return the outermost grad transform that was opened under no_grad inside a level and a dual level; None if none.
 
     Such a transform records only for itself. An op on tensors of outer levels is computed as it would be around it.
@@ -585,7 +585,7 @@ def silenced(state: Modes, level: Level | None, dual: int = 0) -> Level | None:
     return None
 
 
-class joined:
+class join_levels:
     """Context manager that puts this thread inside a transform of another thread.
 
     Note [Threads inside transforms]
@@ -608,7 +608,7 @@ class joined:
         stack = tuple(sorted({*levels, *state.levels}, key=lambda level: level.number))
         if (noted := _joins.get()) is not None:
             noted.append((levels, duals))
-        restore(self.outside.changed(levels=stack, dual_stack=both, dual_levels=len(both)))
+        restore(self.outside.with_changes(levels=stack, dual_stack=both, dual_levels=len(both)))
 
     def __exit__(self, *exc: object) -> None:
         restore(self.outside)
@@ -628,7 +628,7 @@ class joined:
         )
 
 
-class noting_joins:
+class note_joins:
     """Context manager that records the transforms and dual levels of this thread while its block runs.
 
     These are its own levels, and the levels of other threads inside which its ops had to run.
@@ -673,7 +673,7 @@ class reopened:
                     process.reopened[number] = process.reopened.get(number, 0) + 1
                     process.open[number] = Stacks(levels, duals, get_ident())
         entered = self.outside.modes.entered + 1
-        restore(self.outside.changed(entered=entered, levels=levels, dual_stack=duals, dual_levels=len(duals)))
+        restore(self.outside.with_changes(entered=entered, levels=levels, dual_stack=duals, dual_levels=len(duals)))
 
     def __exit__(self, *exc: object) -> None:
         levels, duals = self.stacks

@@ -21,7 +21,7 @@ from ndgrad._src.arrays.formulas import Formula, Signature, Words
 _MOST = 64
 
 
-def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+def make_native_rule(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
     """Return the rule for large arrays. `names` are its parameters; `t` is the gradient."""
     at, words = names.index("t"), names.index("ops") if "ops" in names else -1
     known: dict[tuple[Any, ...], tuple[Signature, list[float]] | None] = {}
@@ -59,13 +59,13 @@ def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., 
     return run
 
 
-def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+def make_device_rule(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
     """Return the rule for arrays on a device; it returns None if there is no kernel."""
     words = names.index("ops") if "ops" in names else -1
     known: dict[tuple[Any, ...], tuple[Callable[..., Any], list[float]] | None] = {}
     own, ndarray = device_kernels.kernels(), library.device_library.ndarray
 
-    def written(values: tuple[Any, ...]) -> tuple[Callable[..., Any], list[float]] | None:
+    def write_kernel(values: tuple[Any, ...]) -> tuple[Callable[..., Any], list[float]] | None:
         found = _formula(rule, values, words, ndarray)
         run = None if found is None else own.planned(found[0])
         return None if found is None or run is None else (run, found[1])
@@ -79,7 +79,7 @@ def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[...,
         except KeyError:
             if len(known) >= _MOST:
                 known.clear()
-            found = known[key] = written(values)
+            found = known[key] = write_kernel(values)
         except TypeError:  # an unhashable setting
             return None
         if found is None:

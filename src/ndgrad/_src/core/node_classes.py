@@ -11,8 +11,8 @@ from typing import Any
 
 from ndgrad._src.arrays import library, native_kernels
 from ndgrad._src.arrays.precision import HALF
-from ndgrad._src.core.generate import _REAL, FACES, compile_source, guarded, indented
-from ndgrad._src.core.native_rules import natively, on_device
+from ndgrad._src.core.generate import _REAL, FACES, compile_source, guard, indent
+from ndgrad._src.core.native_rules import make_device_rule, make_native_rule
 from ndgrad._src.core.node import UNARY, MultiNode, Node
 from ndgrad._src.core.node_routes import first_route, has_number_form, joins, reads_part, returns_parts
 from ndgrad._src.core.op_errors import raise_for_node
@@ -104,7 +104,7 @@ class Apply:
             **{s: f"n.{s}" for s in plan.settings + plan.facts},
         }
         self.where["needs"] = _tuple(f"e_{a} is not None" for a in self.differentiable)
-        self.release = guarded("not keep", [f"n.{name} = FREED" for name in held]) if held else []
+        self.release = guard("not keep", [f"n.{name} = FREED" for name in held]) if held else []
         self.general = f"return general(n, g, ops, keep){'[0]' if one else ''}"
         self.scope: dict[str, Any] = {}
 
@@ -115,7 +115,7 @@ class Apply:
         body = [*self.place(), *self.precision(), *edges, *self.saved(), *self.unpack]
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
         if library.device_library is not None:  # a device runs out of memory more often than the host
-            body = ["try:", *indented(body), "except MemoryError as error:", "    raise_for_node(n, error)"]
+            body = ["try:", *indent(body), "except MemoryError as error:", "    raise_for_node(n, error)"]
         scope: dict[str, Any] = {"Tensor": registry.Tensor}
         scope |= {
             "FACES": FACES,
@@ -149,10 +149,10 @@ class Apply:
             return [
                 "d = n.dtype",
                 "c = False",
-                *guarded("d is not F64 and d is not F32", [*leave, "c = d.kind == 'c'"]),
+                *guard("d is not F64 and d is not F32", [*leave, "c = d.kind == 'c'"]),
             ]
         return (
-            ["d = n.dtype", *guarded("d is not F64 and d is not F32", leave)]
+            ["d = n.dtype", *guard("d is not F64 and d is not F32", leave)]
             if self.plan.arrays or self.plan.outs
             else []
         )
@@ -164,7 +164,7 @@ class Apply:
         for name in plan.arrays + plan.outs:
             if name in used:
                 lines = _read_saved_input(name) if name in plan.arrays else _read_saved_output(name)
-                body += guarded(None if self.one else plan.condition(name, self.differentiable), lines)
+                body += guard(None if self.one else plan.condition(name, self.differentiable), lines)
         return body
 
     def joint_rule(self) -> list[str]:
@@ -187,7 +187,7 @@ class Apply:
             given = [where[name] for name in names]
             call = _call(rules[a][0], f"rule_{a}", given)
             if self.conjugates and call.startswith("rule_") and "shared" not in names:
-                self.scope[f"many_{a}"] = natively(rules[a][0], names)
+                self.scope[f"many_{a}"] = make_native_rule(rules[a][0], names)
                 call = f"({call} if g.size < {native_kernels.SMALLEST} else many_{a}({', '.join(given)}))"
             body += [f"g_{a} = {call}" + (f" if e_{a} is not None else None" if len(self.differentiable) > 1 else "")]
         body += self.release
@@ -205,11 +205,11 @@ class Apply:
         body, pack = [], _bare if self.one else _tuple
         for a in self.differentiable:
             rule, names = self.op.rules[a]
-            self.scope[f"rule_{a}"] = on_device(rule, names)
+            self.scope[f"rule_{a}"] = make_device_rule(rule, names)
             wanted = None if len(self.differentiable) == 1 else f"e_{a} is not None"
             lines = [f"g_{a} = rule_{a}({', '.join(self.where[name] for name in names)})"]
             lines += [f"if g_{a} is None:", f"    {self.general}"]
-            body += [*([] if wanted is None else [f"g_{a} = None"]), *guarded(wanted, lines)]
+            body += [*([] if wanted is None else [f"g_{a} = None"]), *guard(wanted, lines)]
         return [*body, *self.release, f"return {pack(f'g_{a}' for a in self.differentiable)}"]
 
 

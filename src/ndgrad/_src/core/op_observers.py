@@ -19,7 +19,7 @@ from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import Block, Modes, process, restore, scope, thread
 from ndgrad._src.core.record import run_forward
-from ndgrad._src.core.subclass import dispatch_types, dispatched, has_dispatch
+from ndgrad._src.core.subclass import dispatch_types, has_dispatch, run_dispatch
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations import registry
 
@@ -62,7 +62,7 @@ def observed_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[
             args,
             arrays,
             settings,
-            lambda: checked(op, "the dispatch of a tensor subclass", dispatched(op, args, settings)),
+            lambda: check_answer(op, "the dispatch of a tensor subclass", run_dispatch(op, args, settings)),
         )
 
     return _under_observers(op, args, arrays, settings, lambda: run_forward(op, library, args, arrays, settings))
@@ -76,7 +76,7 @@ def observed_write(
 
     def run() -> Any:
         if process.dispatching and dispatch_types(arguments):
-            dispatched(in_place_form(op), arguments, settings)
+            run_dispatch(in_place_form(op), arguments, settings)
         else:
             perform()
         return target._array
@@ -112,7 +112,7 @@ def _run_from(
     try:
         restore(outside.with_observers(stack[:position]))
         if isinstance(observer, DispatchMode):
-            return checked(op, type(observer).__name__, observer._handle(op, args, settings))
+            return check_answer(op, type(observer).__name__, observer._handle(op, args, settings))
         if getattr(observer, "wants_tensors", False):
             return observer(
                 op,
@@ -195,7 +195,7 @@ class DispatchMode(Block):
             del outside
 
 
-def checked(op: Any, who: str, answer: Any) -> Any:
+def check_answer(op: Any, who: str, answer: Any) -> Any:
     """Check the result of a dispatch mode or class: tensors, whose memory the results of the op then share."""
     if op.outputs == 1:
         return _payload(op, who, answer)

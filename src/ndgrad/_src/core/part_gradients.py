@@ -54,9 +54,9 @@ def add_to_part(task: Any, node: Any, g: Any) -> bool:
     whole = task.received(e)
     if whole is None or not whole.ndim:  # a 0-d gradient may be a NumPy scalar, whose parts are copies
         return False
-    if task.lane == "arrays":
+    if task.path == "arrays":
         return _add_arrays(whole, views, node, g, task.ops)
-    return may_write(whole, g) and _add_tensors(whole, views, node, g, task.lane == "payloads")
+    return may_write(whole, g) and _add_tensors(whole, views, node, g, task.path == "payloads")
 
 
 def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bool:

@@ -15,7 +15,7 @@ class NotNumbers(TypeError):
     """Error for data without derivatives. ndgrad.numpy's functions pass such calls to NumPy itself."""
 
 
-def checked(array: Any) -> NDArray[Any]:
+def check_plain(array: Any) -> NDArray[Any]:
     """Return a NumPy array as a plain ndarray in native byte order; raise if it cannot be combined with tensors."""
     dtype = array.dtype
     if not is_number(dtype):

@@ -27,7 +27,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 _BOOL = np.dtype(bool)
 
 
-def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def promote_arguments(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of `op` for torch's tensor class, with all promoting arguments in one dtype."""
     if len(args) == 2 and isinstance(args[0], Variable) and isinstance(args[1], Variable):  # the most common case
         if innermost_array(args[0]).dtype is innermost_array(args[1]).dtype:
@@ -86,10 +86,10 @@ def _cast(a: Any, target: Any) -> Any:
     return a.astype(target.numpy) if is_raw_array(a) else a
 
 
-def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
+def require_one_dtype(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `run(op, args, settings)` for users' calls: dtypes must agree for torch's tensor class. Rules may mix."""
 
-    def checked(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run_checked(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         tensors = [args[i] for i in op.promoted_positions(len(args)) if isinstance(args[i], Variable)]
         found = [dtypes.as_dtype(innermost_array(t).dtype) for t in tensors]
         if len(set(found)) > 1 and not any(t.face.on_numpy_face for t in tensors):
@@ -100,7 +100,7 @@ def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
             )
         return run(op, args, settings)
 
-    return checked
+    return run_checked
 
 
 def in_default_dtype(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:

@@ -23,14 +23,14 @@ from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.arrays.placement import CPU, device_of, move_to
 from ndgrad._src.arrays.precision import FLOAT32, INEXACT, half_of, round_to
 from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import Modes, birth, modes, process, thread
+from ndgrad._src.core.modes import Modes, birth_level, modes, process, thread
 from ndgrad._src.core.node import RULE, Edge, make_node, sizes
 from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.promotion import in_default_dtype, makes_floats
 from ndgrad._src.core.saved import hooks_for
 from ndgrad._src.core.saved_hooks import pack, pack_input, pack_output
-from ndgrad._src.core.stored_tensors import Packed, kept_in_level, kept_of_array, without_base
-from ndgrad._src.core.subclass import is_view_of_wrapper, note_wrappers, unshared
+from ndgrad._src.core.stored_tensors import Packed, keep_array, keep_in_level, without_base
+from ndgrad._src.core.subclass import is_view_of_wrapper, note_wrappers, unshare
 from ndgrad._src.core.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, Storage, kept_storage, storage_of
 from ndgrad._src.core.view import make_view
@@ -44,7 +44,7 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
     """Run the op on level-0 arguments and record it."""
     library, arrays = _library_and_arrays(args)
     if library is not np:
-        args = together(op, args)
+        args = move_together(op, args)
         arrays = _library_and_arrays(args)[1]
     if (op.view or op.shares_storage) and isinstance(arrays[0], np.generic):
         storage_of(args[0])
@@ -77,7 +77,7 @@ def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
 _BROUGHT = frozenset(("index", "indices", "mask"))
 
 
-def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def move_together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of an op on one device.
 
     If some arrays are on a GPU, numbers, indices and masks are copied there from the CPU. Other CPU arrays are refused.
@@ -101,11 +101,11 @@ def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
                 f"{tuple(arrays[i].shape)}) is on {here} while another argument is on {where}. "
                 f"Move one of them: t.to({str(where)!r}). [nd-device]"
             )
-        out[i] = on_device(args[i], where, here) if isinstance(args[i], Variable) else move_to(args[i], where)
+        out[i] = move_to_device(args[i], where, here) if isinstance(args[i], Variable) else move_to(args[i], where)
     return tuple(out)
 
 
-def on_device(t: Any, where: Any, here: Any, non_blocking: bool = False) -> Any:
+def move_to_device(t: Any, where: Any, here: Any, non_blocking: bool = False) -> Any:
     """Return a tensor moved from `here` to another device."""
     if thread.grad_enabled and requires_grad(t):
         process.crossed = True
@@ -126,9 +126,9 @@ def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any],
 def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Any, level: int = 0) -> Any:
     """Wrap the payload(s) `out` of an op and record the node if an argument requires grad."""
     several, state = op.outputs != 1, modes()
-    results = [_result(face, payload, args, level) for payload in (out if several else (out,))]
+    results = [_wrap_result(face, payload, args, level) for payload in (out if several else (out,))]
     edges = _edges(op, args, level) if op.differentiable and state.grad_enabled else None
-    node = None if edges is None else _recorded(op, args, settings, results, edges, level)
+    node = None if edges is None else _record_node(op, args, settings, results, edges, level)
     for number, r in enumerate(results):
         if node is not None and number not in op.discrete_outputs and payload_dtype(r._array).kind in INEXACT:
             r._node = node
@@ -136,7 +136,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
                 meta_of(r).output_nr = number
         _give_memory(r, op, args, settings, number, level, state)
         if process.open or state.levels:
-            meta_of(r).made_in = birth()
+            meta_of(r).made_in = birth_level()
     if node is not None:
         if process.dispatching:
             note_wrappers(node, (*args, *results))
@@ -162,7 +162,7 @@ def _give_memory(
             r._array = np.asarray(r._array)
 
 
-def _result(face: type[Any], payload: Any, args: tuple[Any, ...], level: int) -> Any:
+def _wrap_result(face: type[Any], payload: Any, args: tuple[Any, ...], level: int) -> Any:
     """Return the tensor around a payload.
 
     Outside transforms, a payload that is itself a tensor has two sources. From a dispatch mode, the result shares its
@@ -171,7 +171,7 @@ def _result(face: type[Any], payload: Any, args: tuple[Any, ...], level: int) ->
     if level or not isinstance(payload, Variable):
         return wrap(face, payload)
     if payload.__class__ not in FACES:
-        return unshared(payload, args)
+        return unshare(payload, args)
     storage = storage_of(payload)  # converts a NumPy scalar to an array
     r = wrap(face, payload._array)
     r._storage = storage
@@ -243,7 +243,7 @@ def _size(t: Any) -> int:
     return sizes.small_read if isinstance(array, Variable) else array.size
 
 
-def _recorded(
+def _record_node(
     op: Any, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int
 ) -> Any:
     """Return the node of a call that has run, with inputs and outputs saved."""
@@ -281,7 +281,7 @@ def save_output(node: Any, name: str, result: Any) -> None:
     """Save a result as its array and the memory's version: saving the tensor, which holds the node, makes a cycle."""
     hooks = hooks_for(node.level)
     if result.own_dispatch:  # the array alone does not represent it, so save another object of its class
-        other = unshared(result, (result,))
+        other = unshare(result, (result,))
         if hooks:
             made = pack(other, hooks, (node, name), node, int(name[3:] or 0))
         else:
@@ -310,10 +310,10 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
             else pack_input(value, hooks, saving)
         )
     elif not node.level:
-        value = tuple([_kept(v) for v in value]) if isinstance(value, tuple) else _kept(value)
+        value = tuple([_keep(v) for v in value]) if isinstance(value, tuple) else _keep(value)
     else:
         level = node.level
-        value = tuple([_kept(v, level) for v in value]) if isinstance(value, tuple) else _kept(value, level)
+        value = tuple([_keep(v, level) for v in value]) if isinstance(value, tuple) else _keep(value, level)
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:
@@ -330,16 +330,16 @@ def saved_input(t: Any) -> tuple[Any, Any]:
         and (storage is None or storage.__class__ is Storage)
     ):
         return t, None if storage is None else storage.version
-    kept = _kept(t)
+    kept = _keep(t)
     return kept, _version(kept)
 
 
-def _kept(value: Any, level: int = 0) -> Any:
+def _keep(value: Any, level: int = 0) -> Any:
     if isinstance(value, Variable):
         if value.keeps_saved or thread.copy_on_write:
             kept_storage(value)  # before another tensor over the memory is made: both must see its writes
-        return kept_in_level(value, level) if level else without_base(value)
-    return kept_of_array(value)
+        return keep_in_level(value, level) if level else without_base(value)
+    return keep_array(value)
 
 
 def _version(value: Any) -> Any:

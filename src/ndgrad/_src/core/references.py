@@ -52,7 +52,7 @@ def _attribute_shared() -> int:
 COUNTS: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-def calibrated(alone: Callable[[], int], shared: Callable[[], int]) -> int:
+def calibrate(alone: Callable[[], int], shared: Callable[[], int]) -> int:
     """Return the count of an unshared object, as measured by `alone`.
 
     The result is 0 if `shared`, which measures with one more reference, does not count one more.
@@ -62,5 +62,5 @@ def calibrated(alone: Callable[[], int], shared: Callable[[], int]) -> int:
 
 
 #: Result of `sys.getrefcount` for an object held only by a local variable, and only by an attribute.
-LOCAL = calibrated(_local_alone, _local_shared)
-ATTRIBUTE = calibrated(_attribute_alone, _attribute_shared)
+LOCAL = calibrate(_local_alone, _local_shared)
+ATTRIBUTE = calibrate(_attribute_alone, _attribute_shared)

@@ -41,7 +41,7 @@ def hooks_for(level: int) -> tuple[SavedHooks, ...]:
     return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
 
 
-def unpacked(node: Any, name: str, value: Packed) -> Any:
+def run_unpack(node: Any, name: str, value: Packed) -> Any:
     """Return the tensor that the unpack hook makes from a packed value."""
     if thread.task is not None:
         thread.task.node = node  # user code is about to run, and may ask for the node
@@ -68,7 +68,7 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
         versions = getattr(node, name + "_v")
         return tuple(input_array(node, name, v, version) for v, version in zip(value, versions, strict=True))
     if value.__class__ is Packed and value.checksum is not None and name in node.plan.outs:
-        return verified(node, name, value, _output_array(node, name, value.packed))
+        return verify(node, name, value, _output_array(node, name, value.packed))
     if value.__class__ is Packed or (isinstance(value, Variable) and name not in node.plan.outs):
         return input_array(node, name, value, getattr(node, name + "_v"))
     return _output_array(node, name, value)
@@ -90,8 +90,8 @@ def input_array(node: Any, name: str, value: Any, version: Version | None) -> An
         if value is FREED:
             raise freed_error(node)
         if value.checksum is not None:
-            return verified(node, name, value, input_array(node, name, value.packed, version))
-        return unpacked(node, name, value)._array
+            return verify(node, name, value, input_array(node, name, value.packed, version))
+        return run_unpack(node, name, value)._array
     return _array_at(node, name, value, version) if isinstance(value, Variable) else value
 
 
@@ -138,7 +138,7 @@ def old_array(node: Node, name: str, array: Any, storage: Any, version: Version 
     raise overwritten_error(node, name, array.shape, version, storage.version)
 
 
-def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
+def verify(node: Any, name: str, value: Packed, array: Any) -> Any:
     """Return `array` if its checksum still matches; otherwise raise."""
     if value.measure(array, saved=value.packed) != value.checksum:
         raise changed_error(node, name, array.shape)
@@ -175,9 +175,9 @@ def input_tensor(node: Any, name: str, value: Any, version: Version | None, own_
         array = input_array(node, name, value, version)
         value = value.packed
     elif value.__class__ is Packed and value is not FREED:
-        found = unpacked(node, name, value)
+        found = run_unpack(node, name, value)
         if not value.is_output:
-            return linked(found, own_edge)
+            return link_history(found, own_edge)
         return as_output(node, name, twin(found))
     else:
         array = input_array(node, name, value, version)
@@ -219,7 +219,7 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
 
 def _input_payload(node: Any, name: str, value: Any, version: Version | None) -> Any:
     if _went_through_hooks(value):
-        return lower_unpacked(node, value, unpacked(node, name, value))
+        return lower_unpacked(node, value, run_unpack(node, name, value))
     return lower_saved(node, _without_guard(value), input_array(node, name, value, version))
 
 
@@ -230,7 +230,7 @@ def _went_through_hooks(value: Any) -> bool:
 def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     """Return the result of an unpack hook as the levels below the node's level see it."""
     if value.edge is not None or value.tangents:
-        made = linked(made, value.edge)
+        made = link_history(made, value.edge)
         if value.tangents and not tangents_of(made):
             made = with_history(twin(made), edge(made))
             meta_of(made).tangents = value.tangents
@@ -292,7 +292,7 @@ def with_history(t: Any, own_edge: Any) -> Any:
     return t
 
 
-def linked(t: Any, own_edge: Any) -> Any:
+def link_history(t: Any, own_edge: Any) -> Any:
     """Return the result of an unpack hook, with the history that the packed tensor had."""
     if own_edge is None or edge(t) == own_edge:
         return t

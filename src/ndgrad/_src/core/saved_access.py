@@ -55,9 +55,9 @@ def saved_attribute(node: Any, attribute: str) -> Any:
         return getattr(node, name)
     value = slot(node, name)
     if value.__class__ is tuple:
-        parts = tuple(SavedTensor._of(RuleSlot(node, name, i)) for i in range(len(value)))
+        parts = tuple(SavedTensor._make(RuleSlot(node, name, i)) for i in range(len(value)))
         return parts if raw else tuple(p.unpack() for p in parts)
-    handle = SavedTensor._of(RuleSlot(node, name, None))
+    handle = SavedTensor._make(RuleSlot(node, name, None))
     return handle if raw else handle.unpack()
 
 
@@ -111,11 +111,11 @@ class RuleSlot:
     def __init__(self, node: Any, name: str, position: int | None) -> None:
         self.node, self.name, self.position = node, name, position
 
-    def read(self) -> Any:
+    def read_value(self) -> Any:
         value = slot(self.node, self.name)
         return value if self.position is None else value[self.position]
 
-    def write(self, value: Any) -> None:
+    def write_value(self, value: Any) -> None:
         if self.position is not None:
             parts = list(slot(self.node, self.name))
             parts[self.position] = value
@@ -156,11 +156,11 @@ class FunctionSlot:
         saved = self.node.__dict__["_saved"]
         return FREED if saved is FREED else saved[self.position]
 
-    def read(self) -> Any:
+    def read_value(self) -> Any:
         saved = self._saved()
         return saved if saved is None or saved is FREED else saved.tensor
 
-    def write(self, value: Any) -> None:
+    def write_value(self, value: Any) -> None:
         self._saved().tensor = value
 
     def unpack(self) -> Any:
@@ -176,7 +176,7 @@ class FunctionSlot:
 
 
 def function_slots(node: Any, count: int) -> tuple[SavedTensor, ...]:
-    return tuple(SavedTensor._of(FunctionSlot(node, i)) for i in range(count))
+    return tuple(SavedTensor._make(FunctionSlot(node, i)) for i in range(count))
 
 
 class SavedTensor:
@@ -200,14 +200,14 @@ class SavedTensor:
         )
 
     @staticmethod
-    def _of(slot: Any) -> SavedTensor:
+    def _make(slot: Any) -> SavedTensor:
         made = object.__new__(SavedTensor)
         made._slot = slot
         return made
 
     def unpack(self) -> Any:
         """Return the saved value as a tensor, through the unpack hook if there is one."""
-        value = self._slot.read()
+        value = self._slot.read_value()
         return None if value is None else self._slot.unpack()
 
     def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
@@ -220,7 +220,7 @@ class SavedTensor:
                 f"{type(pack_hook).__name__} and {type(unpack_hook).__name__}. Pass a pack hook and an unpack hook. "
                 "[nd-saved-hook]"
             )
-        value = self._slot.read()
+        value = self._slot.read_value()
         if value is None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor with value None is forbidden: there is nothing to pack. "
@@ -241,16 +241,16 @@ class SavedTensor:
         bare = self._slot.bare(value)
         made = Packed(run_pack(pack_hook, bare, None), unpack_hook, is_output=self._slot.is_output())
         made.watch(bare, self._slot.node.level)
-        self._slot.write(made)
+        self._slot.write_value(made)
 
     @property
     def data(self) -> Any:
         """The stored object: the packed object if there are hooks, otherwise the tensor."""
-        value = self._slot.read()
+        value = self._slot.read_value()
         return value.packed if value.__class__ is Packed and value.checksum is None else self.unpack()
 
     @property
     def unpack_hook(self) -> Any:
         """The hook that unpacks the value, or None."""
-        value = self._slot.read()
+        value = self._slot.read_value()
         return value.unpack_hook if value.__class__ is Packed else None

@@ -36,7 +36,7 @@ def overwritten_error(
     last = ", the last of several writes" if count > 1 and by and write is now else ""
     what = (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{node.name()} saved {described(node, name)} (shape {tuple(shape)}{origin(node, name)}) at version {before}, "
+        f"{node.name()} saved {describe(node, name)} (shape {tuple(shape)}{origin(node, name)}) at version {before}, "
         f"and it was overwritten{by}{more}{last}: it is at version {now.number} now."
     )
     where, there = _line_of(node), None if write.place is None else registry.source_lines.innermost(write.place)
@@ -54,7 +54,7 @@ def _line_of(node: Any) -> Any:
     return None if getattr(node.extra, "forward_trace", None) is None else registry.source_lines.place_of(node)
 
 
-def described(node: Any, name: str) -> str:
+def describe(node: Any, name: str) -> str:
     """Return a description of a saved value in the user's words: torch's name for the argument, or the op's result."""
     op = getattr(node, "op", None)
     if op is None:
@@ -105,7 +105,7 @@ def changed_error(node: Any, name: str, shape: tuple[int, ...]) -> RuntimeError:
     place = _line_of(node)
     return RuntimeError(
         "a value saved for backward was changed behind the library's back: "
-        f"the memory of {described(node, name)} (shape {tuple(shape)}{origin(node, name)}), which {node.name()} saved, "
+        f"the memory of {describe(node, name)} (shape {tuple(shape)}{origin(node, name)}), which {node.name()} saved, "
         "has another checksum than when it was saved, and no write to it went through ndgrad.\n"
         f"  saved at  {place}\n"
         "Something wrote it through a NumPy array that shares its memory (from_numpy, numpy(), "

@@ -16,7 +16,7 @@ from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad._src.core.saved import is_differentiable_output
-from ndgrad._src.core.stored_tensors import Packed, kept_of_array, kept_of_lent
+from ndgrad._src.core.stored_tensors import Packed, keep_array, keep_lent
 from ndgrad._src.core.variable import Variable, meta_of, wrap
 from ndgrad._src.core.versions import version_number
 from ndgrad._src.foundations import registry
@@ -49,8 +49,8 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
 def pack_input(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str]) -> Any:
     """Same as `pack`, for an argument, which may be in the user's memory (see Note [Lent memory])."""
     if not isinstance(value, Variable):
-        return kept_of_array(value)
-    return pack(kept_of_lent(value, value, hooked=True) if value._storage.__class__ is Lent else value, hooks, saving)
+        return keep_array(value)
+    return pack(keep_lent(value, value, hooked=True) if value._storage.__class__ is Lent else value, hooks, saving)
 
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
@@ -71,7 +71,7 @@ def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | N
     before = version_number(value)
     outside = scope()
     try:
-        restore(outside.changed(grad_enabled=False, saved_hooks=(), saving=saving))
+        restore(outside.with_changes(grad_enabled=False, saved_hooks=(), saving=saving))
         packed = hook(value)
     finally:
         restore(outside)

@@ -1,7 +1,7 @@
 """The objects that a graph keeps for saved tensors, if not the tensors themselves.
 
 For a view, this is a tensor without its base (`without_base`), which refers to the view only weakly. For a transform's
-tensor, it is a tensor of the transform's level (`kept_in_level`). For memory that NumPy may write, it is a small copy,
+tensor, it is a tensor of the transform's level (`keep_in_level`). For memory that NumPy may write, it is a small copy,
 or a checksum in addition (Note [Lent memory]). With saved-tensor hooks, it is a `Packed` with the result of the pack
 hook. ndgrad._src.core.saved returns the values to the rules.
 """
@@ -71,7 +71,7 @@ class Packed:
         task = thread.task
         outside = scope()
         try:
-            restore(outside.recording(thread.grad_enabled and (task is None or task.lane != "arrays")))
+            restore(outside.recording(thread.grad_enabled and (task is None or task.path != "arrays")))
             value = self.unpack_hook(self.packed)
         finally:
             restore(outside)
@@ -125,25 +125,25 @@ def without_base(t: Any) -> Any:
     memory, see Note [Lent memory].
     """
     if t._storage.__class__ is Lent:
-        return kept_of_lent(t, unbased(t))
-    return t if t._meta is None else unbased(t)
+        return keep_lent(t, strip_base(t))
+    return t if t._meta is None else strip_base(t)
 
 
-def unbased(t: Any) -> Any:
+def strip_base(t: Any) -> Any:
     """Same as `without_base`, without the treatment of lent memory."""
     meta = t._meta
     if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
         return t
     view = meta.view
     if view is None:  # a write may move it to another level and change its payload, so keep the present one
-        return _kept(t, meta) if meta.made_in and t.keeps_saved else t
+        return _make_kept(t, meta) if meta.made_in and t.keeps_saved else t
     kept = view.kept
     if kept is None or kept._node is not t._node or kept._array is not t._array:
-        kept = view.kept = _kept(t, meta)
+        kept = view.kept = _make_kept(t, meta)
     return kept
 
 
-def kept_in_level(t: Any, level: int) -> Any:
+def keep_in_level(t: Any, level: int) -> Any:
     """Return the tensor that the graph of a transform's level keeps for `t`.
 
     For a view, and for any tensor if writes after a save are allowed, it is another tensor with the present payload,
@@ -151,27 +151,27 @@ def kept_in_level(t: Any, level: int) -> Any:
     history and tangents cannot.
     """
     if t._storage.__class__ is Lent:
-        return kept_of_lent(t, _kept_in_level(t, level))
+        return keep_lent(t, _keep_in_level(t, level))
     meta = t._meta
-    return t if meta is not None and meta.requires_grad else _kept_in_level(t, level)
+    return t if meta is not None and meta.requires_grad else _keep_in_level(t, level)
 
 
-def _kept_in_level(t: Any, level: int) -> Any:
+def _keep_in_level(t: Any, level: int) -> Any:
     meta, keeps = t._meta, t.keeps_saved or modes().copy_on_write
     if (meta is None and not keeps) or t.__class__ is not t.face:
         return t
     if meta is None:
-        return _kept(t, meta)
+        return _make_kept(t, meta)
     if meta.requires_grad or not (keeps or meta.view is not None):
         return t
-    kept = _kept(t, meta)
+    kept = _make_kept(t, meta)
     own = kept._meta
     own.level, own.batch_level = level if is_of_level(t, level) else meta.level, meta.batch_level
     own.tangents = tangents_now(t, keeps)
     return kept
 
 
-def kept_of_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
+def keep_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
     """Return the saved form of a tensor over lent memory, for which a graph keeps `kept`; `hooked`: for a pack hook."""
     array = t._array
     if thread.guard or not may_change(array):
@@ -195,7 +195,7 @@ def _has_more(meta: Meta) -> bool:
     return base._node is not None or (base._meta is not None and _has_more(base._meta))
 
 
-def kept_of_array(value: Any) -> Any:
+def keep_array(value: Any) -> Any:
     """Return the saved form of an argument that is not a tensor. For a user's array, see Note [Lent memory]."""
     if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
         return value
@@ -205,10 +205,10 @@ def kept_of_array(value: Any) -> Any:
 def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
     """Return the tangents of a tensor; copies, if a later write must not reach them."""
     tangents = tangents_of(t)
-    return {n: copied_tangent(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
+    return {n: copy_tangent(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
 
 
-def copied_tangent(t: Any) -> Any:
+def copy_tangent(t: Any) -> Any:
     """Return a copy of a tangent, made at the level of the tangent, for a saved primal.
 
     Inside functionalize, results of ops would otherwise belong to its level.
@@ -218,7 +218,7 @@ def copied_tangent(t: Any) -> Any:
         if level.kind == "functional" and level.number > number:
             outside = scope()
             try:
-                restore(outside.under(level))
+                restore(outside.scope_below(level))
                 return tensor_ops.clone(t)
             finally:
                 restore(outside)
@@ -226,7 +226,7 @@ def copied_tangent(t: Any) -> Any:
     return tensor_ops.clone(t)
 
 
-def _kept(t: Any, meta: Meta | None) -> Any:
+def _make_kept(t: Any, meta: Meta | None) -> Any:
     kept = new(t.__class__)
     own = kept._meta = new(KeptMeta)
     if meta is not None:  # the path locates it in the base that a write in a transform has left

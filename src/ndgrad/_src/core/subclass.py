@@ -112,7 +112,7 @@ def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
 
 def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the first result of the classes that override functions; NotImplemented if none handles the call."""
-    for cls in by_rank(types):
+    for cls in order_by_rank(types):
         override = override_of(cls)
         if override is not None:
             result = override(func, types, args, kwargs)
@@ -130,7 +130,7 @@ def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: 
     if stack:
         outside = scope()
         try:
-            restore(outside.changed(function_modes=stack[:-1]))
+            restore(outside.with_changes(function_modes=stack[:-1]))
             result = stack[-1].__ndgrad_function__(func, types, args, kwargs)
         finally:
             restore(outside)
@@ -176,7 +176,7 @@ def _flat(args: Any) -> Any:
             yield a
 
 
-def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
+def order_by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
     """Return classes in call order: subclasses before their bases, otherwise from left to right."""
     order: list[type[Any]] = []
     for cls in types:
@@ -232,7 +232,7 @@ def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any
         result = ask_classes(op, types, args, settings)
         if result is not NotImplemented:
             return result
-    outermost = by_rank(types)[0]
+    outermost = order_by_rank(types)[0]
     if (
         not all(issubclass(outermost, t) for t in types)
         and not thread.functions_disabled
@@ -282,13 +282,13 @@ def as_class(t: Any, cls: type[Any]) -> Any:
 # ----- dispatch below autograd ----------------------------------------------------------------------------------------
 
 
-def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def run_dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return an op's result computed by the classes of its arguments, without recording."""
     types = dispatch_types(args)
     outside = scope()
     try:
         restore(outside.recording(False))
-        for cls in by_rank(types):
+        for cls in order_by_rank(types):
             answer = dispatch_of(cls)(op, types, args, dict(settings))
             if answer is not NotImplemented:
                 return answer
@@ -325,7 +325,7 @@ def scalar_of(t: Any) -> Any:
             f"a Tensor with {t.numel()} elements cannot be converted to Scalar (shape {tuple(t.shape)}). Index or "
             "reduce it first. [nd-one-value]"
         )
-    return dispatched(local_scalar, (t,), {})
+    return run_dispatch(local_scalar, (t,), {})
 
 
 def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -386,7 +386,7 @@ def copy_attributes(source: Any, target: Any) -> None:
         set_attributes(target, attributes(source))
 
 
-def unshared(t: Any, args: tuple[Any, ...]) -> Any:
+def unshare(t: Any, args: tuple[Any, ...]) -> Any:
     """Return the result of a dispatch as an object that may get a history: a new one if it is one of the arguments."""
     if not any(t is a for a in args):
         return t

@@ -127,9 +127,9 @@ def twin(t: Any) -> Any:
         if t._meta is not None and t._meta.batch_level:
             meta_of(other).batch_level = t._meta.batch_level
         return other
-    from ndgrad._src.core.subclass import unshared  # subclass imports this module
+    from ndgrad._src.core.subclass import unshare  # subclass imports this module
 
-    return unshared(t, (t,))
+    return unshare(t, (t,))
 
 
 def meta_of(t: Any) -> Meta:
@@ -167,7 +167,7 @@ def requires_grad(t: Any) -> bool:
     )
 
 
-def recorded(t: Any) -> Any:
+def find_recorded(t: Any) -> Any:
     """Return the tensor that carries the history of `t`.
 
     This is `t` itself, except inside functionalize: there the value that `t` holds now carries the history.
@@ -290,7 +290,7 @@ def shape_of(t: Any) -> tuple[int, ...]:
     return shape[1:] if meta is not None and meta.batch_level else shape
 
 
-def beside(like: Any, array: Any) -> Any:
+def wrap_like(like: Any, array: Any) -> Any:
     """Return a NumPy array as a constant tensor on the device of the tensor `like`."""
     library = library_of(innermost_array(like))
     return wrap(like.face, array if library is np else library.asarray(array))

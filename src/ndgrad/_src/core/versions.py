@@ -114,7 +114,7 @@ class Storage:
             if step.undo is None or step.next is None:
                 raise Unrecorded(None if step.next is None else step.next.writer)
             if step.undo[0] is None:  # a write inside a transform has stored the whole old contents
-                memory = _filled(array, low, size, step.undo[2])
+                memory = _fill(array, low, size, step.undo[2])
                 break
             undos.append(step.undo)
             step = step.next
@@ -258,7 +258,7 @@ def exporter_of(array: Any) -> Any:
         array = base
 
 
-def _filled(array: Any, low: int, size: int, value: Any) -> bytearray:
+def _fill(array: Any, low: int, size: int, value: Any) -> bytearray:
     """Return a copy of the memory that `array` is a part of, filled with the elements of a tensor."""
     while isinstance(array.base, np.ndarray):
         array = array.base

@@ -21,18 +21,27 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.inplace import check_writable, set_history
 from ndgrad._src.core.modes import process, restore, scope, thread
 from ndgrad._src.core.node import MultiNode, Node, can_sum_to, edge_node, edge_number, make_node
-from ndgrad._src.core.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
+from ndgrad._src.core.saved import (
+    hooks_for,
+    input_array,
+    lift,
+    link_history,
+    lower_saved,
+    lower_unpacked,
+    run_unpack,
+    verify,
+)
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.saved_hooks import pack
 from ndgrad._src.core.sparse_gradients import wrap_gradient
-from ndgrad._src.core.stored_tensors import FREED, Packed, kept_in_level, original, without_base
+from ndgrad._src.core.stored_tensors import FREED, Packed, keep_in_level, original, without_base
 from ndgrad._src.core.subclass import note_wrappers
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad._src.core.versions import kept_storage, storage_of
 from ndgrad._src.core.view import CUSTOM, DEFAULT
 from ndgrad._src.custom_functions.function_arguments import place_keywords
 from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
-from ndgrad._src.engine.call_watchers import FUNCTION, watched
+from ndgrad._src.engine.call_watchers import FUNCTION, call_watched
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.shape import alias
 from ndgrad._src.ops.vocabulary import RawOps
@@ -147,7 +156,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 value._storage = storage
                 kept = _Saved("output", value, storage, None, number)
             else:
-                value = kept_in_level(t, self.level) if self.level else without_base(t)
+                value = keep_in_level(t, self.level) if self.level else without_base(t)
                 if value.__class__ is Packed:
                     watched, value = value, value.packed
                 if any(t is i for i in inputs):
@@ -181,13 +190,13 @@ class FunctionNode(MultiNode, FunctionCtx):
         if isinstance(value, Packed) and value.checksum is not None:
             value, guard = value.packed, value
         if isinstance(value, Packed):
-            value = unpacked(self, saved.kind, value)
+            value = run_unpack(self, saved.kind, value)
             if self._on_payloads:
                 return lower_unpacked(self, saved.tensor, value)
         else:
             array = input_array(self, saved.kind, value, saved.version)
             if guard is not None:
-                verified(self, saved.kind, guard, array)
+                verify(self, saved.kind, guard, array)
             if self._on_payloads:
                 face = value.face  # User code sees the class of the saved tensor.
                 return lift(array, face) if saved.kind == "output" else lower_saved(self, value, array, face)
@@ -197,7 +206,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             out._node, out._storage = self, value._storage
             meta_of(out).output_nr = saved.number
             return out
-        return linked(value, saved.edge)
+        return link_history(value, saved.edge)
 
     def release(self) -> None:
         if self.__dict__.get("_saved"):
@@ -398,7 +407,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if thread.levels or process.open:
             run = registry.custom_functions.apply_in_transforms
         if thread.watchers:
-            return watched(FUNCTION, cls.__name__, cls, args, lambda: run(cls, args, kwargs))
+            return call_watched(FUNCTION, cls.__name__, cls, args, lambda: run(cls, args, kwargs))
         return run(cls, args, kwargs)
 
 
@@ -419,7 +428,7 @@ def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     node.needs_input_grad = tuple(recording and isinstance(a, Variable) and requires_grad(a) for a in args)
     outside = scope()
     try:
-        restore(outside.changed(grad_enabled=False, in_custom_forward=True))
+        restore(outside.with_changes(grad_enabled=False, in_custom_forward=True))
         if has_setup_context(cls):
             output = cls.forward(*args, **kwargs)
             cls.setup_context(Context(node), args, output)

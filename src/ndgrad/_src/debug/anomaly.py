@@ -328,7 +328,7 @@ class set_detect_anomaly(Switch):
     def __init__(self, mode: bool, check_nan: bool = True, *, check_inf: bool = False) -> None:
         super().__init__((bool(mode), check_nan, check_inf))
 
-    def put(self, value: _State) -> _State:
+    def set_mode(self, value: _State) -> _State:
         return _set_mode(value)
 
 

@@ -44,7 +44,7 @@ class set_debug(Switch):
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
 
-    def put(self, value: bool) -> bool:
+    def set_mode(self, value: bool) -> bool:
         return switch(self._name, value)
 
 

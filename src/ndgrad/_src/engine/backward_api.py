@@ -12,7 +12,7 @@ from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.hooks import retain_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.sparse_gradients import wrap_gradient
-from ndgrad._src.core.variable import Variable, beside, np_dtype, requires_grad
+from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, wrap_like
 from ndgrad._src.engine.engine import backward_from, run_alone
 from ndgrad._src.engine.pass_logging import is_logged, logged_backward
 from ndgrad._src.engine.roots import root_gradients
@@ -236,7 +236,7 @@ def _zeros_like(t: Any) -> Any:
     if isinstance(t, Variable):
         if isinstance(t._array, Variable):
             return tensor_ops.zeros_like(t)
-        return beside(t, np.zeros(tuple(t.shape), np_dtype(t)))
+        return wrap_like(t, np.zeros(tuple(t.shape), np_dtype(t)))
     raise RuntimeError(
         f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), "
         "which does not know where its zeros should lie. Use allow_unused=True, and zeros for None. [nd-unused]"

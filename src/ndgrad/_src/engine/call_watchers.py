@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.engine.accumulate import accumulate_array
-from ndgrad._src.engine.engine import apply_lane, apply_leaf
+from ndgrad._src.engine.engine import apply_leaf, apply_rule
 
 # Kinds of watched calls. Their subjects are: the op; the op; the class; None; the node; the node; None; and for KERNEL
 # the step of a compiled program.
@@ -91,7 +91,7 @@ def end(begun: Begun, results: Any = None) -> None:
             raise
 
 
-def watched(kind: str, name: str, subject: Any, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+def call_watched(kind: str, name: str, subject: Any, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
     """Call a function and notify all watchers of its begin and end."""
     begun = begin(kind, name, subject, args)
     results = None
@@ -106,35 +106,35 @@ def watched(kind: str, name: str, subject: Any, args: tuple[Any, ...], run: Call
 
 
 def watched_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], dispatch: Callable[..., Any]) -> Any:
-    return watched(OP, op.name, op, args, lambda: dispatch(op, args, settings, True))
+    return call_watched(OP, op.name, op, args, lambda: dispatch(op, args, settings, True))
 
 
 def watched_write(op: Any, target: Any, args: tuple[Any, ...], write: Callable[[], Any]) -> Any:
-    return watched(WRITE, op.name + "_", op, (target, *args), write)
+    return call_watched(WRITE, op.name + "_", op, (target, *args), write)
 
 
-def evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
+def watch_evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the engine's `run_node` for watchers: with its hooks it is the evaluation, its rule alone is the node."""
     run_watched = functools.partial(run_node, apply=_rule)
 
     def run(task: Any, node: Any, g: Any) -> Any:
         if not isinstance(node, AccumulateGrad):
-            return watched(EVALUATION, node.name(), node, (), lambda: run_watched(task, node, g))
+            return call_watched(EVALUATION, node.name(), node, (), lambda: run_watched(task, node, g))
         at_once = node.extra is not None or node.variable._meta.hooks or node.variable._meta.post_accumulate_hooks
         box, g = [g], None  # only the engine may hold a gradient that is to become a leaf's `.grad`
         if not task.accumulate:
-            return watched(EVALUATION, node.name(), node, (), lambda: run_node(task, node, box.pop()))
+            return call_watched(EVALUATION, node.name(), node, (), lambda: run_node(task, node, box.pop()))
         if not at_once:
             return run_node(task, node, box.pop())  # leaves the accumulation to the end of the pass
-        inner = functools.partial(watched, NODE, node.name(), node, (), lambda: run_node(task, node, box.pop()))
-        return watched(EVALUATION, node.name(), node, (), inner)
+        inner = functools.partial(call_watched, NODE, node.name(), node, (), lambda: run_node(task, node, box.pop()))
+        return call_watched(EVALUATION, node.name(), node, (), inner)
 
     return run
 
 
 def _rule(task: Any, node: Any, g: Any, keep: bool) -> Any:
     received = tuple(g) if isinstance(g, list) else (g,)
-    return watched(NODE, node.name(), node, received, lambda: apply_lane(task, node, g, keep))
+    return call_watched(NODE, node.name(), node, received, lambda: apply_rule(task, node, g, keep))
 
 
 def accumulate_leaves(task: Any) -> None:
@@ -145,7 +145,7 @@ def accumulate_leaves(task: Any) -> None:
         begun: Begun = []
         try:
             begun = begin(NODE, node.name(), node)
-            if task.lane == "arrays":
+            if task.path == "arrays":
                 accumulate_array(node, g)
             else:
                 apply_leaf(task, node, g)

@@ -46,7 +46,7 @@ from ndgrad._src.core.dispatch import open_elsewhere
 from ndgrad._src.core.exact_zeros import is_exact, keep_zeros, remains_exact, step_exactly
 from ndgrad._src.core.gradient_shapes import validate
 from ndgrad._src.core.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad._src.core.modes import joined, process, restore, running, scope, set_running, thread
+from ndgrad._src.core.modes import join_levels, process, restore, running, scope, set_running, thread
 from ndgrad._src.core.node import (
     FIRST,
     GENERAL,
@@ -60,11 +60,11 @@ from ndgrad._src.core.node import (
     output_count,
 )
 from ndgrad._src.core.part_gradients import SMALL, add_to_part, may_write, sum_of
-from ndgrad._src.core.references import calibrated
+from ndgrad._src.core.references import calibrate
 from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad._src.core.variable import ESCAPED, AccumulateGrad, Variable, accumulator, innermost_array, meta_of, wrap
 from ndgrad._src.engine.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
-from ndgrad._src.engine.roots import choose_lane, gradient_edge, gradient_edges
+from ndgrad._src.engine.roots import choose_path, gradient_edge, gradient_edges
 from ndgrad._src.engine.streams import Crossing
 from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
 from ndgrad._src.foundations import registry
@@ -78,13 +78,12 @@ class GraphTask:
     """One backward pass: its settings, its buffers, and its position."""
 
     __slots__ = (
-        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "exact", "grads", "keep", "lane",
-        "leaf_grads", "leaves", "needed", "node", "notes", "number", "ops", "owned", "owns", "passed", "roots",
-        "wanted",
+        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "exact", "grads", "keep", "leaf_grads",
+        "leaves", "needed", "node", "notes", "number", "ops", "owned", "owns", "passed", "path", "roots", "wanted",
     )  # fmt: skip
 
-    def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
-        self.lane = lane
+    def __init__(self, path: str, keep: bool, create_graph: bool = False) -> None:
+        self.path = path
         self.keep = keep
         self.create_graph = create_graph
         #: node -> sum of the gradients received so far (a list of sums for an op with several outputs)
@@ -151,14 +150,14 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
 
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    if task.lane == "arrays":
+    if task.path == "arrays":
         first = roots[0][1]
         task.ops = _numpy_ops if first.__class__ is np.ndarray else raw_ops(library_of(first))
     wanted = task.wanted
     if wanted is not None:
         task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
     unusual = process.crossed or streams.may_cross() or (bool(process.busy) and (thread.anomaly or thread.watchers))
-    by_age = task.lane == "arrays" and not process.leaf_hooks and not unusual
+    by_age = task.path == "arrays" and not process.leaf_hooks and not unusual
     if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)
         finish_leaves(task)
@@ -343,7 +342,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     root_nodes = list(dict.fromkeys(edge_node(e) for e, _ in roots))
     counts = count_gradients(root_nodes)
     crossing = Crossing() if streams.may_cross() else None
-    send_one: Any = send if crossing is None else crossing.sending(send)
+    send_one: Any = send if crossing is None else crossing.wrap_send(send)
     while roots:
         send_one(task, *roots.pop(0))  # popped, so that the receiver's reference count shows whether it is shared
     # Leaves all have the same age; the first complete leaf runs first.
@@ -355,13 +354,13 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     watched = bool(process.busy) and thread.watchers  # a copy: watchers may be added while the pass runs
     if watched:
         from ndgrad._src.engine.call_watchers import accumulate_leaves as accumulate_watched  # it imports this module
-        from ndgrad._src.engine.call_watchers import evaluation  # it imports this module
+        from ndgrad._src.engine.call_watchers import watch_evaluation  # it imports this module
 
-        run_one = evaluation(run_node)
+        run_one = watch_evaluation(run_node)
     if thread.anomaly:
         run_one = registry.anomaly.watch_run(run_one)
     if crossing is not None:
-        run_one = crossing.running(run_one)
+        run_one = crossing.wrap_run(run_one)
     try:
         while ready:
             node = heappop(ready)[2]
@@ -393,27 +392,27 @@ def accumulate_at_end(task: GraphTask) -> None:
     """Accumulate into the leaves without hooks, which need no notification when they are complete."""
     while task.leaves:
         node, g = task.leaves.pop()
-        if task.lane == "arrays":
+        if task.path == "arrays":
             accumulate_array(node, g)
         else:
             apply_leaf(task, node, g)
 
 
-def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
+def apply_rule(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
     """Run the rule of a node on the task's path."""
-    if task.lane == "arrays":
+    if task.path == "arrays":
         ops = task.ops
         if process.crossed and not is_undefined(g):
-            ops = raw_ops(library_beside(g))
+            ops = raw_ops(library_of_gradient(g))
         return node.apply(g, owning_raw_ops(ops.np) if task.owns else ops, keep)
-    apply = node.apply_payloads if task.lane == "payloads" else node.apply_tensors
+    apply = node.apply_payloads if task.path == "payloads" else node.apply_tensors
     outs = apply(g, True) if task.owns else apply(g)
     if not keep:
         node.release()
     return outs
 
 
-def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tuple[Any, bool]:
+def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_rule) -> tuple[Any, bool]:
     """Run one node on any path, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
 
     Return the gradients of its inputs (None if it did not run), and True if the first of them is owned. The gradient
@@ -445,7 +444,7 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
         return (None,), False
     task.owns = node.consumes and node in task.owned and _may_consume(task, node, g)
     if post_hooks:  # after a hook raises, the node must be unchanged, so saved values are released later
-        outs = run_post_hooks(task, node, _rounded(node, apply(task, node, g, True)), received)
+        outs = run_post_hooks(task, node, _round_gradients(node, apply(task, node, g, True)), received)
         if not task.keep:
             node.release()
         return outs, False
@@ -472,10 +471,10 @@ def _may_consume(task: GraphTask, node: Any, g: Any) -> bool:
     """True if a node may change the owned gradient that it received: hooks and callers may hold a gradient they saw."""
     if node.extra is not None or (task.wanted is not None and node in task.wanted):
         return False
-    return task.lane == "arrays" or may_write(g, g)
+    return task.path == "arrays" or may_write(g, g)
 
 
-def _rounded(node: Any, outs: Any) -> Any:
+def _round_gradients(node: Any, outs: Any) -> Any:
     """Return gradients as hooks see them: half-precision rules compute in float32, and edges expect the half dtype."""
     if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
         return outs
@@ -511,7 +510,7 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         g = run_node_prehooks(task, node, g)
     received = g if extra is not None and extra.post_hooks else None
     if g is not None:
-        if task.lane == "arrays":
+        if task.path == "arrays":
             accumulate_array(node, g)
         else:
             apply_leaf(task, node, g)
@@ -577,7 +576,7 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
         else:
             task.grads[node] = sum_of(before, g)
             task.owned.add(node)
-    elif task.lane == "arrays" and node in task.owned and before.size >= SMALL:
+    elif task.path == "arrays" and node in task.owned and before.size >= SMALL:
         before += g
     else:
         task.grads[node] = before + g
@@ -608,17 +607,17 @@ def _zeros(task: GraphTask, beside: Any, known: tuple[Any, Any]) -> Any:
     if is_undefined(beside):
         zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
     else:
-        zeros = library_beside(beside).zeros(*known)
-    return zeros if task.lane == "arrays" else _like_lane(task, zeros)
+        zeros = library_of_gradient(beside).zeros(*known)
+    return zeros if task.path == "arrays" else _wrap_array(task, zeros)
 
 
-def library_beside(g: Any) -> Any:
+def library_of_gradient(g: Any) -> Any:
     """Return the array library of a gradient, or of the gradients in a list."""
     one = next(part for part in g if part is not None) if g.__class__ is list else g
     return library_of(innermost_array(one) if isinstance(one, Variable) else one)
 
 
-def _like_lane(task: GraphTask, array: Any) -> Any:
+def _wrap_array(task: GraphTask, array: Any) -> Any:
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
     return wrap(Tensor, array)
@@ -635,12 +634,12 @@ def backward_from(
     create_graph: bool,
     inputs: list[Any] | None = None,
     accumulate: bool = True,
-    lane: str | None = None,
+    path: str | None = None,
 ) -> list[Any] | None:
     """Run backward from tensors with checked gradients (tensors). With `inputs`, return their gradients."""
-    elsewhere = open_elsewhere((*tensors, *grads)) if process.open and lane is None else 0
+    elsewhere = open_elsewhere((*tensors, *grads)) if process.open and path is None else 0
     if elsewhere:
-        with joined(elsewhere):
+        with join_levels(elsewhere):
             return backward_from(
                 tensors,
                 grads,
@@ -648,13 +647,13 @@ def backward_from(
                 create_graph=create_graph,
                 inputs=inputs,
                 accumulate=accumulate,
-                lane=lane,
+                path=path,
             )
     starts = gradient_edges(tensors)
-    if lane is None:
-        lane = choose_lane(starts, grads, create_graph)
-    task = GraphTask(lane, retain_graph, create_graph)
-    arrays = lane == "arrays"
+    if path is None:
+        path = choose_path(starts, grads, create_graph)
+    task = GraphTask(path, retain_graph, create_graph)
+    arrays = path == "arrays"
     roots = [(e, g._array if arrays else g) for e, g in zip(starts, grads, strict=True)]
     edges = None
     if inputs is not None:
@@ -669,10 +668,10 @@ def backward_from(
     if edges is None:
         return None
     found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
-    return [_with_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
+    return [_add_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
 
 
-def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
+def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
     """Add to the gradient of a leaf the gradients that arrived at its former shapes."""
     for node in nodes:
         part = task.captures.get((node, 0))
@@ -684,16 +683,16 @@ def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
 
 def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """Run a task in the modes that its path needs. The path on raw arrays needs none: its rules cannot be recorded."""
-    if task.lane == "arrays":
+    if task.path == "arrays":
         with np.errstate(all="ignore"):
             run(task, roots)
         return
     outside = scope()
     try:
-        if task.lane == "tensors":
+        if task.path == "tensors":
             restore(outside.recording(task.create_graph))
         else:
-            restore(outside.changed(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
+            restore(outside.with_changes(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
         with np.errstate(all="ignore"):
             run(task, roots)
     finally:
@@ -737,5 +736,5 @@ class _Leaf(Variable):
     face: ClassVar[type[Variable]] = Variable  # class of its gradient
 
 
-counts.array = calibrated(lambda: _count_array(False), lambda: _count_array(True))
-counts.tensor = calibrated(lambda: _count_tensor(False), lambda: _count_tensor(True))
+counts.array = calibrate(lambda: _count_array(False), lambda: _count_array(True))
+counts.tensor = calibrate(lambda: _count_tensor(False), lambda: _count_tensor(True))

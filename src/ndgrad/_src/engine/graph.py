@@ -16,7 +16,7 @@ from ndgrad._src.core.saved_hooks import (
     saved_tensors_hooks,
 )
 from ndgrad._src.core.traversal import iterate_nodes
-from ndgrad._src.core.variable import AccumulateGrad, Variable, accumulator, edge, recorded
+from ndgrad._src.core.variable import AccumulateGrad, Variable, accumulator, edge, find_recorded
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.engine.callbacks import (
     current_execution_order,
@@ -69,7 +69,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     >>> ndgrad.autograd.graph.get_gradient_edge(x * 2).node.name()
     'MulBackward0'
     """
-    found = edge(recorded(tensor))
+    found = edge(find_recorded(tensor))
     if found is None:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients. "

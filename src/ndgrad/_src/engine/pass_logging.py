@@ -38,12 +38,12 @@ def log_nodes(roots: Sequence[Any]) -> Callable[[], None]:
 
     logger = logging.getLogger("ndgrad.autograd.graph")
 
-    def saying(node: Any) -> Callable[[Any], None]:
+    def make_hook(node: Any) -> Callable[[Any], None]:
         name = f"<{node.name()} object at {id(node):#x}>"  # a hook must not hold its node
         return lambda grads: logger.debug("Executing: %s with grad_outputs: [%s]", name, ", ".join(map(_brief, grads)))
 
     nodes = iterate_nodes(dict.fromkeys(map(edge_node, gradient_edges(list(roots)))))
-    handles = [node.register_prehook(saying(node)) for node in nodes]
+    handles = [node.register_prehook(make_hook(node)) for node in nodes]
 
     def end() -> None:
         for handle in handles:

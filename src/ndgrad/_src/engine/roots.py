@@ -41,7 +41,7 @@ def gradient_edges(roots: list[Any]) -> list[Any]:
     return found
 
 
-def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
+def choose_path(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
     """Return the path of the engine for a pass from these edges (see the engine's docstring)."""
     if create_graph or needs_tensors(roots, grads) or (process.busy and thread.observers):
         return "tensors"

@@ -37,7 +37,7 @@ class Crossing:
             return self.here
         return self.default if node.extra is None or node.extra.stream is None else node.extra.stream.stream
 
-    def running(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_run(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap `run(task, node, gradient)` to run on the node's stream."""
 
         def run_there(task: Any, node: Any, g: Any) -> Any:
@@ -47,7 +47,7 @@ class Crossing:
 
         return run_there
 
-    def sending(self, send: Callable[..., bool]) -> Callable[..., bool]:
+    def wrap_send(self, send: Callable[..., bool]) -> Callable[..., bool]:
         """Wrap `send(task, edge, gradient, fresh)` to run on the stream of the destination node."""
 
         def send_there(task: Any, e: Any, g: Any, fresh: bool = False) -> bool:

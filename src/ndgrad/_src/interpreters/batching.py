@@ -75,7 +75,7 @@ class BatchLevel(Level):
             ops = plain_ops
         outside = scope()
         try:
-            restore(outside.under(self))
+            restore(outside.scope_below(self))
             out = apply_batch_rule(op, payloads, batched, settings, self.size, ops)
         finally:
             restore(outside)

@@ -29,7 +29,7 @@ from ndgrad._src.core.modes import (
     note_open,
     open_block,
     process,
-    put,
+    put_in_force,
     restore,
     scope,
     thread,
@@ -37,7 +37,7 @@ from ndgrad._src.core.modes import (
 from ndgrad._src.core.record import fact
 from ndgrad._src.core.saved import in_single, lift
 from ndgrad._src.core.sparse_gradients import refuse_sparse
-from ndgrad._src.core.stored_tensors import copied_tangent
+from ndgrad._src.core.stored_tensors import copy_tangent
 from ndgrad._src.core.subclass import adopt
 from ndgrad._src.core.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad._src.core.versions import LazyStorage, storage_of
@@ -232,7 +232,7 @@ def keep_tangent(t: Any) -> Any:
     """Return a tangent in the form in which it is saved. If later writes are allowed, they must not reach it."""
     if isinstance(t, tuple):
         return tuple([keep_tangent(part) for part in t])
-    return copied_tangent(t) if t is not None and (t.keeps_saved or thread.copy_on_write) else t
+    return copy_tangent(t) if t is not None and (t.keeps_saved or thread.copy_on_write) else t
 
 
 def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
@@ -492,7 +492,7 @@ def enter_dual_level() -> int:
     """
     number, made = next_level_number(), modes().copy()
     _open(made, number)
-    put(made)
+    put_in_force(made)
     note_open(number, made)
     return number
 
@@ -519,7 +519,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     made = modes().copy()
     made.entered, made.transforms, made.dual_levels = made.entered - 1, made.transforms - 1, made.dual_levels - 1
     made.dual_stack = stack[:-1]
-    put(made)
+    put_in_force(made)
     _saved_by_level.pop(stack[-1], None)
 
 

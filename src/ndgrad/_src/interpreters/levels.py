@@ -168,7 +168,7 @@ class GradLevel(Level):
         """Return the result(s) of an op on the levels below."""
         outside = scope()
         try:
-            restore(outside.under(self))
+            restore(outside.scope_below(self))
             lifted = [
                 as_tensor_below(a, p, self.number) if isinstance(a, Variable) else p
                 for a, p in zip(args, payloads, strict=True)
@@ -217,7 +217,7 @@ class below:
 
     def __enter__(self) -> None:
         self.outside = scope()
-        restore(self.outside.under(self.level))
+        restore(self.outside.scope_below(self.level))
 
     def __exit__(self, *exc: object) -> None:
         restore(self.outside)

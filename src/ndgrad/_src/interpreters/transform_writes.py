@@ -21,7 +21,7 @@ from ndgrad._src.core.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad._src.core.exact_zeros import mark_overwrite
 from ndgrad._src.core.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad._src.core.layout import Order, copy_in_order, order_of
-from ndgrad._src.core.modes import joined, modes, silenced, thread
+from ndgrad._src.core.modes import find_silenced, join_levels, modes, thread
 from ndgrad._src.core.node import OVERWRITING
 from ndgrad._src.core.record import own_edge
 from ndgrad._src.core.save_plan import save_plan
@@ -67,12 +67,12 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
     everything = (target, *args)
     elsewhere = open_elsewhere(everything)
     if elsewhere:
-        with joined(elsewhere):
+        with join_levels(elsewhere):
             _write(op, target, args, settings)
         return
     tangents = bool(thread.dual_levels) and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
-    silent = silenced(modes(), level, innermost_dual(everything) if tangents else 0)
+    silent = find_silenced(modes(), level, innermost_dual(everything) if tangents else 0)
     if silent is None:
         _write_inside(op, target, args, settings, level, tangents)
         return

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_number
-from ndgrad._src.core.borrowed_memory import know
+from ndgrad._src.core.borrowed_memory import mark_known
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.lifting import namespaces
@@ -210,7 +210,7 @@ class Program:
         known = self._arrays.get(id(v))
         if known is None:
             with self._lock:
-                known = self._arrays.setdefault(id(v), (v, know(as_array(v))))
+                known = self._arrays.setdefault(id(v), (v, mark_known(as_array(v))))
         return known[1]
 
     def container(self, v: Any) -> Any:

@@ -11,7 +11,7 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.detach_checks import REQUIRES_GRAD, stake_of
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import scalar_of
-from ndgrad._src.core.variable import Variable, meta_of, np_dtype, recorded
+from ndgrad._src.core.variable import Variable, find_recorded, meta_of, np_dtype
 from ndgrad._src.foundations import devices, registry
 from ndgrad._src.tensor.arguments import as_dim, warn_user
 from ndgrad._src.tensor.storage import batch_dims, memory_of
@@ -34,7 +34,7 @@ def channels_last_order(wanted: devices.memory_format, ndim: int) -> tuple[int, 
 def set_requires_grad(t: Any, value: bool) -> None:
     if any(level.kind != "functional" for level in thread.levels):
         refuse_in_transform("Tensor.requires_grad_()")
-    t = recorded(t)
+    t = find_recorded(t)
     if value:
         check_differentiable(np_dtype(t))
         if t.is_inference() and not thread.inference:

@@ -14,7 +14,7 @@ import numpy as np
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.plain_arrays import checked
+from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops import arithmetic, bitwise, comparison, product
@@ -45,7 +45,7 @@ def _in_place_operator(name: str, op: Op, shown: str = "") -> Callable[[Any, Any
                 return NotImplemented
             other = registry.numpy_arguments.as_array(other)  # `Array` accepts lists
         elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):
-            other = checked(other)  # refuse masked arrays, matrices, objects and records
+            other = check_plain(other)  # refuse masked arrays, matrices, objects and records
         return write(op, self, (other,), {})
 
     method.__name__, method.__qualname__ = f"__i{name}__", f"Tensor.__i{name}__"

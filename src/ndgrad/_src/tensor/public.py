@@ -30,7 +30,7 @@ from ndgrad._src.core.generate import make_eager, public_name
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.out_argument import write_out
-from ndgrad._src.core.promotion import agreeing
+from ndgrad._src.core.promotion import require_one_dtype
 from ndgrad._src.core.subclass import KNOWN, ask, overriding_types
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.deferred import make_deferred
@@ -118,7 +118,7 @@ def pointwise(op: Op) -> Callable[[F], F]:
 
 
 def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
-    run = agreeing(dispatch) if op.one_dtype else dispatch
+    run = require_one_dtype(dispatch) if op.one_dtype else dispatch
 
     def call_with_overrides(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if may_be_overridden(args) and (other := answer(function, args, _given_settings(op, settings))) is not UNASKED:
@@ -150,7 +150,7 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     `shown` returns the function reported to overrides: the method behind the operator. A reflected operator passes the
     tensor first, in the order of its call.
     """
-    run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
+    run = require_one_dtype(dispatch_operator) if op.one_dtype else dispatch_operator
 
     def call_with_overrides(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if may_be_overridden(args):

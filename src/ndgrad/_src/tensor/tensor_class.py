@@ -21,7 +21,7 @@ from ndgrad._src.core import hooks
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
-from ndgrad._src.core.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
+from ndgrad._src.core.variable import Variable, find_recorded, meta_of, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, Version, is_inference, storage_of, version_number
 from ndgrad._src.core.view import replay
 from ndgrad._src.engine.backward_api import backward
@@ -451,7 +451,7 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.requires_grad, (x * 2).requires_grad, x.detach().requires_grad
         (True, True, False)
         """
-        return requires_grad(self) or (bool(process.busy) and requires_grad(recorded(self)))
+        return requires_grad(self) or (bool(process.busy) and requires_grad(find_recorded(self)))
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -505,7 +505,7 @@ class Tensor(PythonProtocols, TensorMethods):
         if self._meta is not None and self._meta.view is not None:
             self._meta.view.refresh(self)
         if self._node is None and process.busy:
-            inside = recorded(self)
+            inside = find_recorded(self)
             return None if inside is self else inside.grad_fn
         return self._node
 
@@ -544,7 +544,7 @@ class Tensor(PythonProtocols, TensorMethods):
         tensor([2., 4.])
         """
         if process.busy:
-            inside = recorded(self)
+            inside = find_recorded(self)
             if inside is not self:
                 return inside.grad
         meta = self._meta
@@ -563,7 +563,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if process.busy and recorded(self) is not self:
+        if process.busy and find_recorded(self) is not self:
             refuse_in_transform("the setter of Tensor.grad")
         if value is not None:
             check_grad(self, value)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import innermost_dual, open_elsewhere
-from ndgrad._src.core.modes import birth, joined, modes, restore, scope, silenced, thread
+from ndgrad._src.core.modes import birth_level, find_silenced, join_levels, modes, restore, scope, thread
 from ndgrad._src.core.node import make_node
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad._src.custom_functions.function import (
@@ -44,12 +44,12 @@ def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict
     """Run `Function.apply` while transforms or dual levels are open."""
     elsewhere = open_elsewhere(args)
     if elsewhere:
-        with joined(elsewhere):
+        with join_levels(elsewhere):
             return apply_in_transforms(cls, args, kwargs)
     result = _apply(cls, args, kwargs)
     for o in _as_tuple(result):
         if isinstance(o, Variable) and not any(o is a for a in args):
-            meta_of(o).made_in = birth()
+            meta_of(o).made_in = birth_level()
     return result
 
 
@@ -57,7 +57,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     functional = _innermost_functional(args)
     level = top_level(args) if thread.levels else None
     number, dual = 0 if level is None else level.number, innermost_dual(args) if thread.dual_levels else 0
-    silent = silenced(modes(), level if functional is None or functional.number < number else functional, dual)
+    silent = find_silenced(modes(), level if functional is None or functional.number < number else functional, dual)
     if silent is not None:
         with below(silent):
             return apply_in_transforms(cls, args, kwargs)

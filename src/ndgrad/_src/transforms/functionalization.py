@@ -23,17 +23,17 @@ import numpy as np
 from ndgrad._src.core.dispatch import dispatch
 from ndgrad._src.core.inplace import check_memory, check_writable, write
 from ndgrad._src.core.layout import copy_in_order, order_of
-from ndgrad._src.core.modes import Modes, birth, section, thread
+from ndgrad._src.core.modes import Modes, birth_level, section, thread
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.stored_tensors import has_history
 from ndgrad._src.core.variable import (
     Meta,
     Variable,
     accumulator,
+    find_recorded,
     innermost_array,
     meta_of,
     np_dtype,
-    recorded,
     requires_grad,
     wrap,
 )
@@ -134,7 +134,7 @@ class FunctionalLevel(Level):
         t = wrap(value.face, value)
         meta = meta_of(t)
         meta.level = self.number
-        meta.made_in = birth()
+        meta.made_in = birth_level()
         return t
 
     def value(self, t: Any) -> Any:
@@ -268,7 +268,7 @@ class FunctionalLevel(Level):
             order = order_of(before)
             base._array = new if order_of(new) == order else copy_in_order(new, order)
         if renews:
-            _renew_leaf(recorded(before), recorded(base._array))
+            _renew_leaf(find_recorded(before), find_recorded(base._array))
         if base._meta.lent is not None:  # the written value has no derivative
             base._meta.lent[...] = innermost_array(base._array)
         storage = storage_of(target)
@@ -288,7 +288,7 @@ class FunctionalLevel(Level):
     def _is_own_leaf(self, base: Any, target: Any) -> bool:
         """True if a tensor is a leaf made by the function and `target`, which is to be written, is its only
         view."""
-        leaf = recorded(base)
+        leaf = find_recorded(base)
         if not _is_leaf(leaf) or level_number(leaf):
             return False
         held, open_ones = (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.core.plain_arrays import checked
+from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad._src.lifting.numbers import is_constant
@@ -33,7 +33,7 @@ def _boxed_leaf(value: Any) -> Any:
     elif isinstance(value, _INEXACT) and not isinstance(value, np.ndarray):
         made = constant(np.asarray(value))
     elif isinstance(value, np.ndarray):
-        made = constant(checked(value))
+        made = constant(check_plain(value))
     else:
         raise _undifferentiable(type(value))
     if not is_inexact(np_dtype(made)):

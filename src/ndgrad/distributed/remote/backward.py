@@ -31,8 +31,8 @@ from ndgrad._src.core.node import Node, edge_node
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.variable import AccumulateGrad, Variable
 from ndgrad._src.engine.accumulate import copy_like, in_present_shape
-from ndgrad._src.engine.engine import GraphTask, apply_lane, run_node, send
-from ndgrad._src.engine.roots import choose_lane, gradient_edges, root_gradients
+from ndgrad._src.engine.engine import GraphTask, apply_rule, run_node, send
+from ndgrad._src.engine.roots import choose_path, gradient_edges, root_gradients
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.ops.vocabulary import raw_ops
 from ndgrad._src.tensor.tensor_class import Tensor
@@ -113,7 +113,7 @@ class Pass:
         task = self._make_task(edges, grads)
         with self.lock:
             for e, g in zip(edges, grads, strict=True):
-                send(task, e, g._array if task.lane == "arrays" else g)
+                send(task, e, g._array if task.path == "arrays" else g)
             for node in dict.fromkeys(map(edge_node, edges)):
                 if not self.counts[node]:
                     heappush(self._ready, (-node.seq, next(self._arrivals), node))
@@ -121,11 +121,11 @@ class Pass:
 
     def _make_task(self, edges: Sequence[Any], grads: Sequence[Any]) -> GraphTask:
         if self.task is None:
-            lane = choose_lane([*edges, *self._roots], list(grads), False)
-            task = GraphTask(lane, self.keep)
+            path = choose_path([*edges, *self._roots], list(grads), False)
+            task = GraphTask(path, self.keep)
             task.accumulate = False  # leaves are captured: their gradients belong to the context
             task.roots = self._roots
-            if lane == "arrays":
+            if path == "arrays":
                 first = next((g for g in grads if g is not None), None)
                 task.ops = raw_ops(np if first is None else library_of(first._array))
             self.task = task
@@ -161,8 +161,8 @@ class Pass:
         around, outside = running(), scope()
         try:
             set_running(task)
-            if task.lane == "tensors":
-                restore(outside.changed(entered=outside.modes.entered + 1, grad_enabled=False))
+            if task.path == "tensors":
+                restore(outside.with_changes(entered=outside.modes.entered + 1, grad_enabled=False))
             with np.errstate(all="ignore"):
                 while True:
                     with self.lock:
@@ -183,12 +183,12 @@ class Pass:
     def _take_messages(self, task: GraphTask) -> None:
         while self._inbox:
             node, grads = self._inbox.popleft()
-            arrays = task.lane == "arrays"
+            arrays = task.path == "arrays"
             task.grads[node] = [None if g is None else g._array if arrays else g for g in grads]
             heappush(self._ready, (-node.seq, next(self._arrivals), node))
 
     def _run_one(self, task: GraphTask, node: Node) -> None:
-        apply = self._hand_back if isinstance(node, RecvRpcBackward) else apply_lane
+        apply = self._hand_back if isinstance(node, RecvRpcBackward) else apply_rule
         outs, fresh = run_node(task, node, task.grads.pop(node, None), apply)
         for position, e in enumerate(node.next):
             if e is None:

@@ -9,7 +9,7 @@ import numpy as np
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops import slices
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.storage import values_to_check
@@ -85,7 +85,7 @@ def _check_index(name: str, index: Tensor) -> None:
 
 
 def _shorten(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    used = beside(weight, np.unique(np.asarray(values_to_check(index))))
+    used = wrap_like(weight, np.unique(np.asarray(values_to_check(index))))
     with no_grad():
         rows = ops.index_select(weight, used, dim=0)
         norms = ops.vector_norm(rows, ord=float(as_number("embedding", "norm_type", norm_type)), dim=(1,), keepdim=True)
@@ -202,8 +202,8 @@ def _in_rows(rows: Tensor, counted: Tensor | None, bags: npt.NDArray[Any]) -> tu
     if not rows.shape[0]:
         rows = ops.zeros_like(ops.detach(ops.expand(ops.sum(rows, dim=(0,), keepdim=True), shape=(1, rows.shape[1]))))
         counted = None
-    places = beside(rows, np.maximum(bags, 0))
-    inside = beside(rows, bags >= 0)
+    places = wrap_like(rows, np.maximum(bags, 0))
+    inside = wrap_like(rows, bags >= 0)
     return ops.index(rows, places), inside if counted is None else ops.logical_and(ops.index(counted, places), inside)
 
 
@@ -260,5 +260,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             f"one_hot: Class values must be smaller than num_classes, {num_classes}, "
             f"and the largest is {numbers.max()}. [nd-target]"
         )
-    classes = beside(tensor, np.arange(num_classes))
+    classes = wrap_like(tensor, np.arange(num_classes))
     return ops.cast(ops.eq(ops.unsqueeze(tensor, dim=len(tensor.shape)), classes), dtype=np.dtype(np.int64))

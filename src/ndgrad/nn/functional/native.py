@@ -16,7 +16,7 @@ import numpy as np
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.functions.reduce import deliver
@@ -109,7 +109,7 @@ def native_batch_norm(
     """
     made = norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
-        none = beside(input, np.empty(0, np_dtype(input)))
+        none = wrap_like(input, np.empty(0, np_dtype(input)))
         result = made, none, none.clone()
     else:
         result = (made, *_statistics(ops.detach(input), (0, *range(2, input.ndim)), eps, False))
@@ -126,7 +126,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     >>> ndgrad.native_dropout(ndgrad.tensor([1.0, 2.0]), 0.0, True)
     (tensor([1., 2.]), tensor([True, True]))
     """
-    ones = beside(input, np.ones(tuple(input.shape), np.float32))
+    ones = wrap_like(input, np.ones(tuple(input.shape), np.float32))
     if train is False or p == 0:
         return input.clone(), ops.cast(ones, dtype=np.dtype(bool))
     mask = ops.ne(regularization.dropout(ones, p, True), 0.0)
@@ -182,7 +182,7 @@ def _features(name: str, input: Tensor, p: float, train: bool, in_place: bool) -
             f"{tuple(input.shape)}. [nd-ndim]"
         )
     kept = regularization.dropout(
-        beside(input, np.ones((*tuple(input.shape[:2]), *(1,) * (input.ndim - 2)), np_dtype(input))), p, True
+        wrap_like(input, np.ones((*tuple(input.shape[:2]), *(1,) * (input.ndim - 2)), np_dtype(input))), p, True
     )
     made = input * kept
     return write(copy, input, (made,), {}) if in_place else made

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops import resample as resample_ops
 from ndgrad._src.ops.resample import Taps
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor
 
 __all__ = [
-    "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample", "affine_grid",
-    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle",
+    "affine_grid",
+    "channel_shuffle",
+    "grid_sample",
+    "interpolate",
+    "native_channel_shuffle",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]  # fmt: skip
 
 # ----- interpolate ---------------------------------------------------------------------------------------------------
@@ -206,7 +214,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     # Coordinates are (x, y, z): the last axis of the image comes first.
     mesh = np.meshgrid(*lines, indexing="ij")[::-1]
     base = np.stack([*(m.ravel() for m in mesh), np.ones(math.prod(sizes[2:]))], axis=1).astype(np_dtype(theta))
-    grid = ops.matmul(beside(theta, base), ops.permute(theta, dims=(0, 2, 1)))
+    grid = ops.matmul(wrap_like(theta, base), ops.permute(theta, dims=(0, 2, 1)))
     return ops.reshape(grid, shape=(sizes[0], *sizes[2:], axes))
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.borrowed_memory import wrap_lent
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.pytree import TreeSpec, tree_flatten, tree_unflatten
@@ -41,7 +41,7 @@ def as_inputs(flat: Sequence[Any]) -> list[Any] | None:
         if leaf.__class__ is np.ndarray and id(leaf) not in made:
             if leaf.dtype.kind not in "biufc" or not leaf.dtype.isnative:
                 return None
-            made[id(leaf)] = over(_face(), leaf)
+            made[id(leaf)] = wrap_lent(_face(), leaf)
     return [made.get(id(leaf), leaf) for leaf in flat]
 
 

@@ -279,7 +279,7 @@ def tensor_of(number: Any) -> Any:
     """Return a tensor without dimensions that holds a Python number. It is made outside of the active trace."""
     here = scope()
     try:
-        restore(here.changed(observers=()))
+        restore(here.with_changes(observers=()))
         return wrap(Tensor, np.array(number, DTYPES[number.__class__]))
     finally:
         restore(here)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.core.dispatch import record_any
-from ndgrad._src.core.generate import Lane, indented, make_eager
+from ndgrad._src.core.generate import FunctionTemplate, indent, make_eager
 from ndgrad._src.core.variable import BareTensor
 from ndgrad._src.ops.table import RANDOM
 
@@ -68,7 +68,7 @@ def _made(op: Any, records: bool, reflected: bool) -> Callable[..., Any]:
     return made
 
 
-class TracedLane(Lane):
+class TracedLane(FunctionTemplate):
     """The template for tensors over traced arrays. Its functions take the tracer before the arguments."""
 
     def __init__(self, *of: Any) -> None:
@@ -86,8 +86,8 @@ class TracedLane(Lane):
         if self.saves(arg):
             own += [f"{storage} = get_storage({name}) if c is Tensor else kept_storage({name})"]
             outside += [f"{storage} = o._storage if c is Tensor else kept_storage({name})"]
-        lines = [f"{array} = get_array({name})", f"if {array}.__class__ is ndarray:", *indented(own or ["pass"])]
-        return [*lines, "else:", *indented(outside)]
+        lines = [f"{array} = get_array({name})", f"if {array}.__class__ is ndarray:", *indent(own or ["pass"])]
+        return [*lines, "else:", *indent(outside)]
 
     def place(self, array: str, first: bool) -> list[str]:
         return []  # traced arrays know their device
@@ -95,5 +95,5 @@ class TracedLane(Lane):
     def call(self) -> str:
         return f"tracer.traced(OP, ({''.join(f'{a}, ' for a in self.arrays())}), {self.settings})"
 
-    def put(self, slot: str, value: str) -> str:
+    def set_slot(self, slot: str, value: str) -> str:
         return f"put{slot}(r, {value})"

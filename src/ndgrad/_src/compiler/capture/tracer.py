@@ -131,7 +131,7 @@ class Tracer:
     def _admitted(self, t: Any, array: Any) -> Outside:
         here = scope()
         try:
-            restore(here.changed(observers=()))
+            restore(here.with_changes(observers=()))
             reason = refused(t) or (None if self._admits is None else self._admits(t))
             if reason is not None:
                 raise GraphBreak(reason)

@@ -315,7 +315,7 @@ class CompiledFunction:
         if not have_arrays(flat):
             outside = scope()
             try:
-                restore(outside.changed(autocast=None, entered=0))
+                restore(outside.with_changes(autocast=None, entered=0))
                 entry, found = self._by_program(flat, spec, state.grad_enabled, [], autocast=_setting(state))
             finally:
                 restore(outside)
@@ -395,7 +395,7 @@ class CompiledFunction:
         if not state.only_autocast():
             return self.entry_for(flat, spec, recording), flat
         try:
-            restore(outside.changed(autocast=None, entered=0))
+            restore(outside.with_changes(autocast=None, entered=0))
             return self.entry_for(flat, spec, recording, autocast=_setting(state)), flat
         finally:
             restore(outside)

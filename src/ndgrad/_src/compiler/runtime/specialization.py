@@ -888,7 +888,7 @@ class Derivative(Specialisation):
         ]
         outside = scope()
         try:  # the derivative is independent of a transform that requests it
-            restore(outside.changed(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
+            restore(outside.with_changes(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
             self.times = Times()
             with compiling(self.times, self.name, "trace"):
                 self._trace([*own, *cotangents])

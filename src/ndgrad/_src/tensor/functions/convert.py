@@ -11,7 +11,7 @@ from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.placement import device_of, move_to
 from ndgrad._src.core.detach_checks import stake_of
 from ndgrad._src.core.modes import process
-from ndgrad._src.core.record import on_device
+from ndgrad._src.core.record import move_to_device
 from ndgrad._src.core.subclass import is_wrapper, scalar_of
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.core.versions import storage_of
@@ -186,7 +186,7 @@ def convert_tensor(
     changes = wanted is not None and np_dtype(t) != wanted
     out = t
     if moves:
-        out = on_device(out, where, here, non_blocking)
+        out = move_to_device(out, where, here, non_blocking)
     if changes:
         out = ops.cast(out, dtype=wanted)
     if order is not None and order is not devices.preserve_format and not out.is_contiguous(order):

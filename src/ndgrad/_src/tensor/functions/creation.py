@@ -19,11 +19,11 @@ from ndgrad._src.arrays.addresses import window
 from ndgrad._src.arrays.placement import CPU, library_for, move_to
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
 from ndgrad._src.core.detach_checks import as_number, at_stake
-from ndgrad._src.core.modes import birth, process, thread
+from ndgrad._src.core.modes import birth_level, process, thread
 from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
-from ndgrad._src.engine.call_watchers import FACTORY, watched
+from ndgrad._src.engine.call_watchers import FACTORY, call_watched
 from ndgrad._src.foundations import devices
 from ndgrad._src.tensor.arguments import as_shape, warn_user
 from ndgrad._src.tensor.checks import channels_last_order
@@ -106,7 +106,7 @@ class Options:
     def tensor(self, name: str, array: Payload) -> Tensor:
         """Return the result over `array`, which is on the CPU or already on the wanted device."""
         if process.busy and thread.watchers:
-            return watched(FACTORY, name, None, (), lambda: self._tensor(name, array))
+            return call_watched(FACTORY, name, None, (), lambda: self._tensor(name, array))
         return self._tensor(name, array)
 
     def _tensor(self, name: str, array: Payload) -> Tensor:
@@ -129,7 +129,7 @@ class Options:
     ) -> Tensor:
         """Return a tensor full of one value; None leaves the memory uninitialised."""
         if process.busy and thread.watchers:
-            return watched(FACTORY, name, None, (), lambda: self._fill(name, shape, value, default))
+            return call_watched(FACTORY, name, None, (), lambda: self._fill(name, shape, value, default))
         return self._fill(name, shape, value, default)
 
     def _fill(self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None) -> Tensor:
@@ -271,7 +271,7 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
     with below(level):
         inner = make(lift(t._array, t.face), () if level.size is None else (level.size,))
     made = inner if level.kind != "vmap" else batch_tensor(level, inner)
-    meta_of(made).made_in = birth()
+    meta_of(made).made_in = birth_level()
     return made
 
 

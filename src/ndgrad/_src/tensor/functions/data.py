@@ -20,10 +20,10 @@ from ndgrad._src.arrays.placement import library_for, move_to
 from ndgrad._src.arrays.precision import is_inexact, is_number
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import as_number, stake_of
-from ndgrad._src.core.modes import birth, process, thread
+from ndgrad._src.core.modes import birth_level, process, thread
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.core.versions import InferenceStorage
-from ndgrad._src.engine.call_watchers import FACTORY, watched
+from ndgrad._src.engine.call_watchers import FACTORY, call_watched
 from ndgrad._src.foundations import devices, registry
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.arguments import warn_user
@@ -50,7 +50,7 @@ def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor)
     if requires_grad or thread.levels or process.open:
         meta = meta_of(t)
         meta.requires_grad = requires_grad
-        meta.made_in = birth()
+        meta.made_in = birth_level()
         if requires_grad and thread.levels and thread.levels[-1].kind == "grad":
             meta.level = meta.made_in  # a leaf of the graph that is being recorded
     return t
@@ -96,7 +96,7 @@ def tensor(
         array = to_array(data, dtype, copy=True)
         if process.busy and thread.watchers:
             make = partial(fresh, move_to(array, place(device)), requires_grad)
-            made = note_data_source(watched(FACTORY, "tensor", None, (), make), data)
+            made = note_data_source(call_watched(FACTORY, "tensor", None, (), make), data)
         else:
             made = note_data_source(fresh(move_to(array, place(device)), requires_grad), data)
     if names is not None:

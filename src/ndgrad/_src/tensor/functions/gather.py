@@ -16,7 +16,7 @@ import numpy as np
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.variable import Variable, beside, np_dtype, wrap
+from ndgrad._src.core.variable import Variable, np_dtype, wrap, wrap_like
 from ndgrad._src.ops import arithmetic, cast, shape
 from ndgrad._src.ops import gather as ops
 from ndgrad._src.ops import index as index_ops
@@ -28,8 +28,16 @@ if TYPE_CHECKING:
     from ndgrad._typing import Number, Tensor, TensorLike
 
 __all__ = [
-    "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter",
-    "take", "take_along_dim", "put",
+    "gather",
+    "masked_fill",
+    "masked_scatter",
+    "masked_select",
+    "put",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "take",
+    "take_along_dim",
 ]  # fmt: skip
 METHODS = (*__all__, "scatter_", "scatter_add_", "scatter_reduce_", "masked_fill_", "masked_scatter_", "put_")
 
@@ -195,7 +203,7 @@ def _scatter_arguments(
     if not numel(index) and index.ndim != target.ndim:
         # An empty index may have any rank, and writes nothing.
         nothing = index_ops.getitem(target, index=(*(slice(None),) * dim, slice(0)))
-        return target, dim, beside(input, np.zeros(tuple(nothing.shape), np.int64)), source if number else nothing
+        return target, dim, wrap_like(input, np.zeros(tuple(nothing.shape), np.int64)), source if number else nothing
     if number:
         _check_index(name, dim, index, {"self": target})
         return target, dim, index, source
@@ -233,7 +241,7 @@ def _scatter(
     target, dim, index, source = _scatter_arguments(name, input, dim, index, source)
     if reduce == "multiply":
         if not isinstance(source, Variable):
-            source = beside(input, np.full(tuple(index.shape), source, np_dtype(input)))
+            source = wrap_like(input, np.full(tuple(index.shape), source, np_dtype(input)))
         result = _reduce_prod(target, index, source, dim, True, in_place)
     else:
         result = run(ops.scatter_add if reduce == "add" else ops.scatter, in_place, target, index, source, dim=dim)
@@ -337,8 +345,8 @@ def _reduce_prod(target: Tensor, index: Tensor, source: Tensor, dim: int, includ
 
 def _reduce_mean(target: Tensor, index: Tensor, source: Tensor, dim: int, include_self: bool, in_place: bool) -> Tensor:
     dtype = np_dtype(target)
-    none = beside(target, np.full(tuple(target.shape), include_self, dtype))
-    count = ops.scatter_add(none, index, beside(target, np.ones(tuple(index.shape), dtype)), dim=dim)
+    none = wrap_like(target, np.full(tuple(target.shape), include_self, dtype))
+    count = ops.scatter_add(none, index, wrap_like(target, np.ones(tuple(index.shape), dtype)), dim=dim)
     one = index_ops.masked_fill(count, count == 0, 1)
     total = _reduce_sum(target, index, source, dim, include_self, in_place)
     return run(arithmetic.div if is_inexact(dtype) else arithmetic.floor_divide, in_place, total, one)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.core.variable import Variable, beside, np_dtype
+from ndgrad._src.core.variable import Variable, np_dtype, wrap_like
 from ndgrad._src.ops import cast, comparison, extremum, index, order, selection, shape
 from ndgrad._src.ops import reduce as reductions
 from ndgrad._src.tensor import return_types
@@ -70,10 +70,10 @@ def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, flo
     if values[0] == values[1]:
         low, high = low - 0.5, high + 0.5
     dtype = np_dtype(column)
-    steps = beside(column, np.linspace(0.0, 1.0, count + 1).astype(dtype))
+    steps = wrap_like(column, np.linspace(0.0, 1.0, count + 1).astype(dtype))
     if not isinstance(low, Variable):
-        return beside(column, np.linspace(low, high, count + 1).astype(dtype))
-    last = beside(column, np.arange(count + 1) == count)
+        return wrap_like(column, np.linspace(low, high, count + 1).astype(dtype))
+    last = wrap_like(column, np.arange(count + 1) == count)
     return selection.where(last, high, low + (high - low) * steps)
 
 
@@ -95,7 +95,9 @@ def _counts(columns: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor |
     amount: Any = cast.cast(inside, dtype=dtype)
     if weight is not None:
         amount = selection.where(
-            inside, shape.reshape(weight, shape=tuple(first.shape)), cast.cast(beside(first, np.zeros(())), dtype=dtype)
+            inside,
+            shape.reshape(weight, shape=tuple(first.shape)),
+            cast.cast(wrap_like(first, np.zeros(())), dtype=dtype),
         )
     counts = shape.reshape(index.index_add_zeros(amount, place, shape=(math.prod(sizes),)), shape=sizes)
     if density:

@@ -17,11 +17,11 @@ import numpy as np
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.core.batched_parts import Picked, note_pick
-from ndgrad._src.core.borrowed_memory import over
+from ndgrad._src.core.borrowed_memory import wrap_lent
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import process
 from ndgrad._src.core.subclass import KNOWN
-from ndgrad._src.core.variable import Variable, beside, innermost_array, np_dtype, shape_of, wrap
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, shape_of, wrap, wrap_like
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops import arithmetic, cast, fill, join, selection, slices
 from ndgrad._src.ops import index as ops
@@ -142,7 +142,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
 def _index_by_arrays(self: Tensor, index: Index) -> Any:
     """Return `self[index]` for the commonest indices with arrays, by special ops; None if it must be parsed."""
     if isinstance(index, (Variable, np.ndarray)):
-        array: Any = index if isinstance(index, Variable) else over(self.face, index)
+        array: Any = index if isinstance(index, Variable) else wrap_lent(self.face, index)
         kind, dims = np_dtype(array).kind, array.ndim
         if kind == "i" and dims and self.ndim:
             return ops.rows.eager(self, array)
@@ -428,7 +428,7 @@ def _index_array(t: Tensor, item: Any) -> Tensor:
         array = np.asarray(item) if not is_raw_array(item) else item
         if array.size == 0 and is_floating(array.dtype):
             array = array.astype(np.intp)
-        return over(t.face, array) if array is item else wrap(t.face, array)
+        return wrap_lent(t.face, array) if array is item else wrap(t.face, array)
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
         f"(got {type(item).__name__}). Convert it to one of them. [nd-index]"
@@ -590,11 +590,11 @@ def _as_value(t: Tensor, value: Any) -> Tensor:
         return registry.numpy_arguments.as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
         raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]). [nd-type]")
-    return beside(t, np.asarray(value))
+    return wrap_like(t, np.asarray(value))
 
 
 def _as_tensor(t: Tensor, a: Tensor | NDArray[Any]) -> Tensor:
-    return a if isinstance(a, Variable) else over(t.face, a)
+    return a if isinstance(a, Variable) else wrap_lent(t.face, a)
 
 
 def _numel(t: Tensor) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.core.out_argument import write_out
-from ndgrad._src.core.variable import Variable, beside, np_dtype, shape_of, wrap
+from ndgrad._src.core.variable import Variable, np_dtype, shape_of, wrap, wrap_like
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import join as ops
 from ndgrad._src.ops import shape as shape_ops
@@ -24,8 +24,16 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor, Tensors
 
 __all__ = [
-    "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod",
+    "block_diag",
+    "cartesian_prod",
+    "cat",
+    "column_stack",
     "combinations",
+    "dstack",
+    "hstack",
+    "meshgrid",
+    "stack",
+    "vstack",
 ]  # fmt: skip
 ALIASES = {"concat": "cat", "concatenate": "cat", "row_stack": "vstack"}
 
@@ -269,4 +277,4 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return index_ops.getitem(input, index=(slice(0, 0),))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
-    return index_ops.index(input, beside(input, places))
+    return index_ops.index(input, wrap_like(input, places))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops import shape
 from ndgrad._src.ops import solve as solve_ops
 from ndgrad._src.ops.matrix import LinAlgError
@@ -230,7 +230,7 @@ def svd(
         values = decomposition.svdvals(input)
         m, n = input.shape[-2:]
         batch = tuple(input.shape[:-2])
-        u, v = (beside(input, np.zeros((*batch, k, k), np_dtype(input))) for k in (m, n))
+        u, v = (wrap_like(input, np.zeros((*batch, k, k), np_dtype(input))) for k in (m, n))
         return SVD(u, values, v)
     u, s, vh = decomposition.svd(input, full_matrices=not some)
     return SVD(u, s, adjoint(vh))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from ndgrad._src.arrays.dtypes import as_dtype
-from ndgrad._src.core.variable import Variable, beside, np_dtype
+from ndgrad._src.core.variable import Variable, np_dtype, wrap_like
 from ndgrad._src.ops import arithmetic, cast, comparison, index, join, selection, shape, statistics
 from ndgrad._src.ops import reduce as reductions
 from ndgrad._src.tensor.arguments import as_integer
@@ -82,11 +82,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     taken = min(count, elements)
     rows = index.getitem(order, index=(slice(None, taken),))
     columns = _unravel(shape.reshape(rows, shape=(taken, 1)), shape_)
-    found = beside(input, np.empty((taken, 0), np.int64)) if not ndim else join.cat(*columns, dim=1)
-    known = comparison.lt(beside(input, np.arange(taken)[:, None]), reductions.count_nonzero(true, dim=(0,)))
+    found = wrap_like(input, np.empty((taken, 0), np.int64)) if not ndim else join.cat(*columns, dim=1)
+    known = comparison.lt(wrap_like(input, np.arange(taken)[:, None]), reductions.count_nonzero(true, dim=(0,)))
     found = selection.where(known, found, fill_value)
     if taken < count:
-        rest = beside(input, np.full((count - taken, ndim), fill_value, np.int64))
+        rest = wrap_like(input, np.full((count - taken, ndim), fill_value, np.int64))
         found = join.cat(found, rest, dim=0)
     return deliver("nonzero_static", found, out, input)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad._src.core.variable import Variable, beside
+from ndgrad._src.core.variable import Variable, wrap_like
 from ndgrad._src.ops import cast
 from ndgrad._src.ops import rearrange as ops
 from ndgrad._src.ops import shape as shape_ops
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import Dims, Tensor
 
-__all__ = ["flip", "fliplr", "flipud", "rot90", "roll", "tile", "repeat_interleave"]
+__all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
 METHODS = (*__all__, "repeat")
 
 # ----- another order --------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
             "[nd-ndim]"
         )
     _check_output_size(output_size, sum(counts))
-    return beside(repeats, np.repeat(np.arange(len(counts), dtype=np.int64), counts))
+    return wrap_like(repeats, np.repeat(np.arange(len(counts), dtype=np.int64), counts))
 
 
 def _counts(repeats: Tensor | NDArray[Any]) -> tuple[int, ...]:

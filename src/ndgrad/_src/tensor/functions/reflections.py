@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.core.variable import beside, np_dtype
+from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops import comparison, index, join, padding, product, selection, shape
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.tensor import return_types
@@ -67,7 +67,7 @@ def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
     if not count:
         return deliver(
             "geqrf",
-            return_types.geqrf(input.clone(), beside(input, np.zeros((*batch, 0), np_dtype(input)))),
+            return_types.geqrf(input.clone(), wrap_like(input, np.zeros((*batch, 0), np_dtype(input)))),
             out,
             input,
         )
@@ -75,7 +75,7 @@ def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
     work, rows, columns, taus = input, [], [], []
     for i in range(count):
         beta, v, tau = _reflection(_part(work, slice(None), slice(0, 1)))
-        one = beside(input, np.ones((*batch, 1, 1), dtype))
+        one = wrap_like(input, np.ones((*batch, 1, 1), dtype))
         whole = join.cat(one, v, dim=dim)
         others = _part(work, slice(None), slice(1, None))
         others = others - conjugate(tau) * product.matmul(whole, product.matmul(adjoint(whole), others))
@@ -125,7 +125,7 @@ def ormqr(
             f"ormqr: input and other must have the same number of dimensions, not {input.ndim} and {other.ndim}. "
             "[nd-ndim]"
         )
-    rows = beside(input, np.arange(side)[:, None])
+    rows = wrap_like(input, np.arange(side)[:, None])
     made = other
     for i in range(count) if left == transpose else reversed(range(count)):
         column = _part(input, slice(None), slice(i, i + 1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgrad._src.core.variable import beside, innermost_array, np_dtype
+from ndgrad._src.core.variable import innermost_array, np_dtype, wrap_like
 from ndgrad._src.ops import cast, comparison, index, scan, selection, shape
 from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.functions.gather import scatter_reduce
@@ -79,7 +79,7 @@ def segment_reduce(
             "non-negative. Pass unsafe=True to leave a rest. [nd-shape]"
         )
     ends = scan.cumsum(lengths, dim=dim)
-    places = shape.expand(beside(data, np.arange(n)), shape=(*tuple(data.shape[:dim]), n))
+    places = shape.expand(wrap_like(data, np.arange(n)), shape=(*tuple(data.shape[:dim]), n))
     # Elements beyond the last segment form one more, which is dropped at the end.
     segment = searchsorted(ends.contiguous(), places.contiguous(), right=True)
     segment = shape.expand(
@@ -87,7 +87,7 @@ def segment_reduce(
     )
     start, name = _KINDS[kind]
     sizes = (*tuple(data.shape[:dim]), count + 1, *tuple(data.shape[dim + 1 :]))
-    target = beside(data, np.full(sizes, start if initial is None else initial, np_dtype(data)))
+    target = wrap_like(data, np.full(sizes, start if initial is None else initial, np_dtype(data)))
     found = index.getitem(
         scatter_reduce(target, dim, segment, data, name), index=(*(slice(None),) * dim, slice(0, count))
     )

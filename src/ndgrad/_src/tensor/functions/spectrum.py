@@ -13,7 +13,7 @@ import numpy as np
 
 from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.arrays.precision import is_floating
-from ndgrad._src.core.variable import beside, innermost_array, np_dtype
+from ndgrad._src.core.variable import innermost_array, np_dtype, wrap_like
 from ndgrad._src.ops import index, padding, shape
 from ndgrad._src.ops import window as windows
 from ndgrad._src.ops.resample import border_taps, resample
@@ -59,7 +59,7 @@ def _check_sizes(
 def _centre_window(window: Tensor | None, like: Tensor, length: int, n: int) -> Tensor:
     """Return the window (ones if there is none) padded by zeros on both sides to n points."""
     if window is None:
-        window = beside(like, np.ones(length, _real(np_dtype(like))))
+        window = wrap_like(like, np.ones(length, _real(np_dtype(like))))
     left = (n - length) // 2
     return padding.constant_pad_nd(window, pads=((left, n - length - left),), value=0) if length < n else window
 

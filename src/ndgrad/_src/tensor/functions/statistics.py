@@ -15,7 +15,7 @@ import numpy as np
 from ndgrad._src.arrays.dtypes import as_dtype, get_default_dtype
 from ndgrad._src.arrays.precision import is_floating, is_inexact, real_dtype, result_dtype
 from ndgrad._src.core.detach_checks import BATCHED, stake_of
-from ndgrad._src.core.variable import Variable, beside, innermost_array, np_dtype
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap_like
 from ndgrad._src.ops import arithmetic, cast, extremum, product, rounding, selection, shape
 from ndgrad._src.ops import reduce as reductions
 from ndgrad._src.ops import statistics as ops
@@ -29,8 +29,19 @@ if TYPE_CHECKING:
     from ndgrad._typing import Dims, Tensor
 
 __all__ = [
-    "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount",
-    "cov", "corrcoef",
+    "bincount",
+    "corrcoef",
+    "cov",
+    "histc",
+    "median",
+    "mode",
+    "nanmedian",
+    "nanquantile",
+    "quantile",
+    "std",
+    "std_mean",
+    "var",
+    "var_mean",
 ]  # fmt: skip
 METHODS = (
     "var", "std", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount", "cov", "corrcoef",
@@ -251,7 +262,7 @@ def _fractions(name: str, input: Tensor, q: float | Tensor) -> Tensor:
             raise RuntimeError(
                 f"{name}() q must be in the range [0, 1] but got {q}. Divide a percentage by 100. [nd-range]"
             )
-        return beside(input, np.asarray(q, np_dtype(input)))
+        return wrap_like(input, np.asarray(q, np_dtype(input)))
     if len(q.shape) > 1:
         raise RuntimeError(
             f"{name}() q must be a scalar or 1D tensor, but has shape {tuple(q.shape)}. Flatten it. [nd-ndim]"
