@@ -33,7 +33,7 @@ def known(p: Any) -> Any:
     if levels:
         return None
     if getattr(array, "is_traced", False):
-        array = array.known
+        array = array.constant_array
     return array.item() if hasattr(array, "item") else array
 
 
@@ -41,9 +41,9 @@ def chosen(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> li
     """The results of the branch that a condition chooses, where Python cannot ask it."""
     array, levels = take_apart(pred)
     if not levels:
-        from ndgrad._src.compiler.capture.control_flow import branched  # which only those need who compile
+        from ndgrad._src.compiler.capture.control_flow import run_branch  # which only those need who compile
 
-        return branched(pred, when_true, when_false, tensors)
+        return run_branch(pred, when_true, when_false, tensors)
     mask = wrap(pred.face, array)
     found = [_taken(_Samples(p, m, levels), f, tensors) for p, m, f in _sides(pred, mask, when_true, when_false)]
     if found[0] is None or found[1] is None:
@@ -58,18 +58,18 @@ def _sides(pred: Any, mask: Any, when_true: Flat, when_false: Flat) -> list[tupl
 def _taken(samples: _Samples, f: Flat, tensors: Tensors) -> list[Any] | None:
     """The results of a branch for the samples that take it, of any value for others; None if none does."""
     # functions with what they capture; few programs need it
-    from ndgrad._src.compiler.capture.subprograms import Closed
+    from ndgrad._src.compiler.capture.subprograms import LiftedFunction
 
     taken = known(samples.some)
     if taken is not None and not taken:
         return None
-    closed = Closed(f, tensors)
-    given = [samples.safe(t) for t in (*tensors, *closed.captured)]
+    lifted = LiftedFunction(f, tensors)
+    given = [samples.safe(t) for t in (*tensors, *lifted.captured)]
     if taken:
-        return closed(given)
-    from ndgrad._src.compiler.capture.control_flow import branched  # as above
+        return lifted(given)
+    from ndgrad._src.compiler.capture.control_flow import run_branch  # as above
 
-    return branched(samples.some, closed, closed.zeros, given)
+    return run_branch(samples.some, lifted, lifted.zeros, given)
 
 
 def for_all(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tensors], Any], Flat]:
@@ -85,12 +85,12 @@ def for_all(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tens
         if not take_apart(p)[1]:
             return body(tensors)
         # functions with what they capture; few programs need it
-        from ndgrad._src.compiler.capture.subprograms import Closed
+        from ndgrad._src.compiler.capture.subprograms import LiftedFunction
 
-        closed = remembered[0] if remembered else Closed(body, tensors)
+        lifted = remembered[0] if remembered else LiftedFunction(body, tensors)
         if thread.captures is None and not remembered:
-            remembered.append(closed)
-        return for_samples(p, closed, [*tensors, *closed.captured], len(tensors))
+            remembered.append(lifted)
+        return for_samples(p, lifted, [*tensors, *lifted.captured], len(tensors))
 
     return going_on, some
 
