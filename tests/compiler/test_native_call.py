@@ -248,7 +248,7 @@ def test_tensors_that_are_replaced_and_come_back():
     state: dict[str, Any] = layer.state  # type: ignore[attr-defined]
     first, second, weight = state["a"], ndgrad.ones(3), layer.weight
     environment = Environment([("the function", layer.forward), ("", layer)])
-    entry = environment.entry(first)
+    entry = environment.find_entry(first)
     assert entry is not None
     for _ in range(3):  # at first no slot is known to move
         compare_quickly(environment)
@@ -263,7 +263,7 @@ def test_tensors_that_are_replaced_and_come_back():
     compare_quickly(environment)
     layer.weight = weight
     assert environment.check() is None
-    assert environment.entry(weight) is not None
+    assert environment.find_entry(weight) is not None
     state["a"] = state["b"]
     assert environment.check() is not None
     state["a"] = ndgrad.zeros(4)

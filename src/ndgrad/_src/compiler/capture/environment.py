@@ -218,7 +218,7 @@ class Environment:
         self._walk()
         del self._pending
 
-    # ----- reaching ---------------------------------------------------------------------------------------------------
+    # ----- visiting objects -------------------------------------------------------------------------------------------
 
     def _walk(self) -> None:
         while True:
@@ -758,7 +758,7 @@ class Environment:
             None,
         )
 
-    # ----- code that is about to run ----------------------------------------------------------------------------------
+    # ----- checking code before it runs -------------------------------------------------------------------------------
 
     def has_code(self, code: types.CodeType) -> bool:
         """True if code belongs to a function that was reached."""
@@ -770,7 +770,7 @@ class Environment:
         if id(code) in self._refused:
             return self._refused[id(code)]
         if id(code) in self._remembered:
-            return f"{code.co_qualname} remembers its results, and has none for these arguments yet"
+            return f"{code.co_qualname} caches its results and has none for these arguments yet"
         if not self.opaque and not self._unsafe_functions:
             return None
         if self.opaque:

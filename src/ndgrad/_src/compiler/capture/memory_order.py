@@ -117,7 +117,7 @@ def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tupl
     return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
 
 
-# ----- finding out ----------------------------------------------------------------------------------------------------
+# ----- checking the order ---------------------------------------------------------------------------------------------
 
 
 def order_of(array: TracedArray) -> tuple[int, ...] | None:

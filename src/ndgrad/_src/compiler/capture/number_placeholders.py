@@ -346,7 +346,7 @@ def _check_divisor(late: NumberPlaceholder, by: Any) -> None:
     else:
         is_zero = not tracer.decide(emit_op(tracer, "ne", by.value_in(tracer), 0))
     if is_zero:
-        raise GraphBreak("a number that is read of a tensor stands below a quotient, and is zero")
+        raise GraphBreak("the function divides by zero, a number that is read of a tensor")
 
 
 #: Functions of `math`, with the class of their results for late numbers.

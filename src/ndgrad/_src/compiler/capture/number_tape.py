@@ -96,7 +96,7 @@ class NumberTape:
         #: True if Python's part after the program may raise.
         self.may_fail_late = False
 
-    # ----- writing it -------------------------------------------------------------------------------------------------
+    # ----- recording --------------------------------------------------------------------------------------------------
 
     def add_slot(self, number: int, known: Any) -> int:
         """Add the number in a slot and return its place."""
@@ -198,7 +198,7 @@ class NumberTape:
                 pending += [a.place for a in self.operations[place].arguments if a.__class__ is At]
         return sorted(found)
 
-    # ----- repeating it -----------------------------------------------------------------------------------------------
+    # ----- replaying --------------------------------------------------------------------------------------------------
 
     def make_early_function(self) -> Early:
         """Return a function from the numbers in slots to the numbers that the program takes, or None if a condition has

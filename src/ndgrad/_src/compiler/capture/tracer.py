@@ -118,10 +118,10 @@ class Tracer:
         """
         self.program, self._admits = Program([], []), None
         self.inputs, self.conditions, self.later = [], [], []
-        for held in (self._captured_tensors, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
-            held.clear()
+        for table in (self._captured_tensors, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
+            table.clear()
 
-    # ----- what comes from outside ------------------------------------------------------------------------------------
+    # ----- captured tensors -------------------------------------------------------------------------------------------
 
     def capture(self, t: Any, array: Any) -> CapturedTensor:
         """Return the proxy of a captured tensor; on first use the tensor becomes an input of the program."""
@@ -163,10 +163,10 @@ class Tracer:
         """Return a traced array for the current contents of an array without a tensor: a constant."""
         if not is_raw_array(array) or array.dtype.hasobject:
             raise GraphBreak(f"an array of class {type(array).__name__} takes part")
-        held = self._copy_constant(array)
-        value = Value(tuple(held.shape), held.dtype)
-        self.program.constants[value] = held
-        memory = Memory(self, value, constant=held, place=device_of(array) if is_on_device(array) else None)
+        copy = self._copy_constant(array)
+        value = Value(tuple(copy.shape), copy.dtype)
+        self.program.constants[value] = copy
+        memory = Memory(self, value, constant=copy, place=device_of(array) if is_on_device(array) else None)
         return TracedArray(value, memory, strides=tuple(array.strides))
 
     def _copy_constant(self, array: Any) -> Any:

@@ -78,7 +78,7 @@ def compile(
         return f
     if not callable(f):
         raise TypeError(
-            f"compile() takes a function, a method or a module, and got {type(f).__name__}. "
+            f"compile() takes a function, a method or a module, but got {type(f).__name__}. "
             "Give it something that can be called. [nd-type]"
         )
     if disable or resolved_options is None:

@@ -562,7 +562,7 @@ class CompiledFunction:
         self._found_modules |= unreached.modules
         return is_new
 
-    # ----- calls that need no Python before they run ------------------------------------------------------------------
+    # ----- native calls -----------------------------------------------------------------------------------------------
 
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
         """Let further calls like this one run without Python. The first call of an entry makes no row, because it may
@@ -625,7 +625,7 @@ class CompiledFunction:
         calls = [entry.native for entry in self.entries if entry.native is not None]
         self._refreshes = tuple([call.refresh for call in calls if call.refreshes])
 
-    # ----- seeing it --------------------------------------------------------------------------------------------------
+    # ----- inspection -------------------------------------------------------------------------------------------------
 
     def graph(self, *args: Any, **kwargs: Any) -> Any:
         """Return the program for these arguments, as text and picture; see `ndgrad.compiler.graph`."""

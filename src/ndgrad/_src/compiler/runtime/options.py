@@ -60,7 +60,7 @@ def _check_options(options: Any) -> Mapping[str, Any]:
         return {}
     if not isinstance(options, Mapping):
         raise TypeError(
-            f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}. "
+            f"compile(options=...) takes a dict, but got {type(options).__name__}. Write options={{'threads': 1}}. "
             "[nd-type]"
         )
     unknown = [name for name in options if name not in _OWN]
