@@ -629,15 +629,15 @@ class CompiledFunction:
 
     def graph(self, *args: Any, **kwargs: Any) -> Any:
         """Return the program for these arguments, as text and picture; see `ndgrad.compiler.graph`."""
-        from ndgrad._src.compiler.report import inspection as seeing  # rarely needed
+        from ndgrad._src.compiler.report import inspection  # rarely needed
 
-        return seeing.graph(self, *args, **kwargs)
+        return inspection.graph(self, *args, **kwargs)
 
     def kernels(self, *args: Any, **kwargs: Any) -> Any:
         """Return the steps that run for these arguments, measured; see `ndgrad.compiler.kernel_list`."""
-        from ndgrad._src.compiler.report import inspection as seeing  # rarely needed
+        from ndgrad._src.compiler.report import inspection  # rarely needed
 
-        return seeing.kernel_list(self, *args, **kwargs)
+        return inspection.kernel_list(self, *args, **kwargs)
 
     def reset(self) -> None:
         """Drop all specialisations."""
