@@ -1,4 +1,4 @@
-"""Integers beside constants that their dtype does not hold: compiled as eager, which is as NumPy."""
+"""Integers with constants outside of their dtype: compiled as in eager code and NumPy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_comparisons_with_numbers(dtype: str) -> None:
 
     compiled = CompiledFunction(f)
     assert outcome(compiled, values(dtype)) == outcome(f, values(dtype))
-    assert compiled.entries[0].made is not None
+    assert compiled.entries[0].specialisation is not None
     expected = [compare(values(dtype).numpy(), c).tolist() for compare in COMPARISONS for c in CONSTANTS]
     assert [t.tolist() for t in compiled(values(dtype))[: 2 * len(expected) : 2]] == expected
 

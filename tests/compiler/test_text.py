@@ -1,4 +1,6 @@
-"""Programs are read back from their text: the same text, and the same arrays. Those of every op: passes/test_simplified.py."""
+"""Programs read back from their text: the same text and the same arrays. Programs of every op:
+passes/test_simplified.py.
+"""
 
 from __future__ import annotations
 

@@ -275,10 +275,10 @@ def test_strict_and_threads() -> None:
     assert strict(x).item() == f(x).item()  # to the last bit
     one = CompiledFunction(f, fullgraph=True, threads=1)
     one(x)
-    made = one.entries[0].made
+    made = one.entries[0].specialisation
     assert made is not None
-    assert "ndgrad_run" in made.run_forward.made.text
-    assert "i64 1)" in next(line for line in made.run_forward.made.text.splitlines() if "call void @ndgrad_run" in line)
+    assert "ndgrad_run" in made.run_forward.executable.text
+    assert "i64 1)" in next(line for line in made.run_forward.executable.text.splitlines() if "call void @ndgrad_run" in line)
 
 
 @pytest.mark.one_in(2)

@@ -120,7 +120,7 @@ def test_updates_of_all_parameters_are_one_wave(make: Any, count: int, monkeypat
         b.step()
     for p, q in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
-    made = [entry.made for entry in compiled.entries if entry.made is not None][-1].run_forward.made
+    made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None][-1].run_forward.executable
     assert len(made.in_place.inputs) >= 40
     assert len(made.waves) <= 3
 

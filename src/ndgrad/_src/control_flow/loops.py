@@ -225,9 +225,9 @@ def _part(t: Any, start: int, stop: int) -> Any:
 def _traced_rounds(
     step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool
 ) -> tuple[list[Any], list[Any]]:
-    from ndgrad._src.compiler.capture.control_flow import scanned  # needed only for compilation
+    from ndgrad._src.compiler.capture.control_flow import run_scan  # needed only for compilation
 
-    return scanned(step, carry, rows, count, reverse)
+    return run_scan(step, carry, rows, count, reverse)
 
 
 def _length(rows: Leaves, length: int | None) -> int:
@@ -364,9 +364,9 @@ def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Car
         return _predicate("while_loop: cond_fun returned", cond_fun(carry.fill(tensors)))
 
     if is_traced():
-        from ndgrad._src.compiler.capture.while_loops import repeated  # needed only for compilation
+        from ndgrad._src.compiler.capture.while_loops import run_while_loop  # needed only for compilation
 
-        return carry.fill(repeated(*samples.make_loop(holds, body), carry.tensors))
+        return carry.fill(run_while_loop(*samples.make_loop(holds, body), carry.tensors))
     going_on, some = samples.make_loop(holds, body)
     tensors = carry.tensors
     while samples.known_value(going_on(tensors)):

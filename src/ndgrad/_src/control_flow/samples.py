@@ -33,7 +33,7 @@ def known_value(p: Any) -> Any:
     if levels:
         return None
     if getattr(array, "is_traced", False):
-        array = array.known
+        array = array.constant_array
     return array.item() if hasattr(array, "item") else array
 
 
@@ -41,9 +41,9 @@ def run_branches(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors)
     """Return the results of the branch selected by a condition that Python cannot evaluate."""
     array, levels = take_apart(pred)
     if not levels:
-        from ndgrad._src.compiler.capture.control_flow import branched  # needed only for compilation
+        from ndgrad._src.compiler.capture.control_flow import run_branch  # needed only for compilation
 
-        return branched(pred, when_true, when_false, tensors)
+        return run_branch(pred, when_true, when_false, tensors)
     mask = wrap(pred.face, array)
     found = [_run_branch(_Samples(p, m, levels), f, tensors) for p, m, f in _sides(pred, mask, when_true, when_false)]
     if found[0] is None or found[1] is None:
@@ -58,18 +58,18 @@ def _sides(pred: Any, mask: Any, when_true: Flat, when_false: Flat) -> list[tupl
 def _run_branch(samples: _Samples, f: Flat, tensors: Tensors) -> list[Any] | None:
     """Return the results of a branch for the samples that take it, arbitrary values for others; None if none does."""
     # Functions with their captured tensors; rarely needed.
-    from ndgrad._src.compiler.capture.subprograms import Closed
+    from ndgrad._src.compiler.capture.subprograms import LiftedFunction
 
     taken = known_value(samples.some)
     if taken is not None and not taken:
         return None
-    closed = Closed(f, tensors)
-    given = [samples.safe(t) for t in (*tensors, *closed.captured)]
+    lifted = LiftedFunction(f, tensors)
+    given = [samples.safe(t) for t in (*tensors, *lifted.captured)]
     if taken:
-        return closed(given)
-    from ndgrad._src.compiler.capture.control_flow import branched  # needed only for compilation
+        return lifted(given)
+    from ndgrad._src.compiler.capture.control_flow import run_branch  # needed only for compilation
 
-    return branched(samples.some, closed, closed.zeros, given)
+    return run_branch(samples.some, lifted, lifted.zeros, given)
 
 
 def make_loop(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tensors], Any], Flat]:
@@ -85,12 +85,12 @@ def make_loop(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Te
         if not take_apart(p)[1]:
             return body(tensors)
         # Functions with their captured tensors; rarely needed.
-        from ndgrad._src.compiler.capture.subprograms import Closed
+        from ndgrad._src.compiler.capture.subprograms import LiftedFunction
 
-        closed = remembered[0] if remembered else Closed(body, tensors)
+        lifted = remembered[0] if remembered else LiftedFunction(body, tensors)
         if thread.captures is None and not remembered:
-            remembered.append(closed)
-        return for_samples(p, closed, [*tensors, *closed.captured], len(tensors))
+            remembered.append(lifted)
+        return for_samples(p, lifted, [*tensors, *lifted.captured], len(tensors))
 
     return check_any, run_body
 

@@ -57,7 +57,7 @@ def values_to_check(t: Any) -> Any:
             return t.checked_values()  # The values of this class live elsewhere.
         t = t._array
     if getattr(t, "is_traced", False):
-        return t.checked()  # from ndgrad.compiler
+        return t.make_checked()  # from ndgrad.compiler
     return None if getattr(t, "is_meta", False) else t
 
 
@@ -102,7 +102,7 @@ def is_open(t: object) -> bool:
     if not isinstance(t, Variable):
         return False
     memory = memory_of(t)
-    return bool(batch_dims(t)) or (getattr(memory, "is_traced", False) and memory.known is None)
+    return bool(batch_dims(t)) or (getattr(memory, "is_traced", False) and memory.constant_array is None)
 
 
 def mark_lazy(t: T, kind: str) -> T:

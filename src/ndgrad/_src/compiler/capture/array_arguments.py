@@ -69,7 +69,7 @@ class Form:
                 return False
         return True
 
-    def delivered(self, result: Any) -> Any:
+    def convert(self, result: Any) -> Any:
         """Return a result of a program in the form that the function returns."""
         leaves, spec = tree_flatten(result)
         return tree_unflatten([_plain(t, cls) for t, (cls, _) in zip(leaves, self.kinds, strict=True)], spec)

@@ -26,7 +26,7 @@ from ndgrad._src.ops.vocabulary import find
 #: Largest number of conditions in a trace.
 MOST = 16
 #: Largest number of paths for a kind of call. Each is a program.
-MOST_WAYS = 4
+MOST_PATHS = 4
 #: Largest excess of discarded runs over successful runs.
 MOST_IN_VAIN = 32
 

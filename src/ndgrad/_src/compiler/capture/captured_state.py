@@ -38,7 +38,7 @@ def is_plain(value: Any) -> bool:
     return type(value) in _PLAIN or isinstance(value, (np.generic, np.dtype))
 
 
-class Held:
+class CapturedSlots:
     """Some captured slots of one object: functions that read and write them, and the values they held.
 
     `form` gives the kind of slots and their owner for native guards (see ndgrad._src.compiler.runtime.state_guards).
@@ -115,7 +115,7 @@ class Contents:
         array[...] = self._copy
 
 
-def content(cell: Any) -> Any:
+def read_cell(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
@@ -126,7 +126,7 @@ def fill(cells: Any, values: list[Any]) -> None:
     for cell, value in zip(cells, values, strict=True):
         if value is not MISSING:
             cell.cell_contents = value
-        elif content(cell) is not MISSING:
+        elif read_cell(cell) is not MISSING:
             del cell.cell_contents
 
 
@@ -163,7 +163,7 @@ def extend(items: Any, values: Iterable[Any]) -> None:
     (collections.deque if isinstance(items, collections.deque) else list).extend(items, values)
 
 
-def relist(items: Any, values: list[Any]) -> None:
+def refill_list(items: Any, values: list[Any]) -> None:
     if isinstance(items, list):
         list.__setitem__(items, slice(None), values)
     else:
@@ -171,7 +171,7 @@ def relist(items: Any, values: list[Any]) -> None:
         collections.deque.extend(items, values)
 
 
-def reset(items: set[Any], values: list[Any]) -> None:
+def refill_set(items: set[Any], values: list[Any]) -> None:
     set.clear(items)
     set.update(items, values)
 
@@ -217,7 +217,7 @@ def slots_of(cls: type) -> list[str]:
     return [n for n in names if n not in ("__dict__", "__weakref__") and not n.startswith("__")]
 
 
-def state_of(source: Any) -> Any:
+def get_state(source: Any) -> Any:
     if isinstance(source, random.Random):
         return source.getstate()
     if isinstance(source, np.random.Generator):
@@ -227,7 +227,7 @@ def state_of(source: Any) -> Any:
     return source._packed_state()
 
 
-def same_state(a: Any, b: Any) -> bool:
+def is_same_state(a: Any, b: Any) -> bool:
     if isinstance(a, bytes):
         return bool(a == b)
     return repr(a) == repr(b) if not isinstance(a, dict) else _text(a) == _text(b)
@@ -250,11 +250,11 @@ def set_state(source: Any, state: Any) -> None:
         source._resume_from(state)
 
 
-def put_back(source: Any, state: Any, _: list[Any]) -> None:
+def restore_state(source: Any, state: Any, _: list[Any]) -> None:
     set_state(source, state)
 
 
-def same(a: Any, b: Any) -> bool:
+def is_same(a: Any, b: Any) -> bool:
     """True if two different objects are equal in every bit. Classes are compared by `type`, because a placeholder
     pretends to be a number.
     """
@@ -265,7 +265,7 @@ def same(a: Any, b: Any) -> bool:
         is_bits = issubclass(cls, (float, complex, np.generic))
         return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes() if is_bits else a == b)
     if cls is tuple:
-        return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(x is y or is_same(x, y) for x, y in zip(a, b, strict=True))
     # A bound method is a new object at each lookup.
     return issubclass(cls, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
 
@@ -284,4 +284,4 @@ def fits(value: Any, template: Any) -> bool:
         return type(value) is template.kind
     if template.__class__ is tuple:
         return type(value) is tuple and len(value) == len(template) and all(map(fits, value, template))
-    return value is template or same(value, template)
+    return value is template or is_same(value, template)

@@ -57,8 +57,8 @@ def check_pure(space: dict[str, Any], names: AbstractSet[str], where: str) -> No
         value = space.get(name, getattr(builtins, name, None) if name in ("open", "input") else None)
         if isinstance(value, types.ModuleType):
             # For a library, look only at loaded names. Another lookup would make ndgrad load a lazy name.
-            held = vars(value).get if is_foreign(value.__name__) else functools.partial(_attribute, value)
-            found = [n for n in names if id(held(n)) in _IMPURE]
+            look_up = vars(value).get if is_foreign(value.__name__) else functools.partial(_attribute, value)
+            found = [n for n in names if id(look_up(n)) in _IMPURE]
             if value.__name__ in ("uuid", "secrets") or (value.__name__ == "datetime" and names & _CLOCKS):
                 found.append(value.__name__)
         else:

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.compiler.capture.captured_tensors import tracer_at_work
+from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.subprograms import Closed, Region
+from ndgrad._src.compiler.capture.subprograms import LiftedFunction, Region
 from ndgrad._src.compiler.passes.basic_index import Place, written
 from ndgrad._src.compiler.program.compiler_ops import branch, loop
 from ndgrad._src.compiler.program.program import Instruction, Value
@@ -45,7 +45,7 @@ def is_smooth(t: Any) -> bool:
 
 
 @contextmanager
-def breaking() -> Iterator[None]:
+def break_on_error() -> Iterator[None]:
     """Context that turns the failure of a rule into a graph break. A backward pass must not mistake it for a failure of
     the function.
     """
@@ -81,7 +81,7 @@ class Rounds:
         return list(tensors[:n]), list(tensors[n:m]), list(tensors[m:])
 
 
-def with_carry(body: Flat, carried: int) -> Flat:
+def add_carry_output(body: Flat, carried: int) -> Flat:
     """Return a body that also returns its initial carry, as the last y."""
 
     def run(tensors: Tensors) -> list[Any]:
@@ -90,7 +90,7 @@ def with_carry(body: Flat, carried: int) -> Flat:
     return run
 
 
-def scanned(
+def run_scan(
     step: Callable[[Tensors, Tensors], tuple[list[Any], list[Any]]],
     carry: Tensors,
     rows: Tensors,
@@ -105,9 +105,9 @@ def scanned(
         return [*following, *ys]
 
     shown = [tensor_ops.getitem(t, index=(0,)) for t in rows]
-    closed = Closed(body, [*carry, *shown])
-    plan = Rounds(with_carry(closed, n), n, len(rows), count, reverse)
-    out = _run(plan, [*carry, *rows, *closed.captured])
+    lifted = LiftedFunction(body, [*carry, *shown])
+    plan = Rounds(add_carry_output(lifted, n), n, len(rows), count, reverse)
+    out = _run(plan, [*carry, *rows, *lifted.captured])
     return out[:n], out[n : len(out) - n]
 
 
@@ -133,22 +133,22 @@ class Scan(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = ctx.saved_tensors
-        with breaking():
-            return (None, *_pulled(ctx.plan, saved[: ctx.count], saved[ctx.count :], grads, ctx.needs_input_grad[1:]))
+        with break_on_error():
+            return (None, *_pull_back(ctx.plan, saved[: ctx.count], saved[ctx.count :], grads, ctx.needs_input_grad[1:]))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         saved = ctx.saved_tensors
-        with breaking():
-            return tuple(_pushed(ctx.plan, saved[: ctx.count], saved[ctx.count :], tangents))
+        with break_on_error():
+            return tuple(_push_forward(ctx.plan, saved[: ctx.count], saved[ctx.count :], tangents))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Rounds, *tensors: Any) -> Any:
-        with breaking():
-            return _batched(info, in_dims[1:], plan, tensors)
+        with break_on_error():
+            return _batch(info, in_dims[1:], plan, tensors)
 
 
-def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
+def _pull_back(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
     """Return the cotangents of the inputs of a loop."""
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
@@ -162,7 +162,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     start += [tensor_ops.zeros_like(inputs[i]) for i in shared]
     carried = len(start)
 
-    pull = pull_of(plan.body, len(inputs), [*moving, *reading, *shared], [*moving, *given])
+    pull = make_pullback(plan.body, len(inputs), [*moving, *reading, *shared], [*moving, *given])
 
     def body(tensors: Tensors) -> list[Any]:
         own, row, others = (
@@ -176,7 +176,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
         return [*found[: len(moving)], *sums, *found[len(moving) : last]]
 
     rows = [*carries, *inputs[n:m], *[grads[i] for i in given]]
-    back = Rounds(with_carry(body, carried), carried, len(rows), plan.count, not plan.reverse)
+    back = Rounds(add_carry_output(body, carried), carried, len(rows), plan.count, not plan.reverse)
     if not moving and not given:
         return [None] * len(inputs)
     out = _run(back, [*start, *rows, *rest])
@@ -186,7 +186,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     return found
 
 
-def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) -> list[Any]:
+def _push_forward(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) -> list[Any]:
     """Return the tangents of the outputs of a loop."""
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
@@ -197,7 +197,7 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
     start = [tensor_ops.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in moving]
     carried = len(start)
 
-    push = push_of(plan.body, len(inputs), [*moving, *reading, *shared], smooth)
+    push = make_pushforward(plan.body, len(inputs), [*moving, *reading, *shared], smooth)
 
     def body(tensors: Tensors) -> list[Any]:
         own, row = tensors[:carried], tensors[carried : carried + m + len(reading)]
@@ -206,7 +206,7 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
         return push([*row[:m], *others[:left], *own, *row[m:], *others[left:]])
 
     rows = [*carries, *inputs[n:m], *[tangents[i] for i in reading]]
-    tangent = Rounds(with_carry(body, carried), carried, len(rows), plan.count, plan.reverse)
+    tangent = Rounds(add_carry_output(body, carried), carried, len(rows), plan.count, plan.reverse)
     made = _run(tangent, [*start, *rows, *inputs[m:], *[tangents[i] for i in shared]])
     found: list[Any] = [None] * len(outputs)
     for i, t in zip(smooth, made, strict=False):
@@ -214,30 +214,30 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
     return found
 
 
-def _batched(
+def _batch(
     info: Any, dims: tuple[Any, ...], plan: Rounds, tensors: Tensors
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """Run a loop for all samples. The whole carry is batched, because it may become so in any round."""
     n, m = plan.carried, plan.carried + plan.rows
-    given, dims = carry_batched(info, dims, n, tensors)
+    given, dims = batch_carry(info, dims, n, tensors)
     given = [
-        _moved(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))
+        _permute_first(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))
     ]
-    out = _run(Rounds(map_of(plan.body, dims, info), n, plan.rows, plan.count, plan.reverse), given)
+    out = _run(Rounds(make_batched(plan.body, dims, info), n, plan.rows, plan.count, plan.reverse), given)
     return tuple(out), (*(0,) * n, *(1,) * (len(out) - n))
 
 
-def _spread(t: Any, size: int) -> Any:
+def _expand_samples(t: Any, size: int) -> Any:
     return tensor_ops.expand(t, shape=(size, *t.shape))
 
 
-def _moved(t: Any, first: tuple[int, int]) -> Any:
+def _permute_first(t: Any, first: tuple[int, int]) -> Any:
     return tensor_ops.permute(t, dims=(*first, *range(2, len(t.shape))))
 
 
 def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
     """Trace the body and append the loop to the program."""
-    tracer = tracer_here()
+    tracer = require_tracer()
     carry, rows, rest = plan.parts(tensors)
     own = [(t, None) for t in carry] + [(t, tuple(t.shape[1:])) for t in rows]
     region = Region(tracer, plan.body, own, rest)
@@ -263,11 +263,11 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
         "last": 0,
     }
     emit(tracer, loop, [*arguments[:n], *region.taken, *arguments[n:]], settings, results)
-    found = [*results[:n], *[_in_order(tracer, v, plan.reverse) for v in stacks]]
+    found = [*results[:n], *[_sort_rows(tracer, v, plan.reverse) for v in stacks]]
     return [wrap(face, tracer.array(v)) for face, v in zip(region.faces, found, strict=True)]
 
 
-def _in_order(tracer: Any, stack: Value, reverse: bool) -> Value:
+def _sort_rows(tracer: Any, stack: Value, reverse: bool) -> Value:
     """Return the stacked outputs of all rounds in the order of the rows that the rounds read."""
     if not reverse or stack.shape[0] == 1:
         return stack
@@ -286,14 +286,14 @@ class Branches:
     when_true: Flat
     when_false: Flat
 
-    def changed(self, change: Callable[[Flat], Flat]) -> Branches:
+    def transform(self, change: Callable[[Flat], Flat]) -> Branches:
         """Return both functions after a change."""
         return Branches(change(self.when_true), change(self.when_false))
 
 
-def branched(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> list[Any]:
+def run_branch(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> list[Any]:
     """Return the results of one of two functions. The program decides which one."""
-    first, second = Closed(when_true, tensors), Closed(when_false, tensors)
+    first, second = LiftedFunction(when_true, tensors), LiftedFunction(when_false, tensors)
     n, m = len(tensors), len(tensors) + len(first.captured)
     plan = Branches(lambda given: first(given[:m]), lambda given: second([*given[:n], *given[m:]]))
     return list(Cond.apply(plan, pred, *tensors, *first.captured, *second.captured))
@@ -304,12 +304,12 @@ class Cond(Function):
 
     @staticmethod
     def forward(plan: Branches, pred: Any, *tensors: Any) -> Any:
-        tracer = tracer_here()
+        tracer = require_tracer()
         sides = {
             name: Region(tracer, f, (), tensors, name)
             for name, f in (("on_true", plan.when_true), ("on_false", plan.when_false))
         }
-        taken = in_common(sides)
+        taken = share_inputs(sides)
         programs = {name: region.program for name, region in sides.items()}
         values = [[(v.shape, v.dtype) for v in p.outputs] for p in programs.values()]
         if values[0] != values[1]:
@@ -331,8 +331,8 @@ class Cond(Function):
         pred, *tensors = ctx.saved_tensors
         places = [i for i, t in enumerate(tensors) if is_smooth(t) and ctx.needs_input_grad[i + 2]]
         given = [i for i, g in enumerate(grads) if g is not None]
-        with breaking():
-            plan = ctx.plan.changed(lambda f: pull_of(f, len(tensors), places, given))
+        with break_on_error():
+            plan = ctx.plan.transform(lambda f: make_pullback(f, len(tensors), places, given))
             out = Cond.apply(plan, pred, *tensors, *[grads[i] for i in given])
         found: list[Any] = [None] * len(tensors)
         for i, g in zip(places, out, strict=True):
@@ -343,8 +343,8 @@ class Cond(Function):
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
         pred, *tensors = ctx.saved_tensors
         places = [i for i, t in enumerate(tangents) if t is not None]
-        with breaking():
-            plan = ctx.plan.changed(lambda f: push_of(f, len(tensors), places, ctx.smooth))
+        with break_on_error():
+            plan = ctx.plan.transform(lambda f: make_pushforward(f, len(tensors), places, ctx.smooth))
             out = Cond.apply(plan, pred, *tensors, *[tangents[i] for i in places])
         found: list[Any] = [None] * (max(ctx.smooth, default=-1) + 1)
         for i, t in zip(ctx.smooth, out, strict=True):
@@ -353,12 +353,12 @@ class Cond(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Branches, pred: Any, *tensors: Any) -> Any:
-        with breaking():
-            out = Cond.apply(plan.changed(lambda f: map_of(f, in_dims[2:], info)), pred, *tensors)
+        with break_on_error():
+            out = Cond.apply(plan.transform(lambda f: make_batched(f, in_dims[2:], info)), pred, *tensors)
         return out, (0,) * len(out)
 
 
-def in_common(regions: dict[str, Region]) -> list[Value]:
+def share_inputs(regions: dict[str, Region]) -> list[Value]:
     """Let programs take the same values of the surrounding program, after their own inputs. Return these values."""
     taken = list(dict.fromkeys(v for region in regions.values() for v in region.taken))
     for region in regions.values():
@@ -372,15 +372,15 @@ def emit(tracer: Any, op: Any, arguments: Tensors, settings: dict[str, Any], res
     tracer.program.instructions.append(Instruction(op, tuple(arguments), settings, results, tracer.place or tracer.line()))
 
 
-def tracer_here() -> Any:
+def require_tracer() -> Any:
     """Return the tracer of the program that a loop or branch becomes part of."""
-    tracer = tracer_at_work()
+    tracer = find_tracer()
     if tracer is None:
         raise GraphBreak("a loop or branch of a program is run outside of it")
     return tracer
 
 
-def _replaced(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[Any]:
+def _replace_at(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[Any]:
     """Return tensors with others in some positions."""
     full = list(tensors)
     for i, t in zip(places, others, strict=True):
@@ -388,7 +388,7 @@ def _replaced(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[
     return full
 
 
-def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
+def make_pullback(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
     """Return a function from `count` arguments of `f` and cotangents of its results `given` to the cotangents of the
     arguments at `places`.
     """
@@ -397,7 +397,7 @@ def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) ->
         primals = tensors[:count]
 
         def part(*variable: Any) -> tuple[Any, ...]:
-            made = f(_replaced(primals, places, variable))
+            made = f(_replace_at(primals, places, variable))
             return tuple([made[i] for i in given])
 
         _, pull = vjp(part, *[primals[i] for i in places])
@@ -406,7 +406,7 @@ def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) ->
     return run
 
 
-def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -> Flat:
+def make_pushforward(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -> Flat:
     """Return a function from `count` arguments of `f` and tangents of those at `places` to the tangents of its results
     `smooth`.
     """
@@ -415,7 +415,7 @@ def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -
         primals = tensors[:count]
 
         def part(*variable: Any) -> tuple[Any, ...]:
-            made = f(_replaced(primals, places, variable))
+            made = f(_replace_at(primals, places, variable))
             return tuple([made[i] for i in smooth])
 
         return list(jvp(part, tuple([primals[i] for i in places]), tuple(tensors[count:]))[1])
@@ -423,10 +423,10 @@ def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -
     return run
 
 
-def map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) -> Flat:
+def make_batched(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) -> Flat:
     """Return a function for all samples."""
     if all(d is None for d in dims):  # without batched arguments all results are equal
-        return lambda tensors: [_spread(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
+        return lambda tensors: [_expand_samples(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
 
     def one(*sample: Any) -> tuple[Any, ...]:
         return tuple(f(sample))
@@ -435,10 +435,10 @@ def map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) 
     return lambda tensors: list(mapped(*tensors))
 
 
-def carry_batched(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
+def batch_carry(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
     """Return tensors with the first `n` batched, and the batch dimensions."""
     given = [
-        _spread(t, info.batch_size) if d is None and i < n else t
+        _expand_samples(t, info.batch_size) if d is None and i < n else t
         for i, (t, d) in enumerate(zip(tensors, dims, strict=True))
     ]
     return given, (*(0,) * n, *dims[n:])

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.compiler.capture.captured_state import NUMBERS
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
-from ndgrad._src.compiler.capture.side_effects import is_watched, stands_for
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
+from ndgrad._src.compiler.capture.side_effects import is_guarded, register_replacement
 from ndgrad._src.compiler.capture.slot_effects import Effect
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.pytree import TreeSpec, tree_unflatten
@@ -58,7 +58,7 @@ class DeferredCall(Effect):
 def _check(arguments: Sequence[Any], what: str) -> None:
     """Raise if an argument is an object that may change before the call is made."""
     for a in arguments:
-        if type(a) is not ReadNumber and type(a) not in NUMBERS:
+        if type(a) is not NumberPlaceholder and type(a) not in NUMBERS:
             raise GraphBreak(f"the function {what} an object of class {type(a).__name__}")
 
 
@@ -169,16 +169,16 @@ _METHODS: dict[str, Callable[..., Any]] = {
 
 def _deferred_print(*args: Any, **kwargs: Any) -> None:
     tracer = current_tracer.get()
-    if tracer is None or kwargs.get("file") is not None or not is_watched(sys.stdout):
+    if tracer is None or kwargs.get("file") is not None or not is_guarded(sys.stdout):
         _print(*args, **kwargs)  # a stream may refuse
         return
     _check([*args, *kwargs.values()], "prints")
-    if any(type(a) is ReadNumber for a in kwargs.values()):
+    if any(type(a) is NumberPlaceholder for a in kwargs.values()):
         raise GraphBreak("the function prints")
     tracer.deferred.append((lambda *numbers: _print(*numbers, **kwargs), args))
 
 
-stands_for(_deferred_print, _print)
+register_replacement(_deferred_print, _print)
 _lock = make_lock()
 _at_work = 0
 

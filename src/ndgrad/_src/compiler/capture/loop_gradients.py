@@ -12,19 +12,20 @@ summed in the loop and written to the parameter's gradient once.
 
 This reassociates sums: the contributions of a round to one gradient are summed in that round first.
 
-Note [The graph is the program] Ops are traced below autograd, so a trace does not know what was recorded. Under
-`no_grad`, in custom functions or behind a `detach`, values flow and gradients do not. The derivative of a program is
-the derivative of the function only if every op on a path from the inputs to the results was recorded, with all of its
-edges. A count checks this: the nodes of the graph and their edges, by op, must match the instructions of the trace and
-their arguments on such paths. A node belongs to an instruction on such a path, and an edge to an argument on it, so
-equal counts mean that all have one. Nodes with hooks, nodes that do not belong to ops of the table, and writes are left
-to the general path.
+Note [The graph is the program]
+Ops are traced below autograd, so a trace does not know what was recorded. Under `no_grad`, in custom functions or
+behind a `detach`, values flow and gradients do not. The derivative of a program is the derivative of the function only
+if every op on a path from the inputs to the results was recorded, with all of its edges. A count checks this: the nodes
+of the graph and their edges, by op, must match the instructions of the trace and their arguments on such paths. A node
+belongs to an instruction on such a path, and an edge to an argument on it, so equal counts mean that all have one.
+Nodes with hooks, nodes that do not belong to ops of the table, and writes are left to the general path.
 
-Note [No gradient is not a gradient of zero] A backward pass does not visit values without a gradient. A backward loop
-has one body for all rounds, so a carried or stored value without a gradient gets a zero gradient there; and zero times
-an infinite slope is nan. A zero added to another gradient is harmless. So each value that a loop carries or stores must
-have a gradient in every round of its own. It comes from the values of all rounds that the program reads, or from the
-carry that is read after the loop, which must continue from round to round.
+Note [No gradient is not a gradient of zero]
+A backward pass does not visit values without a gradient. A backward loop has one body for all rounds, so a carried or
+stored value without a gradient gets a zero gradient there; and zero times an infinite slope is nan. A zero added to
+another gradient is harmless. So each value that a loop carries or stores must have a gradient in every round of its
+own. It comes from the values of all rounds that the program reads, or from the carry that is read after the loop, which
+must continue from round to round.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndgrad._src.arrays.precision import INEXACT
-from ndgrad._src.compiler.capture.captured_tensors import OutsideBackward, payload_of
+from ndgrad._src.compiler.capture.captured_tensors import CapturedTensorBackward, payload_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.tracer import Tracer
@@ -78,11 +79,11 @@ def joint_program(
         return None
     numbers = [values.index(v) for v in ends]
     with phase("passes"):
-        forward = _looped(tracer.program, values, numbers, wanted)
-    return None if forward is None else _differentiated(tracer, forward, numbers, wanted)
+        forward = _roll_loops(tracer.program, values, numbers, wanted)
+    return None if forward is None else _differentiate(tracer, forward, numbers, wanted)
 
 
-def _looped(
+def _roll_loops(
     traced: Program, values: Sequence[Value], ends: Sequence[int], wanted: Sequence[int]
 ) -> Program | None:
     """Return the program of `values` with its loops; None if loops do not make it much shorter, or if a loop has no
@@ -93,11 +94,11 @@ def _looped(
     )
     if len(forward.instructions) * LEAST_ROUNDS > len(traced.instructions) or _has_inner_loops(forward):
         return None
-    flowing = _flowing(forward, {forward.inputs[i] for i in wanted})
-    return None if _reached(forward, flowing, {forward.outputs[i] for i in ends}) is None else forward
+    flowing = _find_flowing(forward, {forward.inputs[i] for i in wanted})
+    return None if _find_reached(forward, flowing, {forward.outputs[i] for i in ends}) is None else forward
 
 
-def _differentiated(tracer: Tracer, forward: Program, ends: Sequence[int], wanted: Sequence[int]) -> Joint | None:
+def _differentiate(tracer: Tracer, forward: Program, ends: Sequence[int], wanted: Sequence[int]) -> Joint | None:
     """Run a program on the tensors of a trace and differentiate it in a second trace; None if that breaks."""
     again = Tracer(forward.name)
     token = current_tracer.set(again)
@@ -105,7 +106,7 @@ def _differentiated(tracer: Tracer, forward: Program, ends: Sequence[int], wante
         with observing(again):
             sources = [o.source for o in tracer.inputs]
             for t in sources:
-                again.outside_of(t, payload_of(t))
+                again.capture(t, payload_of(t))
             made = run_on_tensors(forward, sources, forward.outputs)
             if [(tuple(t.shape), t._array.dtype) for t in made] != [(v.shape, v.dtype) for v in forward.outputs]:
                 return None  # same ops, but tensors of another class
@@ -127,16 +128,16 @@ def _differentiated(tracer: Tracer, forward: Program, ends: Sequence[int], wante
 
 def _graph_is_program(tracer: Tracer, roots: Sequence[Any], ends: Sequence[Value], wanted: Sequence[int]) -> bool:
     """See Note [The graph is the program]."""
-    recorded = _recorded(tracer, roots, wanted)
+    recorded = _count_nodes(tracer, roots, wanted)
     inputs = [tracer.program.inputs[i] for i in wanted]
-    return recorded is not None and recorded == _written(tracer.program, ends, inputs)
+    return recorded is not None and recorded == _count_instructions(tracer.program, ends, inputs)
 
 
 #: Counts for an op: nodes or instructions, and edges or arguments.
 _Counts = dict[Any, list[int]]
 
 
-def _recorded(tracer: Tracer, roots: Sequence[Any], wanted: Sequence[int]) -> _Counts | None:
+def _count_nodes(tracer: Tracer, roots: Sequence[Any], wanted: Sequence[int]) -> _Counts | None:
     """Count the nodes and edges of each op between the roots and the wanted inputs. Return None if the graph has a node
     that the rules of the table do not cover.
     """
@@ -154,7 +155,7 @@ def _recorded(tracer: Tracer, roots: Sequence[Any], wanted: Sequence[int]) -> _C
                 if id(node.variable) not in leaves or node.extra is not None:
                     return None
                 continue
-            if isinstance(node, OutsideBackward):
+            if isinstance(node, CapturedTensorBackward):
                 if id(node) not in outside or node.extra is not None:
                     return None
                 continue
@@ -176,7 +177,7 @@ def _recorded(tracer: Tracer, roots: Sequence[Any], wanted: Sequence[int]) -> _C
     return found
 
 
-def _written(program: Program, ends: Sequence[Value], inputs: Sequence[Value]) -> _Counts:
+def _count_instructions(program: Program, ends: Sequence[Value], inputs: Sequence[Value]) -> _Counts:
     """Count the instructions of each op, and their arguments, on paths from inputs to ends along which a gradient would
     flow if all ops were recorded.
     """
@@ -184,7 +185,7 @@ def _written(program: Program, ends: Sequence[Value], inputs: Sequence[Value]) -
     on_way: list[tuple[Instruction, list[Value]]] = []
     for instruction in program.instructions:
         # The source of a detached value counts as well. It has no node, so the counts then differ.
-        sources = [v for v in _differentiable(instruction) if v in flowing]
+        sources = [v for v in _differentiable_arguments(instruction) if v in flowing]
         if sources:
             discrete = instruction.op.discrete_outputs
             for number, v in enumerate(instruction.results):
@@ -204,7 +205,7 @@ def _written(program: Program, ends: Sequence[Value], inputs: Sequence[Value]) -
     return found
 
 
-def _differentiable(instruction: Instruction) -> list[Value]:
+def _differentiable_arguments(instruction: Instruction) -> list[Value]:
     """Return the values among the arguments through which a gradient may flow."""
     op, arguments = instruction.op, instruction.arguments
     if not getattr(op, "differentiable", False):
@@ -223,34 +224,34 @@ def _has_inner_loops(program: Program) -> bool:
     return any(i.op is loop for body in bodies for i in body.instructions)
 
 
-def _flowing(program: Program, sources: set[Value]) -> set[Value]:
+def _find_flowing(program: Program, sources: set[Value]) -> set[Value]:
     """Return the values that depend on `sources` so that gradients flow."""
     found = set(sources)
     for instruction in program.instructions:
         if instruction.op is loop:
             parts = LoopParts(instruction)
-            inside = _flowing_inside(parts, found)
+            inside = _find_flowing_inside(parts, found)
             made = [*parts.next.values(), *parts.last, *parts.stacks]
             found.update(result for v, result in made if v in inside)
-        elif any(v in found for v in _differentiable(instruction)):
+        elif any(v in found for v in _differentiable_arguments(instruction)):
             found.update(v for v in instruction.results if v.dtype.kind in INEXACT)
     return found
 
 
-def _flowing_inside(parts: LoopParts, around: set[Value]) -> set[Value]:
+def _find_flowing_inside(parts: LoopParts, around: set[Value]) -> set[Value]:
     """Return the same for the body of a loop, in any round."""
     body = Program([], [], parts.body)
     sources = {v for v, a in (*parts.starts.items(), *parts.fixed.items()) if a in around}
     sources |= {v for v, (array, _, _) in parts.rows.items() if array in around}
     while True:
-        found = _flowing(body, sources)
+        found = _find_flowing(body, sources)
         more = {begin for begin, (following, _) in parts.next.items() if following in found} - sources
         if not more:
             return found
         sources |= more
 
 
-def _reached(program: Program, flowing: set[Value], ends: set[Value]) -> set[Value] | None:
+def _find_reached(program: Program, flowing: set[Value], ends: set[Value]) -> set[Value] | None:
     """Return the values that get a gradient from `ends`; None if a loop has a gradient in some rounds only (see Note
     [No gradient is not a gradient of zero]).
     """
@@ -261,28 +262,28 @@ def _reached(program: Program, flowing: set[Value], ends: set[Value]) -> set[Val
         if not any(v in found for v in instruction.results):
             continue
         if instruction.op is loop:
-            more = _reached_through(LoopParts(instruction), flowing, found, parted)
+            more = _find_reached_through(LoopParts(instruction), flowing, found, parted)
             if more is None:
                 return None
             found |= more
             continue
-        sources = [v for v in _differentiable(instruction) if v in flowing]
+        sources = [v for v in _differentiable_arguments(instruction) if v in flowing]
         found.update(sources)
         if instruction.op.name == "getitem" and instruction.result.shape != sources[0].shape:
             parted.update(sources)
     return found
 
 
-def _reached_through(
+def _find_reached_through(
     parts: LoopParts, flowing: set[Value], reached: set[Value], parted: set[Value]
 ) -> set[Value] | None:
     """Return the inputs of a loop that get a gradient; None if they differ between rounds."""
-    inside = _flowing_inside(parts, flowing)
+    inside = _find_flowing_inside(parts, flowing)
     moving = {begin: following for begin, (following, _) in parts.next.items() if begin in inside}
     kept = {begin: following for begin, following in moving.items() if parts.next[begin][1] in reached - parted}
     stored = {v: result for v, result in parts.stacks if result in reached}
     ends = {*kept.values(), *[v for v, result in stored.items() if result not in parted]}
-    found = _reached(Program([], [], parts.body), inside, ends & inside)
+    found = _find_reached(Program([], [], parts.body), inside, ends & inside)
     if found is None or not found.issuperset(kept):
         return None
     if not found.issuperset([*moving.values(), *stored, *[v for v, result in parts.last if result in reached]]):

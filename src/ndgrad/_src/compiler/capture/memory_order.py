@@ -28,7 +28,7 @@ MOST = 1 << 28
 MOST_OF_RESULT = 1 << 33
 
 
-class Made(NamedTuple):
+class Origin(NamedTuple):
     """Origin of memory with an assumed order: result `number` of an op, and the assumed strides."""
 
     op: Any
@@ -95,7 +95,7 @@ def arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequ
     if not (is_certain and follows):
         for number, array in enumerate(made):
             if array.ndim > 1:
-                array.memory.assumed = Made(op, tuple(arrays), settings, number, array.strides)
+                array.memory.assumed = Origin(op, tuple(arrays), settings, number, array.strides)
         return
     given = [(a.shape, a.strides) for a in arrays if isinstance(a, (TracedArray, np.ndarray))]
     for array in made:
@@ -117,7 +117,7 @@ def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tupl
     return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
 
 
-# ----- finding out ----------------------------------------------------------------------------------------------------
+# ----- checking the order ---------------------------------------------------------------------------------------------
 
 
 def order_of(array: TracedArray) -> tuple[int, ...] | None:
@@ -152,7 +152,7 @@ def settle(memory: Memory, most: int = MOST) -> None:
         waiting.pop().assumed = None
 
 
-def _check(made: Made, memory: Memory, most: int) -> None:
+def _check(made: Origin, memory: Memory, most: int) -> None:
     strides = None if memory.place not in (None, CPU) else _strides_of(made, most)
     if strides is None:
         raise GraphBreak("memory is written or returned of which it is not known in which order it lies")
@@ -162,7 +162,7 @@ def _check(made: Made, memory: Memory, most: int) -> None:
         raise broken
 
 
-def _strides_of(made: Made, most: int) -> tuple[int, ...] | None:
+def _strides_of(made: Origin, most: int) -> tuple[int, ...] | None:
     """Return the strides that an op gives a result in reality; None if they cannot be found."""
     op, settings = made.op, made.settings
     if sum(a.nbytes for a in made.arrays if isinstance(a, TracedArray)) > most:

@@ -1,9 +1,10 @@
 """Python arithmetic with numbers that are unknown during a trace, recorded for repetition in each call.
 
-Note [Numbers of a call] Two kinds of Python numbers are unknown in a trace. Some come from *slots*: attributes, items,
-closure variables, globals and arguments whose number changes between calls. Others are *read* from tensors by
-`.item()`. A placeholder (ndgrad._src.compiler.capture.number_placeholders) stands for such a number. Each operation on
-placeholders is an entry of the tape of the trace: a Python function with its arguments.
+Note [Numbers of a call]
+Two kinds of Python numbers are unknown in a trace. Some come from *slots*: attributes, items, closure variables,
+globals and arguments whose number changes between calls. Others are *read* from tensors by `.item()`. A placeholder
+(ndgrad._src.compiler.capture.number_placeholders) stands for such a number. Each operation on placeholders is an entry
+of the tape of the trace: a Python function with its arguments.
 
 A number that depends on slots alone is *early*. A call computes it by the same Python functions before the program
 runs, so it equals eager code to the last bit, for integers of any size and for the functions of `math`. If an op on
@@ -22,6 +23,7 @@ guards compare them. A late number ends the trace.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -94,13 +96,13 @@ class NumberTape:
         #: True if Python's part after the program may raise.
         self.may_fail_late = False
 
-    # ----- writing it -------------------------------------------------------------------------------------------------
+    # ----- recording --------------------------------------------------------------------------------------------------
 
-    def slot(self, number: int, known: Any) -> int:
+    def add_slot(self, number: int, known: Any) -> int:
         """Add the number in a slot and return its place."""
         return self._add(Operation(None, (number,)), known)
 
-    def read(self, value: Any) -> int:
+    def add_read(self, value: Any) -> int:
         """Add a number that a value of the program holds and return its place."""
         return self._add(Operation(READ, (value,)), None)
 
@@ -178,12 +180,12 @@ class NumberTape:
     def slots_of(self, place: int) -> set[int]:
         """Return the slots that a number depends on."""
         found: set[int] = set()
-        for operation in (self.operations[p] for p in self._reached([place])):
+        for operation in (self.operations[p] for p in self._find_dependencies([place])):
             if operation.function is None:
                 found.add(operation.arguments[0])
         return found
 
-    def _reached(self, places: Iterable[int], stops: Callable[[int], bool] = lambda place: False) -> list[int]:
+    def _find_dependencies(self, places: Iterable[int], stops: Callable[[int], bool] = lambda place: False) -> list[int]:
         """Return places and the places that they depend on, in order; nothing behind a place that stops."""
         found: set[int] = set()
         pending = list(places)
@@ -196,9 +198,9 @@ class NumberTape:
                 pending += [a.place for a in self.operations[place].arguments if a.__class__ is At]
         return sorted(found)
 
-    # ----- repeating it -----------------------------------------------------------------------------------------------
+    # ----- replaying --------------------------------------------------------------------------------------------------
 
-    def early_function(self) -> Early:
+    def make_early_function(self) -> Early:
         """Return a function from the numbers in slots to the numbers that the program takes, or None if a condition has
         another outcome.
         """
@@ -207,7 +209,7 @@ class NumberTape:
         for place, outcome in self.conditions:
             outcomes.setdefault(place, []).append(outcome)
         inputs = [place for place, _ in self.inputs.values()]
-        for place in self._reached([*outcomes, *inputs]):
+        for place in self._find_dependencies([*outcomes, *inputs]):
             operation = self.operations[place]
             if operation.function is None:
                 writer.lines.append(f"n{place} = slots[{operation.arguments[0]}]")
@@ -217,14 +219,14 @@ class NumberTape:
                 writer.lines.append(f"if n{place} is not {outcome}: return None")
             if place in inputs:
                 writer.lines.append(f"if n{place}.__class__ is int and not {-EXACT} <= n{place} <= {EXACT}: return None")
-        made: Early = writer.function(f"[{', '.join(f'n{place}' for place in inputs)}]")
+        made: Early = writer.compile(f"[{', '.join(f'n{place}' for place in inputs)}]")
         return made
 
-    def late_function(self, wanted: Sequence[int]) -> LateNumbers:
+    def make_late_function(self, wanted: Sequence[int]) -> LateNumbers:
         """Return Python's part after the program: the numbers at some places, from early numbers and numbers that were
         read.
         """
-        order = self._reached(wanted, lambda place: self.known[place] is not None)
+        order = self._find_dependencies(wanted, lambda place: self.known[place] is not None)
         given = [p for p in order if self.known[p] is not None]
         reads = [p for p in order if self.operations[p].function is READ]
         writer = _Writer("early, read")
@@ -233,7 +235,7 @@ class NumberTape:
         for place in order:
             if place not in given and place not in reads:
                 writer.operate(place, self.operations[place], "raise TypeError")
-        compute = writer.function(f"[{', '.join(f'n{place}' for place in wanted)}]")
+        compute = writer.compile(f"[{', '.join(f'n{place}' for place in wanted)}]")
         return LateNumbers(given, [self.operations[p].arguments[0] for p in reads], compute)
 
 
@@ -255,23 +257,23 @@ class _Writer:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
 
-    def _name(self, value: Any) -> str:
+    def _bind(self, value: Any) -> str:
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
 
     def operate(self, place: int, operation: Operation, otherwise: str) -> None:
         """Write a line for an operation, and a check of the class of its result."""
-        arguments = [f"n{a.place}" if a.__class__ is At else self._name(a) for a in operation.arguments]
-        self.lines.append(f"n{place} = {self._name(operation.function)}({', '.join(arguments)})")
+        arguments = [f"n{a.place}" if a.__class__ is At else self._bind(a) for a in operation.arguments]
+        self.lines.append(f"n{place} = {self._bind(operation.function)}({', '.join(arguments)})")
         if operation.kind is not None:
-            self.lines.append(f"if n{place}.__class__ is not {self._name(operation.kind)}: {otherwise}")
+            self.lines.append(f"if n{place}.__class__ is not {self._bind(operation.kind)}: {otherwise}")
 
-    def function(self, result: str) -> Any:
+    def compile(self, result: str) -> Any:
         """Compile the lines to a function."""
         text = "\n    ".join([f"def run({self.parameters}):", *self.lines, f"return {result}"])
         space: dict[str, Any] = dict(self.names)
-        exec(compile(text, "<ndgrad generated numbers>", "exec"), space)  # only names, numbers, indices
+        exec(builtins.compile(text, "<ndgrad generated numbers>", "exec"), space)  # only names, numbers, indices
         return space["run"]
 
 

@@ -15,8 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad._src.compiler.capture.number_placeholders import MATH, ReadNumber, extreme, of_math, sum_numbers
-from ndgrad._src.compiler.capture.side_effects import stands_for
+from ndgrad._src.compiler.capture.number_placeholders import (
+    MATH,
+    NumberPlaceholder,
+    apply_extreme,
+    apply_math,
+    sum_numbers,
+)
+from ndgrad._src.compiler.capture.side_effects import register_replacement
 from ndgrad._src.foundations.locks import make_lock
 
 
@@ -33,7 +39,7 @@ class PatchedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for a in args:
-            if type(a) is ReadNumber:
+            if type(a) is NumberPlaceholder:
                 if kwargs:
                     a.refuse()
                 return self._compute(self.__name__, self.original, args)
@@ -47,14 +53,14 @@ class PatchedSum(PatchedFunction):
     """Replacement of `sum`, whose items may be placeholders."""
 
     def __init__(self) -> None:
-        super().__init__(builtins, "sum", of_math)
+        super().__init__(builtins, "sum", apply_math)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not 1 <= len(args) <= 2 or (kwargs and (len(args) == 2 or kwargs.keys() != {"start"})):
             return self.original(*args, **kwargs)  # raises
         start = args[1] if len(args) == 2 else kwargs.get("start", 0)
         items = tuple(args[0])
-        if type(start) is ReadNumber or any(type(a) is ReadNumber for a in items):
+        if type(start) is NumberPlaceholder or any(type(a) is NumberPlaceholder for a in items):
             return sum_numbers(self.original, items, start)
         return self.original(items, start)
 
@@ -63,21 +69,21 @@ class PatchedSum(PatchedFunction):
 PATCHED: dict[int, PatchedFunction] = {
     id(made.original): made
     for made in (
-        *[PatchedFunction(math, name, of_math) for name in MATH],
-        PatchedFunction(builtins, "min", extreme),
-        PatchedFunction(builtins, "max", extreme),
+        *[PatchedFunction(math, name, apply_math) for name in MATH],
+        PatchedFunction(builtins, "min", apply_extreme),
+        PatchedFunction(builtins, "max", apply_extreme),
         PatchedSum(),
     )
 }
 
 for _made in PATCHED.values():
-    stands_for(_made, _made.original)
+    register_replacement(_made, _made.original)
 _lock = make_lock()
 _at_work: Counter[int] = Counter()
 
 
 @contextmanager
-def patched(functions: Sequence[PatchedFunction]) -> Iterator[None]:
+def patching(functions: Sequence[PatchedFunction]) -> Iterator[None]:
     """Context in which functions accept placeholders."""
     with _lock:
         for made in functions:

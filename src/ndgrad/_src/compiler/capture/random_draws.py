@@ -1,10 +1,11 @@
 """Random numbers of a program. They are drawn before it runs and are its inputs. A GPU generator draws on the GPU.
 
-Note [Random numbers as inputs] A program depends on its inputs only; passes drop, move and repeat its instructions.
-Random numbers do not fit this: they depend on the order of draws, and a draw changes its generator. So a trace keeps a
-*tape* of the function's draws, in order, and each draw is an input. A call draws in that order from the same
-generators, as eager code would. The same seed gives the same numbers, and the generators end in the same states.
-Backward programs, and derivatives that are traced later, use the numbers of the forward call.
+Note [Random numbers as inputs]
+A program depends on its inputs only; passes drop, move and repeat its instructions. Random numbers do not fit this:
+they depend on the order of draws, and a draw changes its generator. So a trace keeps a *tape* of the function's draws,
+in order, and each draw is an input. A call draws in that order from the same generators, as eager code would. The same
+seed gives the same numbers, and the generators end in the same states. Backward programs, and derivatives that are
+traced later, use the numbers of the forward call.
 
 During a trace numbers are really drawn, so that generators pass through their usual states. A draw that repeats another
 one from the same state (`checkpoint`, `fork_rng`) is recognised in this way: it is the same input. At the end the
@@ -87,7 +88,7 @@ class Tape:
         ]
 
 
-def put_back(states: Sequence[tuple[Generator, bytes]]) -> None:
+def restore_states(states: Sequence[tuple[Generator, bytes]]) -> None:
     """Restore the states of generators."""
     for generator, state in states:
         generator._resume_from(state)
@@ -147,7 +148,7 @@ class TracedDraws:
             raise GraphBreak("the function sets the state of a generator of random numbers")
         generator._resume_from(self._asked[id(state)][1])
 
-    def number(self, draw: Draw) -> tuple[int, Any]:
+    def add(self, draw: Draw) -> tuple[int, Any]:
         """Make a draw. Return its number and the numbers drawn, or None for these if it repeats an earlier draw."""
         generator, key = draw.generator, id(draw.generator)
         state = generator._packed_state()
@@ -158,7 +159,7 @@ class TracedDraws:
         if self.is_over:
             raise GraphBreak("a backward pass draws random numbers of its own")
         if key not in self._states:
-            start = self._begun(generator)
+            start = self._initial_state(generator)
             self._states[key], self._last[key] = (generator, {start: len(self.tape.draws)}), start
         if state != self._last[key]:
             raise GraphBreak("a generator of random numbers is in a state that no draw has led to")
@@ -168,7 +169,7 @@ class TracedDraws:
         self._states[key][1][self._last[key]] = number + 1
         return number, array
 
-    def _begun(self, generator: Generator) -> bytes:
+    def _initial_state(self, generator: Generator) -> bytes:
         start = self._starts.get(id(generator))
         if start is None and self._state_of is not None:
             start = self._state_of(generator)
@@ -196,7 +197,7 @@ class TracedDraws:
 # ----- ops ------------------------------------------------------------------------------------------------------------
 
 
-def drawn(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Value:
+def trace_draw(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Value:
     """Return the value of an op that draws."""
     settings = dict(settings)
     generator = settings.pop("generator", None)
@@ -205,7 +206,7 @@ def drawn(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, An
         generator = default_generator if where.type != "cuda" else default_on(where.index or 0)
     if op.name in random.SHAPE_ONLY:
         shape, dtype = tuple(arrays[0].shape), arrays[0].dtype
-        return tracer.drawn(Draw(generator, op.name, shape, dtype, tuple(settings.items())))
+        return tracer.add_draw(Draw(generator, op.name, shape, dtype, tuple(settings.items())))
     formula = _FORMULAS.get(op.name)
     if formula is None:
         raise GraphBreak(f"{op.name} draws random numbers, and how many depends on values")
@@ -224,7 +225,7 @@ def _bernoulli_tensor(tracer: Tracer, generator: Generator, arguments: list[Any]
 
 def _less(tracer: Tracer, generator: Generator, shape: tuple[int, ...], p: Any, dtype: Any) -> Value:
     """Return 1 for uniform numbers in [0, 1) that are less than a probability, else 0."""
-    u = tracer.drawn(Draw(generator, "uniform", shape, np.dtype(np.float64), (("low", 0.0), ("high", 1.0))))
+    u = tracer.add_draw(Draw(generator, "uniform", shape, np.dtype(np.float64), (("low", 0.0), ("high", 1.0))))
     (less,) = tracer.emit(find("lt"), (u, p), {})
     return tracer.emit(find("cast"), (less,), {"dtype": dtype})[0]
 
@@ -237,7 +238,7 @@ def _normal(tracer: Tracer, generator: Generator, arguments: list[Any], settings
     dtype = np.result_type(*[a.dtype for a in arguments])
     if dtype.kind != "f" or dtype.itemsize < 4:
         raise GraphBreak(f"normal numbers are drawn as {dtype}")
-    z = tracer.drawn(Draw(generator, "normal", shape, dtype, (("mean", 0.0), ("std", 1.0))))
+    z = tracer.add_draw(Draw(generator, "normal", shape, dtype, (("mean", 0.0), ("std", 1.0))))
     (scaled,) = tracer.emit(find("mul"), (std, z), {})
     return tracer.emit(find("add"), (mean, scaled), {})[0]
 

@@ -26,7 +26,7 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.foundations.locks import make_lock
 
 
-class _Watched:
+class _GuardedStream:
     """A stream that refuses writes of traced functions."""
 
     def __init__(self, stream: Any) -> None:
@@ -45,9 +45,9 @@ class _Watched:
         return getattr(self._stream, name)
 
 
-def is_watched(stream: Any) -> bool:
+def is_guarded(stream: Any) -> bool:
     """True for a stream that traced functions cannot write to."""
-    return isinstance(stream, _Watched)
+    return isinstance(stream, _GuardedStream)
 
 
 def _get_state(self: Generator) -> Any:
@@ -80,7 +80,7 @@ def _randbits(count: int) -> int:
 
 
 
-def _watch_of_caller() -> Any:
+def _find_watch() -> Any:
     """Return the watch of the trace that the calling code belongs to; None if it is ndgrad's or not traced."""
     tracer = current_tracer.get()
     if tracer is None or tracer.calls is None:
@@ -91,28 +91,28 @@ def _watch_of_caller() -> Any:
 
 
 def _getattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_name(*args[:2])
     return _BUILTINS["getattr"](*args)
 
 
 def _hasattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_name(*args[:2])
     return _BUILTINS["hasattr"](*args)
 
 
 def _setattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_write(*args[:2])
     return _BUILTINS["setattr"](*args)
 
 
 def _delattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_write(*args[:2])
     return _BUILTINS["delattr"](*args)
@@ -121,14 +121,14 @@ def _delattr(*args: Any) -> Any:
 def _vars(*args: Any) -> Any:
     if not args:
         return sys._getframe(1).f_locals
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and isinstance(args[0], (type, types.ModuleType)):
         raise GraphBreak("the function looks at all attributes of a class or module")
     return _BUILTINS["vars"](*args)
 
 
 def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is None or watch.is_importing:
         return _BUILTINS["__import__"](name, globals, locals, fromlist, level)
     return watch.note_import(name, globals, locals, fromlist, level, _BUILTINS["__import__"])
@@ -144,7 +144,7 @@ _BUILTINS: dict[str, Any] = {name: vars(builtins)[name] for name in _LOOKUPS}
 _originals: dict[int, Any] = {id(made): _BUILTINS[name] for name, made in _LOOKUPS.items()}
 
 
-def stands_for(function: Any, original: Any) -> None:
+def register_replacement(function: Any, original: Any) -> None:
     """Register a function as the replacement of another one during traces."""
     _originals[id(function)] = original
 
@@ -156,7 +156,7 @@ def original_function(value: Any) -> Any:
 
 _lock = make_lock()
 _at_work = 0
-_streams: dict[str, _Watched] = {}
+_streams: dict[str, _GuardedStream] = {}
 
 
 def _enter() -> None:
@@ -167,7 +167,7 @@ def _enter() -> None:
             for name in ("stdout", "stderr"):
                 stream = getattr(sys, name)
                 if stream is not None:
-                    _streams[name] = watched = _Watched(stream)
+                    _streams[name] = watched = _GuardedStream(stream)
                     setattr(sys, name, watched)
             for name, function in _WATCHED.items():
                 setattr(Generator, name, function)
@@ -193,7 +193,7 @@ def _leave() -> None:
 
 
 @contextmanager
-def unchanged_world() -> Iterator[None]:
+def forbid_side_effects() -> Iterator[None]:
     """Context in which nothing may be printed, and no global generator of random numbers may be drawn from."""
     python = random.getstate()
     own = default_generator._packed_state()
@@ -206,7 +206,7 @@ def unchanged_world() -> Iterator[None]:
         _leave()
         if random.getstate() != python:
             random.setstate(python)
-            _drawn("Python's random")
+            _refuse_draw("Python's random")
         if numpy is not None and legacy is not None:
             now = legacy._rand.get_state(legacy=False)
             if (
@@ -215,11 +215,11 @@ def unchanged_world() -> Iterator[None]:
                 or (now["state"]["key"] != numpy["state"]["key"]).any()
             ):
                 legacy._rand.set_state(numpy)
-                _drawn("numpy.random")
+                _refuse_draw("numpy.random")
         if default_generator._packed_state() != own:
             default_generator._resume_from(own)
-            _drawn("ndgrad's default generator")
+            _refuse_draw("ndgrad's default generator")
 
 
-def _drawn(what: str) -> None:
+def _refuse_draw(what: str) -> None:
     raise GraphBreak(f"the function draws random numbers from {what}")

@@ -10,11 +10,12 @@ with the previous ones, and the environment is restored afterwards. In a call, `
 there, with the numbers and tensors of the call. New containers are lists, tuples and dictionaries, each in one slot.
 All other new objects end the trace.
 
-Note [Lists that only grow] A list to which each call appends differs at each call, so no guard on its items holds
-twice. If the function only appends, it does not depend on the items. A trace finds that out: a `GrowingList` replaces
-the list in all of its slots. It takes new items and refuses everything else: its length, its items, its truth. If the
-function uses one of these, or if the list is also reached in a way that cannot be replaced (as an item of a tuple), the
-list is guarded by value as before.
+Note [Lists that only grow]
+A list to which each call appends differs at each call, so no guard on its items holds twice. If the function only
+appends, it does not depend on the items. A trace finds that out: a `GrowingList` replaces the list in all of its slots.
+It takes new items and refuses everything else: its length, its items, its truth. If the function uses one of these, or
+if the list is also reached in a way that cannot be replaced (as an item of a tuple), the list is guarded by value as
+before.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from ndgrad._src.compiler.capture.captured_state import MISSING, NUMBERS, Held, extend, set_item
+from ndgrad._src.compiler.capture.captured_state import MISSING, NUMBERS, CapturedSlots, extend, set_item
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
 from ndgrad._src.compiler.capture.patched_functions import PatchedFunction
 from ndgrad._src.core.variable import Variable, meta_of
 from ndgrad._src.foundations.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
@@ -38,10 +39,10 @@ _NEW = (list, tuple, dict)
 
 
 class Effect:
-    """A side effect to apply: a new value of a captured slot, or the gradient of an input (`held` is None)."""
+    """A side effect to apply: a new value of a captured slot, or the gradient of an input (`slots` is None)."""
 
-    def __init__(self, held: Held | None, number: int, spec: TreeSpec = LEAF, leaves: int = 1) -> None:
-        self.held = held
+    def __init__(self, slots: CapturedSlots | None, number: int, spec: TreeSpec = LEAF, leaves: int = 1) -> None:
+        self.slots = slots
         self.number = number
         self.spec = spec
         #: Number of leaves of its value.
@@ -50,33 +51,33 @@ class Effect:
     def apply(self, inputs: Sequence[Any], leaves: Sequence[Any], environment: Environment) -> None:
         """Write the value of this call."""
         value = leaves[0] if self.spec is LEAF else tree_unflatten(leaves, self.spec)
-        if self.held is None:
+        if self.slots is None:
             # The gradient has the right kind, because the traced gradient of such a tensor had.
             meta_of(inputs[self.number]).grad = value
         else:
-            environment.put(self.held, self.number, value)
+            environment.write_slot(self.slots, self.number, value)
 
 
 class NewEntry(Effect):
     """An entry that the function adds to a dictionary, or an attribute that it adds to an object."""
 
-    def __init__(self, held: Held, key: Any, spec: TreeSpec, leaves: int) -> None:
-        super().__init__(held, -1, spec, leaves)
+    def __init__(self, slots: CapturedSlots, key: Any, spec: TreeSpec, leaves: int) -> None:
+        super().__init__(slots, -1, spec, leaves)
         self.key = key
 
     def apply(self, inputs: Sequence[Any], leaves: Sequence[Any], environment: Environment) -> None:
-        assert self.held is not None
-        assert self.held.form is not None
-        set_item(self.held.form[1], self.key, tree_unflatten(leaves, self.spec))
+        assert self.slots is not None
+        assert self.slots.form is not None
+        set_item(self.slots.form[1], self.key, tree_unflatten(leaves, self.spec))
 
 
 class Growth(Effect):
     """Items that the function appends to a list or deque."""
 
     def apply(self, inputs: Sequence[Any], leaves: Sequence[Any], environment: Environment) -> None:
-        assert self.held is not None
-        assert self.held.form is not None
-        extend(self.held.form[1], tree_unflatten(leaves, self.spec))
+        assert self.slots is not None
+        assert self.slots.form is not None
+        extend(self.slots.form[1], tree_unflatten(leaves, self.spec))
 
 
 class EffectFinder:
@@ -89,50 +90,50 @@ class EffectFinder:
         self._new: dict[int, Any] = {}
         self._note_new(returned)
 
-    def note(self, held: Held, number: int, now: Any) -> None:
+    def note(self, slots: CapturedSlots, number: int, now: Any) -> None:
         """Record a change of a slot, or of several slots if `number` is negative."""
         if number == -2:
             raise GraphBreak("the function draws from a generator of random numbers")
-        if held.write is None or held.form is None:
-            raise GraphBreak(f"the function changes {held.what}")
+        if slots.write is None or slots.form is None:
+            raise GraphBreak(f"the function changes {slots.what}")
         if number >= 0:
-            if now is MISSING or (held.form[0] == "entries" and number < len(held.then) // 2):
-                raise GraphBreak(f"the function changes {held.label(number)}")
-            self._add(held.label(number), lambda spec, count: Effect(held, number, spec, count), now)
-        elif held.form[0] == "items":
-            self._grow(held, now)
-        elif held.form[0] == "entries":
-            self._enter(held, now)
+            if now is MISSING or (slots.form[0] == "entries" and number < len(slots.then) // 2):
+                raise GraphBreak(f"the function changes {slots.label(number)}")
+            self._add(slots.label(number), lambda spec, count: Effect(slots, number, spec, count), now)
+        elif slots.form[0] == "items":
+            self._grow(slots, now)
+        elif slots.form[0] == "entries":
+            self._enter(slots, now)
         else:
-            raise GraphBreak(f"the function changes {held.what}")
+            raise GraphBreak(f"the function changes {slots.what}")
 
-    def _grow(self, held: Held, now: list[Any]) -> None:
-        count = len(held.then)
-        assert held.form is not None
-        if len(now) < count or not self._are_kept(held, now, range(count)):
-            raise GraphBreak(f"the function changes {held.what}")
-        self._add(held.what, lambda spec, leaves: Growth(held, -1, spec, leaves), now[count:])
+    def _grow(self, slots: CapturedSlots, now: list[Any]) -> None:
+        count = len(slots.then)
+        assert slots.form is not None
+        if len(now) < count or not self._are_kept(slots, now, range(count)):
+            raise GraphBreak(f"the function changes {slots.what}")
+        self._add(slots.what, lambda spec, leaves: Growth(slots, -1, spec, leaves), now[count:])
 
-    def _enter(self, held: Held, now: list[Any]) -> None:
-        half, before = len(now) // 2, len(held.then) // 2
+    def _enter(self, slots: CapturedSlots, now: list[Any]) -> None:
+        half, before = len(now) // 2, len(slots.then) // 2
         keys, values = now[:half], now[half:]
-        if half < before or any(a is not b for a, b in zip(keys, held.then[:before], strict=False)):
-            raise GraphBreak(f"the function changes {held.what}")
+        if half < before or any(a is not b for a, b in zip(keys, slots.then[:before], strict=False)):
+            raise GraphBreak(f"the function changes {slots.what}")
         for place in range(before):
-            if not self._are_kept(held, [*keys[:before], *values[:before]], [before + place]):
-                self.note(held, before + place, values[place])
+            if not self._are_kept(slots, [*keys[:before], *values[:before]], [before + place]):
+                self.note(slots, before + place, values[place])
         for key, value in zip(keys[before:], values[before:], strict=True):
-            if not isinstance(key, NUMBERS) or type(key) is ReadNumber:
-                raise GraphBreak(f"the function adds an entry to {held.what}")
-            self._add(f"{held.what}[{key!r}]", lambda spec, count, key=key: NewEntry(held, key, spec, count), value)
+            if not isinstance(key, NUMBERS) or type(key) is NumberPlaceholder:
+                raise GraphBreak(f"the function adds an entry to {slots.what}")
+            self._add(f"{slots.what}[{key!r}]", lambda spec, count, key=key: NewEntry(slots, key, spec, count), value)
 
-    def _are_kept(self, held: Held, now: list[Any], places: Any) -> bool:
-        return all(now[i] is held.then[i] or now[i] is self.environment.placeholder(held, i) for i in places)
+    def _are_kept(self, slots: CapturedSlots, now: list[Any], places: Any) -> bool:
+        return all(now[i] is slots.then[i] or now[i] is self.environment.find_placeholder(slots, i) for i in places)
 
-    def add_growth(self, held: Held, items: list[Any]) -> None:
+    def add_growth(self, slots: CapturedSlots, items: list[Any]) -> None:
         """Record items that were appended to the stand-in of a list."""
         if items:
-            self._add(held.what, lambda spec, leaves: Growth(held, -1, spec, leaves), items)
+            self._add(slots.what, lambda spec, leaves: Growth(slots, -1, spec, leaves), items)
 
     def add_call(self, function: Any, arguments: tuple[Any, ...], kind: Any) -> None:
         """Record a call that is made after the program; `kind` is the class of such effects."""
@@ -144,19 +145,19 @@ class EffectFinder:
         if not isinstance(value, Variable):
             self._note_new(value)
         for leaf in leaves:
-            if not isinstance(leaf, (Variable, *NUMBERS)) and id(leaf) not in self._known and not is_placeholder(leaf):
+            if not isinstance(leaf, (Variable, *NUMBERS)) and id(leaf) not in self._reached_ids and not is_placeholder(leaf):
                 raise GraphBreak(f"the function changes {label}")
         self.found.append((make(spec, len(leaves)), leaves))
 
     @property
-    def _known(self) -> Any:
-        return self.environment.reached
+    def _reached_ids(self) -> Any:
+        return self.environment.reached_ids
 
     def _is_leaf(self, value: Any) -> bool:
         """True for objects that a call does not make anew: all except plain containers, and containers that existed
         before.
         """
-        return type(value) not in _NEW or (type(value) is not tuple and id(value) in self._known)
+        return type(value) not in _NEW or (type(value) is not tuple and id(value) in self._reached_ids)
 
     def _note_new(self, value: Any) -> None:
         """Record the new containers in a value. A container in two slots would become two containers in a call."""
@@ -179,7 +180,7 @@ class Growing:
 
     #: The list, its slots, the set that records inspected lists, and the tracer of the function.
     original: Any
-    held: Held
+    slots: CapturedSlots
     needed: set[int]
     tracer: Any
 
@@ -192,8 +193,8 @@ class Growing:
         """Forward a method to the list for other threads; end the trace for its own."""
         if not self.is_own:
             return getattr(self.original, name)(*args, **kwargs)
-        self.needed.add(id(self.held))
-        broken = GraphBreak(f"the function looks at {self.held.what}, to which it appends")
+        self.needed.add(id(self.slots))
+        broken = GraphBreak(f"the function looks at {self.slots.what}, to which it appends")
         broken.is_cured = True
         raise broken
 
@@ -237,21 +238,21 @@ def _refuse_all_else() -> None:
     kept = {"__class__", "__new__", "__init__", "__getattribute__", "__setattr__", "__init_subclass__",
             "__subclasshook__", "__dir__", "__delattr__", "__doc__", "__class_getitem__", *Growing.__dict__}  # fmt: skip
 
-    def refusing(name: str) -> Any:
+    def make_refusal(name: str) -> Any:
         return lambda self, *args, **kwargs: self.need(name, args, kwargs)
 
     for cls, base in ((GrowingList, list), (GrowingDeque, collections.deque)):
         for name in {*dir(base), "__radd__", "__rmul__", "__bool__", "__copy__", "__deepcopy__", "__hash__"} - kept:
-            setattr(cls, name, refusing(name))
+            setattr(cls, name, make_refusal(name))
 
 
 _refuse_all_else()
 
 
-def growing(held: Held, needed: set[int], tracer: Any) -> Any:
-    """Return a stand-in for the list or deque whose items a `Held` has; None for other classes."""
-    assert held.form is not None
-    original = held.form[1]
+def make_growing(slots: CapturedSlots, needed: set[int], tracer: Any) -> Any:
+    """Return a stand-in for the list or deque whose items a `CapturedSlots` has; None for other classes."""
+    assert slots.form is not None
+    original = slots.form[1]
     made: Any
     if type(original) is list:
         made = GrowingList()
@@ -259,13 +260,13 @@ def growing(held: Held, needed: set[int], tracer: Any) -> Any:
         made = GrowingDeque()
     else:
         return None
-    made.original, made.held, made.needed, made.tracer = original, held, needed, tracer
+    made.original, made.slots, made.needed, made.tracer = original, slots, needed, tracer
     return made
 
 
 def is_placeholder(value: Any) -> bool:
     """True for stand-ins of other objects during a trace."""
-    return type(value) in (ReadNumber, GrowingList, GrowingDeque, PatchedFunction)
+    return type(value) in (NumberPlaceholder, GrowingList, GrowingDeque, PatchedFunction)
 
 
 def original_of(value: Any) -> Any:

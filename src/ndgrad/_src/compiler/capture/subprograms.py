@@ -1,11 +1,11 @@
 """Functions inside a traced function that become programs of their own: the body of a loop, a branch.
 
-    Closed         a function of tensors with its captured tensors as further arguments, so that derivatives reach these
+    LiftedFunction         a function of tensors with its captured tensors as further arguments, so that derivatives reach these
     BodyTracer     the tracer of such a function, inside another one's
     Region         its program, with the values that it takes from the surrounding program
 
 A body runs on tensors without values. Existing tensors with a graph, a tangent or a transform's level are arguments of
-a `Closed` function. All other tensors that a body uses have no derivative. If they belong to the surrounding program,
+a `LiftedFunction` function. All other tensors that a body uses have no derivative. If they belong to the surrounding program,
 they are inputs of the body's program that stay the same from round to round.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.capture.captured_tensors import Outside, tracer_at_work
+from ndgrad._src.compiler.capture.captured_tensors import CapturedTensor, find_tracer
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.random_draws import Draw
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
@@ -46,10 +46,10 @@ class BodyTracer(Tracer):
         self.captured: dict[Value, TracedArray] = {}
         self._given: list[TracedArray] = []
 
-    def read(self, payload: TracedArray) -> None:
+    def read_number(self, payload: TracedArray) -> None:
         """Return None: each round or branch has its own number, so there is no placeholder."""
 
-    def given(self, like: Any, shape: tuple[int, ...] | None = None) -> Any:
+    def make_input(self, like: Any, shape: tuple[int, ...] | None = None) -> Any:
         """Return a plain tensor without values like another one."""
         value = Value(tuple(like.shape) if shape is None else shape, np_dtype(like))
         self.program.inputs.append(value)
@@ -57,10 +57,10 @@ class BodyTracer(Tracer):
         self._given.append(payload)
         return wrap(like.face, payload)
 
-    def outside_of(self, t: Any, array: Any) -> Outside:
+    def capture(self, t: Any, array: Any) -> CapturedTensor:
         if self.around is None:
             raise GraphBreak("a tensor from outside takes part")
-        return self.around.outside_of(t, array)
+        return self.around.capture(t, array)
 
     def local(self, array: TracedArray) -> TracedArray:
         """Return an array of the surrounding program as this program sees it."""
@@ -74,8 +74,8 @@ class BodyTracer(Tracer):
             inner = Value(value.shape, value.dtype)
             found = self.captured[value] = TracedArray(inner, Memory(self, inner), strides=array.strides)
             around = self.around
-            if value in around.fixed:
-                self.fixed.know(inner, lambda: around.fixed.array(value))
+            if value in around.trace_constants:
+                self.trace_constants.register(inner, lambda: around.trace_constants.array(value))
         return found
 
     def argument(self, array: Any) -> Argument:
@@ -97,7 +97,7 @@ class BodyTracer(Tracer):
     def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         return super().traced(op, [self.local(a) if isinstance(a, TracedArray) else a for a in arrays], settings)
 
-    def drawn(self, draw: Draw) -> Value:
+    def add_draw(self, draw: Draw) -> Value:
         raise GraphBreak("the body of a loop, or a branch, draws random numbers")
 
     def decide(self, value: Value) -> bool:
@@ -126,19 +126,19 @@ def _check_unread(tracer: BodyTracer, made: Tensors) -> None:
         raise GraphBreak(f"a loop or a branch does not use what {unread.op.name} gives, which may raise", unread.where)
 
 
-class Closed:
+class LiftedFunction:
     """A function of tensors together with its captured tensors, which it takes as further arguments.
 
     It runs once on tensors without values, to find the captured tensors and the shapes and dtypes of its results.
     """
 
     def __init__(self, f: Flat, tensors: Tensors) -> None:
-        tracer = BodyTracer(tracer_at_work())
+        tracer = BodyTracer(find_tracer())
         self._f = f
         self._count = len(tensors)
         with observing(tracer):
-            given = [tracer.given(t) for t in tensors]
-            watch = Watch(tracer.given)
+            given = [tracer.make_input(t) for t in tensors]
+            watch = Watch(tracer.make_input)
             with watch.run(own=given):
                 made = f(given)
             watch.settle()
@@ -167,7 +167,7 @@ class Region:
         """Trace the function on new tensors like `own` (tensors, with other shapes if given), followed by `rest`."""
         inner = BodyTracer(tracer, name)
         with observing(inner):
-            given = [inner.given(t, shape) for t, shape in own]
+            given = [inner.make_input(t, shape) for t, shape in own]
             made = f([*given, *rest])
             #: Tensor classes of the results.
             self.faces = [getattr(t, "face", Tensor) for t in made]
@@ -197,7 +197,7 @@ class Region:
                 stays.append(instruction)
                 continue
             arguments = tuple(
-                [self._around(tracer, a, outer) if a.__class__ is Value else a for a in instruction.arguments]
+                [self._find_outer(tracer, a, outer) if a.__class__ is Value else a for a in instruction.arguments]
             )
             results = tuple([Value(v.shape, v.dtype) for v in instruction.results])
             tracer.program.instructions.append(
@@ -209,7 +209,7 @@ class Region:
         self.taken = {around: inner for inner, around in outer.items() if inner in used and inner not in kept}
         self.program = Program([*self.own, *self.taken.values()], self.program.outputs, stays, kept, self.program.name)
 
-    def _around(self, tracer: Tracer, value: Value, outer: dict[Value, Value]) -> Value:
+    def _find_outer(self, tracer: Tracer, value: Value, outer: dict[Value, Value]) -> Value:
         """Return the value of the surrounding program that equals a constant value of the body."""
         found = outer.get(value)
         if found is None:

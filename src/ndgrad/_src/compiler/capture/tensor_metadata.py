@@ -5,7 +5,7 @@ more: whether a tensor is a leaf, how often its memory was written, attributes t
 trace, the properties and methods below are replaced on the classes of tensors, like the slots (see Note [Captured
 tensors]).
 
-    is_leaf, grad_fn of a leaf        guarded (`Outside.leaf_asked`)
+    is_leaf, grad_fn of a leaf        guarded (`CapturedTensor.leaf_asked`)
     strides                           guarded; for results they are found (ndgrad._src.compiler.capture.memory_order)
     attributes of captured tensors    captured and compared by the environment
     attributes of arguments           end the trace, whether they exist or not
@@ -52,7 +52,7 @@ _get_meta = BareTensor.__dict__["_meta"].__get__
 _attributes = BareTensor.__dict__["__dict__"]
 
 
-def replacements(tracer_at_work: Callable[[], Any]) -> list[tuple[type, str, Any]]:
+def list_replacements(find_tracer: Callable[[], Any]) -> list[tuple[type, str, Any]]:
     """Return the class attributes to replace during a trace: class, name, replacement."""
     (tensor,) = [cls for cls in FACES if not any(base in FACES for base in cls.__mro__[1:])]
     found: list[tuple[type, str, Any]] = []
@@ -62,19 +62,19 @@ def replacements(tracer_at_work: Callable[[], Any]) -> list[tuple[type, str, Any
             if own is None and cls is tensor:
                 own = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
             if own is not None:
-                found.append((cls, name, _watched(name, own, tracer_at_work)))
+                found.append((cls, name, _make_property(name, own, find_tracer)))
     return [
         *found,
-        (tensor, "__getattr__", _missing(tracer_at_work)),
-        (Node, "next_functions", _watched_graph(tracer_at_work)),
+        (tensor, "__getattr__", _make_getattr(find_tracer)),
+        (Node, "next_functions", _make_graph_property(find_tracer)),
     ]
 
 
-def _watched(name: str, own: Any, tracer_at_work: Callable[[], Any]) -> property:
+def _make_property(name: str, own: Any, find_tracer: Callable[[], Any]) -> property:
     """Return a property in place of another attribute, which first checks the owner of the tensor."""
 
     def get(t: Any) -> Any:
-        tracer = tracer_at_work()
+        tracer = find_tracer()
         if tracer is not None and not sys._getframe(1).f_globals.get("__name__", "").startswith(_INSIDE):
             payload = _get_array(t)
             if name in _OF_ORDER:
@@ -82,7 +82,7 @@ def _watched(name: str, own: Any, tracer_at_work: Callable[[], Any]) -> property
                     payload.settle()
                 return own.__get__(t, t.__class__)
             if payload.__class__ is not TracedArray and not isinstance(payload, BareTensor):
-                return _of_outside(name, tracer.outside_of(t, payload), t)
+                return _read_captured(name, tracer.capture(t, payload), t)
             if name in _OF_MEMORY and isinstance(payload, TracedArray) and payload.memory.source is not None:
                 raise GraphBreak(f"the function reads {name!r} of a tensor that shares memory with one from outside")
         return own.__get__(t, t.__class__)
@@ -93,23 +93,23 @@ def _watched(name: str, own: Any, tracer_at_work: Callable[[], Any]) -> property
     return property(get, set_ if hasattr(own, "__set__") else None)
 
 
-def _of_outside(name: str, outside: Any, t: Any) -> Any:
+def _read_captured(name: str, captured: Any, t: Any) -> Any:
     """Return metadata of a captured tensor, as far as guards compare them."""
     if name in ("is_leaf", "grad_fn"):
-        is_leaf = outside._node is None
-        if outside._node is not outside.before[0] or outside._meta.requires_grad is not outside.before[1]:
+        is_leaf = captured._node is None
+        if captured._node is not captured.before[0] or captured._meta.requires_grad is not captured.before[1]:
             raise GraphBreak(f"the function reads {name!r} of a tensor from outside that it has changed")
-        if outside._meta.requires_grad or not is_leaf:  # otherwise it is a leaf in any case
+        if captured._meta.requires_grad or not is_leaf:  # otherwise it is a leaf in any case
             meta = _get_meta(t)
             if meta is not None and meta.view is not None:
                 raise GraphBreak(f"the function reads {name!r} of a view from outside")
-            outside.leaf_asked = True
+            captured.leaf_asked = True
         if name == "is_leaf" or is_leaf:
             return is_leaf if name == "is_leaf" else None
     raise GraphBreak(f"the function reads {name!r} of a tensor from outside")
 
 
-def _missing(tracer_at_work: Callable[[], Any]) -> Callable[[Any, str], Any]:
+def _make_getattr(find_tracer: Callable[[], Any]) -> Callable[[Any, str], Any]:
     """Return the `__getattr__` of tensors, called for an attribute that a tensor does not have. The package's own code
     looks for attributes of its own classes, which users do not set.
     """
@@ -120,7 +120,7 @@ def _missing(tracer_at_work: Callable[[], Any]) -> Callable[[Any, str], Any]:
         if asking == "ndgrad._src.compiler.capture.side_effects":  # getattr and hasattr of a trace
             asking = sys._getframe(2).f_globals.get("__name__", "")
         is_ours = asking.startswith("ndgrad.") or (name.startswith("__") and name.endswith("__"))
-        if not is_ours and (tracer := tracer_at_work()) is not None:
+        if not is_ours and (tracer := find_tracer()) is not None:
             payload = _get_array(t)
             if payload.__class__ is not TracedArray and not isinstance(payload, BareTensor):
                 tracer.note_attribute(t, name)
@@ -131,11 +131,11 @@ def _missing(tracer_at_work: Callable[[], Any]) -> Callable[[Any, str], Any]:
     return missing
 
 
-def _watched_graph(tracer_at_work: Callable[[], Any]) -> property:
+def _make_graph_property(find_tracer: Callable[[], Any]) -> property:
     own = Node.__dict__["next_functions"]
 
     def get(node: Any) -> Any:
-        if tracer_at_work() is not None:
+        if find_tracer() is not None:
             raise GraphBreak("the function walks through the graph of a result")
         return own.__get__(node)
 
@@ -171,7 +171,7 @@ class WatchedAttributes(dict[str, Any]):
     own: dict[str, Any]
 
 
-def _watched_method(name: str) -> Any:
+def _make_method(name: str) -> Any:
     def method(self: WatchedAttributes, *args: Any, **kwargs: Any) -> Any:
         is_ours = sys._getframe(1).f_globals.get("__name__", "").startswith("ndgrad.")
         if current_tracer.get() is not None and (self.own or not is_ours):  # the package copies existing attributes
@@ -186,7 +186,7 @@ for _name in (
     "__repr__ __reversed__ __ror__ __setitem__ __reduce_ex__ clear copy get items keys pop popitem setdefault update "
     "values"
 ).split():
-    setattr(WatchedAttributes, _name, _watched_method(_name))
+    setattr(WatchedAttributes, _name, _make_method(_name))
 
 
 def attributes_of(t: Any) -> dict[str, Any]:
@@ -197,11 +197,11 @@ def attributes_of(t: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def watched_attributes(arguments: Iterable[Any], environment: Environment) -> Iterator[None]:
+def watch_attributes(arguments: Iterable[Any], environment: Environment) -> Iterator[None]:
     """Context in which a function is traced. User attributes of arguments are hidden, so that each lookup is seen.
     Attributes that the function sets on captured tensors end the trace and are removed.
     """
-    given = {id(t): t for t in arguments if environment.entry(t) is None}
+    given = {id(t): t for t in arguments if environment.find_entry(t) is None}
     if any(hasattr(t.__class__, name) for t in given.values() for name in attributes_of(t)):
         raise GraphBreak("an argument has an attribute that hides one of its class")
     for key, entry in environment.tensors.items():  # the environment compares existing attributes of captured tensors

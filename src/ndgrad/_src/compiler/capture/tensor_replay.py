@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ndgrad._src.compiler.capture.captured_tensors import tracer_at_work
+from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.variable import wrap
@@ -23,19 +23,19 @@ def run_on_tensors(program: Program, tensors: Sequence[Any], outputs: Sequence[V
     wanted = without_dead(Program(program.inputs, list(outputs), program.instructions, program.constants, program.name))
     values: dict[Value, Any] = {v: wrap(Tensor, array) for v, array in wanted.constants.items()}
     values.update(zip(wanted.inputs, tensors, strict=True))
-    tracer = tracer_at_work()
+    tracer = find_tracer()
     place = None if tracer is None else tracer.place
     for instruction in wanted.instructions:
         if tracer is not None:
             tracer.place = instruction.where
         arguments = [values[a] if a.__class__ is Value else a for a in instruction.arguments]
-        values.update(zip(instruction.results, _results(instruction, arguments), strict=True))
+        values.update(zip(instruction.results, _run_instruction(instruction, arguments), strict=True))
     if tracer is not None:
         tracer.place = place
     return [values[v] for v in outputs]
 
 
-def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
+def _run_instruction(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
     op, settings = instruction.op, instruction.settings
     match op.name:
         case "loop":
@@ -76,7 +76,7 @@ def _loop(
     state = list(tensors[:carried])
     fixed = tensors[carried : carried + invariant]
     sequences = list(zip(tensors[carried + invariant :], reads, strict=True))
-    if tracer_at_work() is not None:
+    if find_tracer() is not None:
         return _scan(state, fixed, sequences, body, count, last)
     rounds: list[list[Any]] = []
     out: list[Any] = []
@@ -96,7 +96,7 @@ def _scan(
     state: list[Any], fixed: Sequence[Any], sequences: list[Any], body: Program, count: int, last: int
 ) -> tuple[Any, ...]:
     """Run the same inside a trace, as a loop of the traced program."""
-    from ndgrad._src.compiler.capture.control_flow import scanned  # rarely needed
+    from ndgrad._src.compiler.capture.control_flow import run_scan  # rarely needed
 
     carried = len(state)
 
@@ -104,12 +104,12 @@ def _scan(
         out = run_on_tensors(body, [*carry, *fixed, *row], body.outputs)
         return out[:carried], out[carried:]
 
-    rows = [_rows(array, start, by, count) for array, (start, by) in sequences]
-    following, ys = scanned(step, state, rows, count, False)
+    rows = [_select_rows(array, start, by, count) for array, (start, by) in sequences]
+    following, ys = run_scan(step, state, rows, count, False)
     return (*following, *[tensor_ops.select(y, dim=0, index=count - 1) for y in ys[:last]], *ys[last:])
 
 
-def _rows(array: Any, start: int, step: int, count: int) -> Any:
+def _select_rows(array: Any, start: int, step: int, count: int) -> Any:
     """Return rows of an array in the order in which rounds read them."""
     if (start, step, count) == (0, 1, len(array)):
         return array
@@ -135,10 +135,10 @@ def _run_while(*tensors: Any, body: Program, carried: int, invariant: int) -> Se
 
     fixed = tensors[carried:]
 
-    def round_(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def run_round(state: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(run_on_tensors(body, [*state, *fixed], body.outputs))
 
-    return while_loop(lambda state: state[-1], round_, tensors[:carried])
+    return while_loop(lambda state: state[-1], run_round, tensors[:carried])
 
 
 def _sweeps(
@@ -168,7 +168,7 @@ def _sweeps(
     for program, n, read in zip(programs, carried, ((), *reads), strict=True):
         made.append(sweep(program, n, read, sum(s.carried + s.made for s in made)))
     plan = Repeated(lambda given: [goes_on(given[flag])], tuple(made))
-    if tracer_at_work() is not None:
+    if find_tracer() is not None:
         return list(While.apply(plan, *tensors))
     starts, fixed = plan.parts(tensors)
     rows: list[list[Any]] = []

@@ -16,7 +16,7 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 
 
-class FixedValues:
+class TraceConstants:
     """The values of a program that depend on its constants alone."""
 
     def __init__(self, program: Program) -> None:
@@ -36,7 +36,7 @@ class FixedValues:
                 return
         self._made_by.update(dict.fromkeys(instruction.results, instruction))
 
-    def know(self, value: Value, find: Callable[[], Any]) -> None:
+    def register(self, value: Value, find: Callable[[], Any]) -> None:
         """Register a value that equals a constant of another trace."""
         self._elsewhere[value] = find
 

@@ -13,9 +13,9 @@ it begins:
 
 ndgrad's own code is trusted, and C functions that it calls are not checked.
 
-Note [A break inside the profiler] The interpreter removes a profiler that raises, so code that caught the break would
-run on without being watched. So the exception is one that `except Exception` does not catch (`TraceEnd`), and the
-tracer has the break itself.
+Note [A break inside the profiler]
+The interpreter removes a profiler that raises, so code that caught the break would run on without being watched. So the
+exception is one that `except Exception` does not catch (`TraceEnd`), and the tracer has the break itself.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class TraceWatch:
         if type(name) is not str:
             return
         environment = self._environment
-        if isinstance(holder, Variable) and not environment.holds_tensor_attribute(name):
+        if isinstance(holder, Variable) and not environment.captures_tensor_attribute(name):
             raise Unreached(f"the attribute {name} of a tensor is looked up by a computed name", [], frozenset([name]))
         if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
             self.library_names.append((holder, name))
@@ -184,7 +184,7 @@ class TraceWatch:
         if len(sys.modules) != known:
             raise GraphBreak(f"the function imports {name} for the first time")
         names = frozenset([name, found.__name__])
-        if not self._environment.holds_modules(names):
+        if not self._environment.captures_modules(names):
             raise Unreached(f"the function imports {name}", [], modules=names)
         return found
 

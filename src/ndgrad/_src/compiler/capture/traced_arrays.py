@@ -4,10 +4,11 @@ A `TracedArray` is the payload of a tensor during a trace. It knows shape, dtype
 program. Ops reach the tracer through the observer, which returns further traced arrays. All other uses that need data,
 or that would write without the tracer's knowledge, raise `GraphBreak`.
 
-Note [Memory of a trace] A program has no writes, so the tracer turns them into ops. Traced arrays that share memory
-share a `Memory`, which holds the value of the whole. Each array has a path of views from there. A write gives the
-memory a new value in which that part is replaced. Later reads of another view take it from the new value. Strides
-decide whether the result of an op shares memory, as in NumPy.
+Note [Memory of a trace]
+A program has no writes, so the tracer turns them into ops. Traced arrays that share memory share a `Memory`, which
+holds the value of the whole. Each array has a path of views from there. A write gives the memory a new value in which
+that part is replaced. Later reads of another view take it from the new value. Strides decide whether the result of an
+op shares memory, as in NumPy.
 
 New memory is assumed to be in C order. That is certain for elementwise ops on such arrays. For other ops NumPy may
 choose another order (that of the arguments, or of a library), and the strides are *assumed*. The order is visible in
@@ -164,12 +165,12 @@ class TracedArray:
         return _stand_in(self.shape, self.strides, self.dtype)
 
     @property
-    def known(self) -> Any:
+    def constant_array(self) -> Any:
         """The array that it holds if it depends on no input of the program; else None."""
         memory = self.memory
         if memory.constant is not None and not memory.written and not self.path:
             return memory.constant
-        return memory.tracer.known(self)
+        return memory.tracer.find_constant(self)
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return the same value in memory of its own."""
@@ -199,17 +200,17 @@ class TracedArray:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
         return tracer.array(value, self.memory.place)
 
-    def checked(self) -> Any:
+    def make_checked(self) -> Any:
         """Return its values for argument checks (see ndgrad._src.compiler.capture.branch_conditions)."""
         from ndgrad._src.compiler.capture.branch_conditions import Checked  # rarely needed
 
         tracer = self.memory.tracer
-        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self), self.stands_on)
+        return self.constant_array if self.constant_array is not None else Checked(tracer, tracer.value_of(self), self.stands_on)
 
     # ----- values, available for constants only -----
 
     def _values(self) -> Any:
-        known = self.known
+        known = self.constant_array
         if known is None:
             raise GraphBreak(f"the function asks for the values of a tensor of shape {self.shape} ({self.dtype})")
         return known
@@ -218,7 +219,7 @@ class TracedArray:
         return np.array(self._values(), dtype)
 
     def __bool__(self) -> bool:
-        if self.known is None and self.size == 1 and self.stands_on is CPU:
+        if self.constant_array is None and self.size == 1 and self.stands_on is CPU:
             return bool(self.memory.tracer.truth_of(self))
         return bool(self._values())
 
@@ -238,11 +239,11 @@ class TracedArray:
         return iter(self._values().copy())
 
     def item(self, *args: Any) -> Any:
-        if args or self.size != 1 or self.known is not None:
+        if args or self.size != 1 or self.constant_array is not None:
             return self._values().item(*args)
         if self.dtype.kind == "b":
             return bool(self)
-        number = self.memory.tracer.read(self) if self.stands_on is CPU else None
+        number = self.memory.tracer.read_number(self) if self.stands_on is CPU else None
         return self._values().item() if number is None else number
 
     def tolist(self) -> Any:
@@ -273,9 +274,9 @@ class TracedArray:
         return getattr(ufunc, method)(*_plain(args), **{name: _plain(a) for name, a in kwargs.items()})
 
     def __getitem__(self, index: Any) -> Any:
-        if self.known is None:
+        if self.constant_array is None:
             self._bare()
-        return np.array(self.known[index])
+        return np.array(self.constant_array[index])
 
     __setitem__ = _bare
 
@@ -358,7 +359,7 @@ def _plain(value: Any) -> Any:
         return type(value)([_plain(v) for v in value])
     if not isinstance(value, TracedArray):
         return value
-    known = value.known
+    known = value.constant_array
     if known is None:
         value._bare()
     return known

@@ -27,7 +27,7 @@ _calls: Counter[Any] = Counter()
 _FREQUENT = 20
 
 #: Generated functions by op, for ops that are recorded or not, and with a number as the first argument or not.
-_lanes: dict[tuple[bool, bool], dict[Any, Callable[..., Any]]] = {
+_functions: dict[tuple[bool, bool], dict[Any, Callable[..., Any]]] = {
     (records, reflected): {} for records in (True, False) for reflected in (True, False)
 }
 
@@ -43,29 +43,29 @@ _NAMES = {
 def run_traced(tracer: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
     """Run an op on tensors if only a trace is active."""
     reflected = len(args) == 2 and (args[0].__class__ is float or args[0].__class__ is int)
-    lane = _lanes[records, reflected].get(op)
-    if lane is None:
+    function = _functions[records, reflected].get(op)
+    if function is None:
         _calls[op] += 1
         if _calls[op] <= _FREQUENT:
             return record_any(op, args, settings)
-        lane = _lanes[records, reflected][op] = _made(op, records, reflected)
-    return lane(tracer, args[1], args[0], **settings) if reflected else lane(tracer, *args, **settings)
+        function = _functions[records, reflected][op] = _make_function(op, records, reflected)
+    return function(tracer, args[1], args[0], **settings) if reflected else function(tracer, *args, **settings)
 
 
-def _made(op: Any, records: bool, reflected: bool) -> Callable[..., Any]:
+def _make_function(op: Any, records: bool, reflected: bool) -> Callable[..., Any]:
     if op.batch is RANDOM or op.name in CHECKS or op.needs_values:
 
-        def lane(*args: Any, **settings: Any) -> Any:
+        def function(*args: Any, **settings: Any) -> Any:
             return record_any(op, args, settings)  # leads to `Tracer.__call__`
     else:
-        lane = make_eager(op, plain=True, unrecorded=not records, reflected=reflected, traced=(TracedLane, _NAMES))
-        if hasattr(lane, "__source__"):  # generated for the op by the template
-            return lane
+        function = make_eager(op, plain=True, unrecorded=not records, reflected=reflected, traced=(TracedLane, _NAMES))
+        if hasattr(function, "__source__"):  # generated for the op by the template
+            return function
 
-    def made(tracer: Any, *args: Any, **settings: Any) -> Any:
-        return lane(*(args[::-1] if reflected else args), **settings)
+    def run_reordered(tracer: Any, *args: Any, **settings: Any) -> Any:
+        return function(*(args[::-1] if reflected else args), **settings)
 
-    return made
+    return run_reordered
 
 
 class TracedLane(FunctionTemplate):
@@ -79,7 +79,7 @@ class TracedLane(FunctionTemplate):
         array, edge, storage = f"a_{arg}", f"e_{arg}", f"s_{arg}"
         own: list[str] = []
         outside = [f"if isinstance({array}, BareTensor):", f"    {self.leave}"]
-        outside += [f"o = tracer.outside_of({name}, {array})", f"{array} = o._array"]
+        outside += [f"o = tracer.capture({name}, {array})", f"{array} = o._array"]
         if arg in self.differentiable:
             own += [f"{edge} = get_node({name}) if get_meta({name}) is None else edge({name})"]
             outside += [f"{edge} = edge({name})"]

@@ -17,13 +17,13 @@ from ndgrad._src.arrays.library import is_on_device, is_raw_array
 from ndgrad._src.arrays.placement import CPU, device_of
 from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
 from ndgrad._src.compiler.capture.captured_state import same_bits
-from ndgrad._src.compiler.capture.captured_tensors import Outside, payload_of, refused
+from ndgrad._src.compiler.capture.captured_tensors import CapturedTensor, payload_of, refuse_tensor
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.memory_order import Made, arrange, is_orderly, settle
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber, read
+from ndgrad._src.compiler.capture.memory_order import Origin, arrange, is_orderly, settle
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder, make_placeholder
 from ndgrad._src.compiler.capture.number_tape import NumberTape
-from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, drawn
-from ndgrad._src.compiler.capture.trace_constants import FixedValues
+from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, trace_draw
+from ndgrad._src.compiler.capture.trace_constants import TraceConstants
 from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
 from ndgrad._src.compiler.capture.traced_calls import CHECKS, run_traced
 from ndgrad._src.compiler.capture.user_lines import where
@@ -69,12 +69,12 @@ class Tracer:
         """
         self.program = Program([], [], name=name)
         #: Values of the program that depend on no input.
-        self.fixed = FixedValues(self.program)
+        self.trace_constants = TraceConstants(self.program)
         #: Captured tensors that ops have used, in the order of the program's inputs.
-        self.inputs: list[Outside] = []
-        self._outside: dict[int, Outside] = {}
+        self.inputs: list[CapturedTensor] = []
+        self._captured_tensors: dict[int, CapturedTensor] = {}
         #: Lookup of a captured tensor by its identity; None before its first use.
-        self.known_outside = self._outside.get
+        self.find_captured = self._captured_tensors.get
         self._admits = admits
         #: Copies of large arrays that are constants, by identity: the array and its copy.
         self._copies: dict[int, tuple[Any, Any]] = {}
@@ -118,28 +118,28 @@ class Tracer:
         """
         self.program, self._admits = Program([], []), None
         self.inputs, self.conditions, self.later = [], [], []
-        for held in (self._outside, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
-            held.clear()
+        for table in (self._captured_tensors, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
+            table.clear()
 
-    # ----- what comes from outside ------------------------------------------------------------------------------------
+    # ----- captured tensors -------------------------------------------------------------------------------------------
 
-    def outside_of(self, t: Any, array: Any) -> Outside:
+    def capture(self, t: Any, array: Any) -> CapturedTensor:
         """Return the proxy of a captured tensor; on first use the tensor becomes an input of the program."""
-        found = self._outside.get(id(t))
-        return self._admitted(t, array) if found is None else found
+        found = self._captured_tensors.get(id(t))
+        return self._admit(t, array) if found is None else found
 
-    def _admitted(self, t: Any, array: Any) -> Outside:
+    def _admit(self, t: Any, array: Any) -> CapturedTensor:
         here = scope()
         try:
             restore(here.with_changes(observers=()))
-            reason = refused(t) or (None if self._admits is None else self._admits(t))
+            reason = refuse_tensor(t) or (None if self._admits is None else self._admits(t))
             if reason is not None:
                 raise GraphBreak(reason)
-            found = Outside(t, self.input(array, t))
+            found = CapturedTensor(t, self.input(array, t))
         finally:
             restore(here)
             del here
-        self._outside[id(t)] = found
+        self._captured_tensors[id(t)] = found
         self.inputs.append(found)
         return found
 
@@ -163,13 +163,13 @@ class Tracer:
         """Return a traced array for the current contents of an array without a tensor: a constant."""
         if not is_raw_array(array) or array.dtype.hasobject:
             raise GraphBreak(f"an array of class {type(array).__name__} takes part")
-        held = self._held(array)
-        value = Value(tuple(held.shape), held.dtype)
-        self.program.constants[value] = held
-        memory = Memory(self, value, constant=held, place=device_of(array) if is_on_device(array) else None)
+        copy = self._copy_constant(array)
+        value = Value(tuple(copy.shape), copy.dtype)
+        self.program.constants[value] = copy
+        memory = Memory(self, value, constant=copy, place=device_of(array) if is_on_device(array) else None)
         return TracedArray(value, memory, strides=tuple(array.strides))
 
-    def _held(self, array: Any) -> Any:
+    def _copy_constant(self, array: Any) -> Any:
         """Return a copy of an array, shared by all uses with the same contents."""
         if is_on_device(array) or array.nbytes <= SMALL_CONSTANT:
             return np.array(array.get() if is_on_device(array) else array)
@@ -179,7 +179,7 @@ class Tracer:
             self._copies[id(array)] = array, copy
         return copy
 
-    def made_of(self, array: Any) -> TracedArray:
+    def capture_array(self, array: Any) -> TracedArray:
         """Return the payload of a tensor that the function makes over an array."""
         known = self._over.get(id(array))
         if known is not None and _equal(known[0], known[1].memory.constant):
@@ -188,7 +188,7 @@ class Tracer:
         self._over[id(array)] = array, payload
         return payload
 
-    def lends(self, payload: TracedArray) -> None:
+    def note_shared(self, payload: TracedArray) -> None:
         """Note that an array of the user shares the memory of a tensor that the function makes."""
         self._lent.append(payload)
 
@@ -233,22 +233,22 @@ class Tracer:
         self.decided.append((self.line(), outcome))
         return outcome
 
-    def read(self, payload: TracedArray) -> Any:
+    def read_number(self, payload: TracedArray) -> Any:
         """Return a placeholder for the number in a traced array (see ndgrad._src.compiler.capture.number_placeholders);
         None if there is none.
         """
-        return read(self, self.value_of(payload)) if self.reads_numbers else None
+        return make_placeholder(self, self.value_of(payload)) if self.reads_numbers else None
 
-    def drawn(self, draw: Draw) -> Value:
+    def add_draw(self, draw: Draw) -> Value:
         """Return the input value for a random draw (see Note [Random numbers as inputs])."""
-        number, array = self.draws.number(draw)
+        number, array = self.draws.add(draw)
         if array is not None:
             given = self.draws.given
             if given and number >= len(given):
                 raise GraphBreak("the function draws more random numbers than in the call whose derivative is taken")
             t = given[number] if given else wrap(Tensor, array)
             self.drawn_tensors[id(t)] = t
-            self._draw_payloads.append(self.outside_of(t, payload_of(t))._array)
+            self._draw_payloads.append(self.capture(t, payload_of(t))._array)
         return self.value_of(self._draw_payloads[number])
 
     # ----- values -----------------------------------------------------------------------------------------------------
@@ -295,19 +295,19 @@ class Tracer:
                     place = memory.place or place
             elif type(a) is float or type(a) is int:
                 found.append(a)
-            elif type(a) is ReadNumber:
-                found.append(a.beside(op, arrays, self))
+            elif type(a) is NumberPlaceholder:
+                found.append(a.as_argument(op, arrays, self))
             else:
                 is_plain = False
                 found.append(self.argument(a))
-        return found, place if is_plain else _place(arrays)
+        return found, place if is_plain else _find_device(arrays)
 
     # ----- instructions -----------------------------------------------------------------------------------------------
 
     def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
         """Append an instruction for an op on values and return its results."""
         for given in (*arguments, *settings.values()):
-            if type(given) is ReadNumber:  # a program must be valid for any number, and this one would be a constant
+            if type(given) is NumberPlaceholder:  # a program must be valid for any number, and this one would be a constant
                 given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
         _, types = infer(op, arguments, settings)
         note_op(op, types[0][1] if types else None)
@@ -321,15 +321,15 @@ class Tracer:
             )
         if running() is not None and results:
             self.of_passes.add(results[0])
-        self.fixed.note(instruction)
+        self.trace_constants.note(instruction)
         return results
 
-    def known(self, payload: TracedArray) -> Any:
+    def find_constant(self, payload: TracedArray) -> Any:
         """Return the contents of a traced array if it is a trace-time constant; else None. The caller must not write
         it.
         """
         value = self.value_of(payload)
-        return self.fixed.array(value) if value in self.fixed else None
+        return self.trace_constants.array(value) if value in self.trace_constants else None
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
         """Run an op on tensors if only this trace is active: by the code of eager calls, with `traced` in place of the
@@ -351,20 +351,20 @@ class Tracer:
         if isinstance(op, InPlaceForm):
             return self._write(op.op, tensors, arrays, settings)
         if isinstance(op, Factory):
-            return self._filled(op)
+            return self._fill(op)
         if op.batch is RANDOM:
-            return self.array(drawn(self, op, arrays, settings), _place(arrays))
+            return self.array(trace_draw(self, op, arrays, settings), _find_device(arrays))
         if op.name in CHECKS:
             raise GraphBreak(
                 f"{op.name} is there for the error that it raises, and a program computes only what is read"
             )
         if op.needs_values:
-            return self._by_values(op, arrays, settings)
+            return self._run_on_constants(op, arrays, settings)
         return self.traced(op, arrays, settings)
 
-    def _by_values(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+    def _run_on_constants(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         """Return the results of an op whose shapes depend on values. They are constants if the values are."""
-        values = [a.known if isinstance(a, TracedArray) else a for a in arrays]
+        values = [a.constant_array if isinstance(a, TracedArray) else a for a in arrays]
         if any(isinstance(a, TracedArray) and v is None for a, v in zip(arrays, values, strict=True)):
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
         with np.errstate(all="ignore"):  # the call itself reports floating-point errors
@@ -378,11 +378,11 @@ class Tracer:
             self.is_plain = False
         arguments, place = self._arguments(op, arrays)
         if place is not None and place is not CPU:
-            _check_place(op, arrays, place)
+            _check_devices(op, arrays, place)
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
-            out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
+            out = tuple([self._make_view(source, op, settings, i, value) for i, value in enumerate(results)])
         elif op.outputs == 1 and len(results[0].shape) < 2:
             return TracedArray(results[0], Memory(self, results[0], place=place))
         else:
@@ -391,7 +391,7 @@ class Tracer:
                 arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
 
-    def _shown(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
+    def _make_view(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
         """Return the result of a view op: a part of the argument's memory, or memory of its own if NumPy copies."""
         strides = view_strides(source, op, settings, number)
         is_decided = op.name == "reshape" and [n for n in source.shape if n != 1] != [n for n in value.shape if n != 1]
@@ -400,14 +400,14 @@ class Tracer:
         if strides is None:
             copied = self.array(value, source.memory.place)
             if source.memory.assumed:
-                copied.memory.assumed, copied.memory.asked = Made(op, (source,), settings, 0, copied.strides), is_decided
+                copied.memory.assumed, copied.memory.asked = Origin(op, (source,), settings, 0, copied.strides), is_decided
             return copied
         step = Step(op, settings, number, value.shape, value.dtype)
         shown = TracedArray(value, source.memory, (*source.path, step), strides)
         shown.version = source.memory.version
         return shown
 
-    def _filled(self, factory: Factory) -> TracedArray:
+    def _fill(self, factory: Factory) -> TracedArray:
         """Return a new tensor of zeros, ones or another number as a constant of the program."""
         value = Value(tuple(factory.array.shape), factory.array.dtype)
         array = factory.array
@@ -425,12 +425,12 @@ class Tracer:
         if not isinstance(payload, TracedArray):
             raise GraphBreak("an array is written that no tensor was made of")
         if op.batch is RANDOM:
-            value = drawn(self, op, arrays, settings)
+            value = trace_draw(self, op, arrays, settings)
         else:
             (value,) = self.emit(op, self._arguments(op, arrays)[0], settings)
             check_write(op, payload, value, arrays, settings)
-        outside = self._outside.get(id(tensors[0]))
-        storage = tensors[0]._storage if outside is None else outside._storage
+        captured = self._captured_tensors.get(id(tensors[0]))
+        storage = tensors[0]._storage if captured is None else captured._storage
         if storage is not None:
             payload.memory.values_at[storage.version] = payload.memory.value
         self.assign(payload, value)
@@ -458,12 +458,12 @@ class Tracer:
             for step in payload.path[:-1]:
                 parents.append(self.emit(step.op, (parents[-1],), step.settings)[step.number])
             for step, parent in zip(reversed(payload.path), reversed(parents), strict=True):
-                whole = self._replaced(parent, step, whole)
+                whole = self._replace_part(parent, step, whole)
         memory.value, memory.written = whole, True
         memory.version += 1
         payload._value, payload.version = value, memory.version
 
-    def _replaced(self, parent: Value, step: Step, part: Value) -> Value:
+    def _replace_part(self, parent: Value, step: Step, part: Value) -> Value:
         """Return `parent` with `part` in place of the elements that a view op shows."""
         op, settings = step.op, step.settings
         emit = self.emit
@@ -495,9 +495,9 @@ class Tracer:
                 return emit(find("view_as_real"), (part,), {})[0]
             case "view_dtype":
                 raise GraphBreak("a tensor is written through a view as another dtype")
-        return self._scattered(parent, step, part)
+        return self._scatter_part(parent, step, part)
 
-    def _scattered(self, parent: Value, step: Step, part: Value) -> Value:
+    def _scatter_part(self, parent: Value, step: Step, part: Value) -> Value:
         """Return the same for any view op: apply the view to element numbers to find the elements that it shows."""
         places = np.arange(parent.size).reshape(parent.shape)
         shown = step.op.forward_for(np)(places, **step.settings)
@@ -520,7 +520,7 @@ def _watch_nothing(what: str, read: Callable[[], Any]) -> None:
 # ----- devices --------------------------------------------------------------------------------------------------------
 
 
-def _place(arrays: Sequence[Any]) -> device | None:
+def _find_device(arrays: Sequence[Any]) -> device | None:
     """Return the device of the result of an op on these arrays: the first device other than the CPU, if any."""
     found = None
     for a in arrays:
@@ -533,7 +533,7 @@ def _place(arrays: Sequence[Any]) -> device | None:
     return found
 
 
-def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
+def _check_devices(op: Any, arrays: Sequence[Any], place: device) -> None:
     """Check that CPU tensors next to GPU tensors have no dimensions or are indices; eager code raises otherwise."""
     if op.name == "to_device":
         raise GraphBreak("a tensor is brought from one device to another")

@@ -253,7 +253,7 @@ def _loop(
 #: this order. The values of all rounds are in an array with a row for each.
 loop = CompilerOp("loop", _loop, VARIABLE, ("body",))
 
-# ----- values decide --------------------------------------------------------------------------------------------------
+# ----- control flow ---------------------------------------------------------------------------------------------------
 
 
 def _branch(condition: Any, *arrays: Any, on_true: Runs, on_false: Runs) -> tuple[Any, ...]:

@@ -20,27 +20,27 @@ class FlowGraph:
         self._to: list[int] = []
         self._left: list[int] = []
 
-    def node(self) -> int:
+    def add_node(self) -> int:
         self._edges.append([])
         return len(self._edges) - 1
 
-    def edge(self, start: int, end: int, capacity: int) -> None:
+    def add_edge(self, start: int, end: int, capacity: int) -> None:
         for here, there, width in ((start, end, capacity), (end, start, 0)):
             self._edges[here].append(len(self._to))
             self._to.append(there)
             self._left.append(width)
 
-    def cut(self, source: int, sink: int) -> set[int]:
+    def find_cut(self, source: int, sink: int) -> set[int]:
         """Return the nodes on the source's side of a minimum cut."""
         while True:
-            levels = self._levels(source)
+            levels = self._find_levels(source)
             if sink not in levels:
                 return set(levels)
             nexts = [0] * len(self._edges)
             while self._push(source, sink, levels, nexts):
                 pass
 
-    def _levels(self, source: int) -> dict[int, int]:
+    def _find_levels(self, source: int) -> dict[int, int]:
         levels, queue = {source: 0}, deque([source])
         while queue:
             node = queue.popleft()

@@ -4,10 +4,11 @@ The forward program computes the function's results. The backward program comput
 Between them is a cut: the saved values. Values behind the cut are recomputed in the backward program, in the same
 kernels, in registers.
 
-Note [Keep or compute again] Inputs exist anyway and cost nothing to keep. A view or an elementwise op can be recomputed
-from its arguments. Recomputing matrix products, reductions and ops without a kernel is too expensive. So the task is to
-choose values that separate the ops that cannot be recomputed from the gradients, with the fewest bytes. That is a
-minimum cut of a graph in which each value is an edge as wide as its bytes (`ndgrad._src.compiler.program.min_cut`).
+Note [Keep or compute again]
+Inputs exist anyway and cost nothing to keep. A view or an elementwise op can be recomputed from its arguments.
+Recomputing matrix products, reductions and ops without a kernel is too expensive. So the task is to choose values that
+separate the ops that cannot be recomputed from the gradients, with the fewest bytes. That is a minimum cut of a graph
+in which each value is an edge as wide as its bytes (`ndgrad._src.compiler.program.min_cut`).
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
     """Split a program with outputs `results` and `gradients`. The inputs `cotangents` are the gradients of the results.
     """
     defined = program.definitions()
-    behind = _reached(program, set(cotangents))
-    needed = _needed(defined, gradients)
+    behind = _find_dependents(program, set(cotangents))
+    needed = _find_needed(defined, gradients)
     wanted = {v for i in needed if i in behind for v in i.values()} | {
         v for v in gradients if v not in defined or defined[v] not in behind
     }
@@ -58,11 +59,11 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
         for v in wanted
         if v not in cotangents and v not in program.constants and (v not in defined or defined[v] not in behind)
     }
-    kept = _cut(program, defined, wanted, cotangents)
-    again = _needed(defined, [*gradients], stop=set(kept))
+    kept = _find_cut(program, defined, wanted, cotangents)
+    again = _find_needed(defined, [*gradients], stop=set(kept))
     order = {v: i for i, v in enumerate([*program.inputs, *[v for n in program.instructions for v in n.results]])}
     kept.sort(key=order.__getitem__)
-    forward = _needed(defined, [*results, *kept])
+    forward = _find_needed(defined, [*results, *kept])
     first = Program(
         [v for v in program.inputs if v not in set(cotangents)],
         [*results, *kept],
@@ -77,7 +78,7 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
         program.constants,
         f"{program.name}_backward",
     )
-    return Halves(_with_own_constants(first), _with_own_constants(second), kept)
+    return Halves(_drop_unused_constants(first), _drop_unused_constants(second), kept)
 
 
 def least_kept(
@@ -87,10 +88,10 @@ def least_kept(
     cost nothing, values in `there` almost nothing, and values in `also` slightly more.
     """
     prices = dict.fromkeys(there, 2) | dict.fromkeys(also, 3)
-    return _cut(program, program.definitions(), wanted, [], free, prices)
+    return _find_cut(program, program.definitions(), wanted, [], free, prices)
 
 
-def _cut(
+def _find_cut(
     program: Program,
     defined: dict[Value, Instruction],
     wanted: set[Value],
@@ -102,12 +103,12 @@ def _cut(
     inputs = (set(program.inputs) - set(cotangents)) | free
     kept = [v for v in wanted if v in inputs]
     graph = FlowGraph()
-    source, sink = graph.node(), graph.node()
+    source, sink = graph.add_node(), graph.add_node()
     ends: dict[Value, tuple[int, int]] = {}
     stack = [v for v in wanted if v not in inputs]
     for v in stack:
-        ends[v] = graph.node(), graph.node()
-        graph.edge(ends[v][1], sink, INFINITE)
+        ends[v] = graph.add_node(), graph.add_node()
+        graph.add_edge(ends[v][1], sink, INFINITE)
     entered: set[Value] = set()
     while stack:
         value = stack.pop()
@@ -117,25 +118,25 @@ def _cut(
         begin, end = ends[value]
         instruction = defined[value]
         # A view is never kept, because it shares the memory of another value.
-        graph.edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
+        graph.add_edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
         if not is_cheap(instruction):
-            graph.edge(source, begin, INFINITE)
+            graph.add_edge(source, begin, INFINITE)
             continue
         for v in instruction.values():
             if v in inputs or v in program.constants:
                 continue
             if v not in ends:
-                ends[v] = graph.node(), graph.node()
-            graph.edge(ends[v][1], begin, INFINITE)
+                ends[v] = graph.add_node(), graph.add_node()
+            graph.add_edge(ends[v][1], begin, INFINITE)
             stack.append(v)
-    reached = graph.cut(source, sink)
+    reached = graph.find_cut(source, sink)
     kept += [v for v in entered if ends[v][0] in reached and ends[v][1] not in reached]
     # Recomputed instructions read inputs.
-    again = _needed(defined, [v for v in wanted if v not in inputs], stop=set(kept))
+    again = _find_needed(defined, [v for v in wanted if v not in inputs], stop=set(kept))
     return [*dict.fromkeys([*kept, *[v for i in again for v in i.values() if v in inputs]])]
 
 
-def _needed(
+def _find_needed(
     defined: dict[Value, Instruction], outputs: list[Value], stop: set[Value] | frozenset[Value] = frozenset()
 ) -> set[Instruction]:
     """Return the instructions that values depend on, down to the values in `stop`."""
@@ -149,7 +150,7 @@ def _needed(
     return found
 
 
-def _reached(program: Program, start: set[Value]) -> set[Instruction]:
+def _find_dependents(program: Program, start: set[Value]) -> set[Instruction]:
     """Return the instructions that depend on values."""
     values, found = set(start), set()
     for instruction in program.instructions:
@@ -159,7 +160,7 @@ def _reached(program: Program, start: set[Value]) -> set[Instruction]:
     return found
 
 
-def _with_own_constants(program: Program) -> Program:
+def _drop_unused_constants(program: Program) -> Program:
     used = {v for i in program.instructions for v in i.values()} | set(program.outputs)
     program.constants = {value: array for value, array in program.constants.items() if value in used}
     return program

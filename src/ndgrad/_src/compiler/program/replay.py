@@ -4,8 +4,9 @@ A compiled function runs in this way without llvmlite, and native programs run o
 meaning is that of the op table. Only NumPy's part of the eager cost remains: no dispatch, no nodes, no wrappers. A
 value is dropped after its last use.
 
-Note [Written out] The first call goes through the list of ops. From the second on (for long programs, after some more),
-a program is a Python function that calls them one after another, with its values in local variables:
+Note [Written out]
+The first call goes through the list of ops. From the second on (for long programs, after some more), a program is a
+Python function that calls them one after another, with its values in local variables:
 
     def run(given):
         v0, = given
@@ -101,25 +102,25 @@ def written_out(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
     """Return a program as a Python function (Note [Written out])."""
     scope: dict[str, Any] = {}
 
-    def held(thing: Any) -> str:
+    def bind(thing: Any) -> str:
         """Bind an object to a new name in the generated function and return the name."""
         name = f"c{len(scope)}"
         scope[name] = thing
         return name
 
-    names = {value: held(array) for value, array in program.constants.items()}
+    names = {value: bind(array) for value, array in program.constants.items()}
     names |= {value: f"v{number}" for number, value in enumerate(program.inputs)}
     lines = [f"    {''.join([f'{names[v]}, ' for v in program.inputs])} = given"] if program.inputs else []
     last = program.last_uses()
     for number, instruction in enumerate(program.instructions):
         names |= {value: f"v{len(names) + k}" for k, value in enumerate(instruction.results)}
-        given = [names[a] if a.__class__ is Value else held(_quick(a, instruction)) for a in instruction.arguments]
-        given += [f"{name}={held(setting)}" for name, setting in instruction.settings.items()]
+        given = [names[a] if a.__class__ is Value else bind(_make_fast(a, instruction)) for a in instruction.arguments]
+        given += [f"{name}={bind(setting)}" for name, setting in instruction.settings.items()]
         out = "".join([f"{names[v]}, " for v in instruction.results])
         out = out if instruction.op.outputs != 1 else out.removesuffix(", ")
         has_halves = any(v.dtype.char in HALF for v in instruction.values())
         forward = forward_of(instruction.op) if has_halves else instruction.op.forward_for(np)
-        lines.append(f"    {out} = {held(forward)}({', '.join(given)})")
+        lines.append(f"    {out} = {bind(forward)}({', '.join(given)})")
         seen = {*instruction.values(), *instruction.results} - program.constants.keys()
         dead = [v for v in seen if last[v] == number]
         lines += [f"    del {', '.join(names[v] for v in dead)}"] if dead else []
@@ -129,7 +130,7 @@ def written_out(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
     return found
 
 
-def _quick(argument: Any, instruction: Instruction) -> Any:
+def _make_fast(argument: Any, instruction: Instruction) -> Any:
     """Return a number in NumPy's fastest form: an array, if the other operand is one
     (ndgrad._src.arrays.scalar_operands).
     """

@@ -95,7 +95,7 @@ _LITERAL = (bool, int, float, str, type(None), type(Ellipsis))
 
 
 def _setting_text(setting: Any) -> str:
-    if setting.__class__ is complex and not _is_spelt(setting):
+    if setting.__class__ is complex and not _is_exact_literal(setting):
         return f"complex({setting.real!r}, {setting.imag!r})"
     if isinstance(setting, np.dtype):
         return setting.name
@@ -111,7 +111,7 @@ def _setting_text(setting: Any) -> str:
     return repr(setting) if isinstance(setting, (*_LITERAL, complex)) else f"<{type(setting).__name__}>"
 
 
-def _is_spelt(number: complex) -> bool:
+def _is_exact_literal(number: complex) -> bool:
     """True if Python's text for a complex number evaluates to that number. It does not for infinite parts and negative
     zeros.
     """
@@ -156,10 +156,10 @@ def parse_program(text: str, constants: Sequence[Any] = ()) -> Program:
     lines = deque(
         (number, line.strip()) for number, line in enumerate(text.strip().splitlines(), start=1) if line.strip()
     )
-    return _parsed(lines, iter(constants))
+    return _parse_lines(lines, iter(constants))
 
 
-def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
+def _parse_lines(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
     """Parse the program at the head of the lines, up to its `return`."""
     values: dict[str, Value] = {}
     program = Program([], [])
@@ -170,10 +170,10 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
             f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`). "
             "[nd-compiler]"
         )
-    program.name, program.inputs = head[1], _defined(head[2], values)
+    program.name, program.inputs = head[1], _define_values(head[2], values)
     while lines:
         if lines[0][1].startswith("program "):
-            inner = _parsed(lines, given)
+            inner = _parse_lines(lines, given)
             program.instructions[-1].settings[inner.name] = inner
             continue
         number, line = lines.popleft()
@@ -185,14 +185,14 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
                 break
             if code.startswith("constant "):
                 target, _, written = code.removeprefix("constant ").partition(" = ")
-                (value,) = _defined(target, values)
+                (value,) = _define_values(target, values)
                 array = next(given) if written.startswith("<") else np.array(_literal(written), value.dtype)
                 program.constants[value] = array.reshape(value.shape)
             else:
                 targets, _, called = code.partition(" = ")
                 op, _, rest = called.partition("(")
                 arguments, settings = _call(rest.removesuffix(")"), values, given)
-                results = tuple(_defined(targets, values))
+                results = tuple(_define_values(targets, values))
                 program.instructions.append(
                     Instruction(op_named(op), arguments, settings, results, where.strip() or None)
                 )
@@ -202,7 +202,7 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
     return program
 
 
-def _defined(text: str, values: dict[str, Value]) -> list[Value]:
+def _define_values(text: str, values: dict[str, Value]) -> list[Value]:
     made = []
     for name, dtype, shape in _TYPED.findall(text):
         value = values[name] = Value(tuple(int(n) for n in shape.split(",") if n), _dtype(dtype))

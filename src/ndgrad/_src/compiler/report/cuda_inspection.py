@@ -28,7 +28,7 @@ _BEFORE, _MEASURED = 2, 5
 _COPIED = 1 << 26
 
 
-def in_text(program: DeviceProgram) -> str:
+def describe(program: DeviceProgram) -> str:
     """Return a line that describes the execution of a program."""
     calls = [step.group.instruction.op.name for step in program.steps if isinstance(step.group, Call)]
     kernels = sum(len(step.functions) for step in program.steps)
@@ -100,7 +100,7 @@ def _seconds(runs: Sequence[Any]) -> list[float]:
     return [cuda.get_elapsed_time(a, b) / 1e3 for a, b in itertools.pairwise(events)]
 
 
-def measured(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], float, Source]:
+def measure(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], float, Source]:
     """Return the steps of a program with their times on these arrays, the total time, and the source."""
     program = DeviceProgram(runner.program, inputs, None, runner.later, runner.strict)
     known, defined = {*program.program.inputs, *program.program.constants}, program.program.definitions()

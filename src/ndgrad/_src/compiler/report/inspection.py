@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad._src.compiler.capture.random_draws import put_back
+from ndgrad._src.compiler.capture.random_draws import restore_states
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.report.picture import CompiledGraph
-from ndgrad._src.compiler.report.report import KernelList, measured
+from ndgrad._src.compiler.report.report import KernelList, measure
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.core.modes import modes
@@ -34,8 +34,8 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
       return %2
     <BLANKLINE>
     """
-    made, flat, spec = _compiled(f, args, kwargs)
-    found = _Kept(made, flat, spec)
+    made, flat, spec = _find_specialisation(f, args, kwargs)
+    found = _KeptTrace(made, flat, spec)
     return CompiledGraph(found.traced, found.program, found.forward, found.backward if found.backward.outputs else None)
 
 
@@ -51,26 +51,26 @@ def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
     >>> found[0].work.read
     4000
     """
-    made, flat, _ = _compiled(f, args, kwargs)
+    made, flat, _ = _find_specialisation(f, args, kwargs)
     states = made.tape.states()
     inputs = made.inputs_of(flat)
-    put_back(states)
-    return measured(made, inputs)
+    restore_states(states)
+    return measure(made, inputs)
 
 
-def _compiled(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:
+def _find_specialisation(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:
     """Return the specialisation of a function for arguments, and their leaves."""
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     flat, spec = tree_flatten((args, kwargs))
-    entry, flat = made.explained(flat, spec, modes().grad_enabled)
-    if entry.made is None:
+    entry, flat = made.explain_entry(flat, spec, modes().grad_enabled)
+    if entry.specialisation is None:
         assert entry.broken is not None
         raise entry.broken.again()
-    return entry.made, flat, spec
+    return entry.specialisation, flat, spec
 
 
-class _Kept(Specialisation):
+class _KeptTrace(Specialisation):
     """A second trace of a specialisation that keeps the program before all passes."""
 
     traced: Program

@@ -168,7 +168,7 @@ def _time(seconds: float | None) -> str:
 # ----- measuring ------------------------------------------------------------------------------------------------------
 
 
-def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
+def measure(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     """Measure the steps of a specialisation's programs on these tensors."""
     if found.place is not CPU:
         return _on_device(found, [t._array for t in inputs])
@@ -180,12 +180,12 @@ def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     for runner, given in _runs(found, arrays):
         if not runner.program.instructions:
             continue
-        watched = runner.watched
+        watched = runner.watched_executable
         best, until, runs = float("inf"), time.perf_counter() + _SAMPLING, 0
         while runs < _LEAST or time.perf_counter() < until:
             watched(given)
             start = time.perf_counter()
-            runner.made(given)
+            runner.executable(given)
             best = min(best, time.perf_counter() - start)
             runs += 1
         totals[runner.program.name] = best
@@ -203,7 +203,7 @@ def _on_device(found: Specialisation, arrays: list[Any]) -> KernelList:
     limits, steps, totals, texts = cuda_inspection.machine(found.place.index or 0), [], {}, {}
     for runner, given in _runs(found, arrays):
         if runner.program.instructions:
-            watched, seconds, code = cuda_inspection.measured(runner, given)
+            watched, seconds, code = cuda_inspection.measure(runner, given)
             totals[runner.program.name], texts[runner.program.name] = seconds, code
             steps += [Step(step, code, limits) for step in watched]
     return KernelList(steps, totals, texts, limits)

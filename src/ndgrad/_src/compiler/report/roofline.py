@@ -68,16 +68,16 @@ def _size(nbytes: int) -> str:
 
 def machine() -> Machine:
     """Return the limits of this machine for the number of threads allowed now, measured on first use."""
-    return _measured(allowed.max_threads)
+    return _measure(allowed.max_threads)
 
 
 @functools.lru_cache(maxsize=4)
-def _measured(threads: int) -> Machine:
+def _measure(threads: int) -> Machine:
     if not available():
         return Machine({size: _numpy_copy(size) for size in SIZES}, _numpy_peaks(), threads)
     loops = _Loops(host(), threads)
     return Machine(
-        {size: loops.copied(size) for size in SIZES}, {d: loops.computed(d) for d in ("float32", "float64")}, threads
+        {size: loops.measure_copy(size) for size in SIZES}, {d: loops.measure_fma(d) for d in ("float32", "float64")}, threads
     )
 
 
@@ -110,7 +110,7 @@ class _Loops:
         pool.run(address, argument.ctypes.data, chunks, self.threads)
         return _fastest(lambda: pool.run(address, argument.ctypes.data, chunks, self.threads))
 
-    def copied(self, touched: int) -> float:
+    def measure_copy(self, touched: int) -> float:
         """Return bytes per second of a copy that touches so many bytes. The same thread copies blocks in a cache
         repeatedly: one chunk per thread, with a share of its own.
         """
@@ -122,7 +122,7 @@ class _Loops:
         argument = np.array([start, share, rounds], np.int64)
         return 2 * share * chunks * rounds / self._run("copy", argument, chunks)
 
-    def computed(self, dtype: str) -> float:
+    def measure_fma(self, dtype: str) -> float:
         """Return floating-point operations per second."""
         element = {"float32": "float", "float64": "double"}[dtype]
         rounds = np.array([_ROUNDS], np.int64)

@@ -72,7 +72,7 @@ class Runner:
         self.sizes = sizes
         self.writes = writes
         self.later = later or {}
-        self._made: NativeProgram | Replay | None = None
+        self._executable: NativeProgram | Replay | None = None
         #: The device program, for inputs on a device.
         self._on_device: DeviceProgram | None = None
         #: The program with separate steps, for watchers.
@@ -84,25 +84,25 @@ class Runner:
         self._lock = make_lock()
 
     @property
-    def made(self) -> NativeProgram | Replay:
+    def executable(self) -> NativeProgram | Replay:
         """The native program or replay, created on first use."""
-        if self._made is None:
+        if self._executable is None:
             with self._lock:
-                if self._made is None:
+                if self._executable is None:
                     with compiling(self.times, self.program.name, "lowering"):
-                        self._made = self._make()
-        return self._made
+                        self._executable = self._make()
+        return self._executable
 
     @property
-    def watched(self) -> Watched:
+    def watched_executable(self) -> Watched:
         """The program that reports each step to watchers, created on first use."""
-        made = self.made
+        made = self.executable
         with self._lock:
             if self._watched is None:
-                from ndgrad._src.compiler.runtime.observed_program import watched_form  # rarely needed
+                from ndgrad._src.compiler.runtime.observed_program import make_watched  # rarely needed
 
                 with compiling(Times(), self.program.name, "lowering"):
-                    self._watched = watched_form(made, self.program, self.threads)
+                    self._watched = make_watched(made, self.program, self.threads)
         found: Watched = self._watched
         return found
 
@@ -147,7 +147,7 @@ class Runner:
             run = self.on_device(inputs)
             if not ThreadState.watchers:
                 return run(inputs)
-            from ndgrad._src.compiler.runtime.observed_program import shown  # rarely needed
+            from ndgrad._src.compiler.runtime.observed_program import run_reported  # rarely needed
 
-            return shown(self.program, run, inputs)
-        return self.watched(inputs) if ThreadState.watchers else self.made(inputs)
+            return run_reported(self.program, run, inputs)
+        return self.watched_executable(inputs) if ThreadState.watchers else self.executable(inputs)

@@ -10,11 +10,11 @@ from typing import Any, TypeVar, overload
 
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.random_draws import put_back
+from ndgrad._src.compiler.capture.random_draws import restore_states
 from ndgrad._src.compiler.native.phases import Times
-from ndgrad._src.compiler.runtime.execution_notes import ways_of
+from ndgrad._src.compiler.runtime.execution_notes import describe_control_flow
 from ndgrad._src.compiler.runtime.function import CompiledFunction, compiled_functions
-from ndgrad._src.compiler.runtime.options import resolved
+from ndgrad._src.compiler.runtime.options import resolve_options
 from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.core.modes import modes
 from ndgrad._src.foundations.pytree import tree_flatten
@@ -65,7 +65,7 @@ def compile(
     >>> x.grad
     tensor([2., 4.])
     """
-    resolved_options = resolved(
+    resolved_options = resolve_options(
         mode, backend, options, {"fullgraph": fullgraph, "dynamic": dynamic, "strict": strict, "threads": threads}
     )
     if f is None:
@@ -78,7 +78,7 @@ def compile(
         return f
     if not callable(f):
         raise TypeError(
-            f"compile() takes a function, a method or a module, and got {type(f).__name__}. "
+            f"compile() takes a function, a method or a module, but got {type(f).__name__}. "
             "Give it something that can be called. [nd-type]"
         )
     if disable or resolved_options is None:
@@ -199,40 +199,40 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     flat, spec = tree_flatten((args, kwargs))
-    entry, flat = made.explained(flat, spec, modes().grad_enabled)
-    if entry.made is None:
+    entry, flat = made.explain_entry(flat, spec, modes().grad_enabled)
+    if entry.specialisation is None:
         broken = entry.broken
         assert broken is not None
         return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
-    found = entry.made
-    guards = [held.label(i) for held in found.environment.held for i in range(len(held.then)) if held.label(i)]
+    found = entry.specialisation
+    guards = [slots.label(i) for slots in found.environment.captured for i in range(len(slots.then)) if slots.label(i)]
     guards += [
         f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()
     ]
     captured = sum(kind in ("environment", "grad") for kind, _ in found.sources)
     runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
-    ways = _on_device(found, flat) if found.place is not CPU else []
+    notes = _on_device(found, flat) if found.place is not CPU else []
     for runner in runners if found.place is CPU else ():
-        _ = runner.made
+        _ = runner.executable
     times = sum([runner.times for runner in runners], found.times)
     decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.decided]
     return Explanation(
         True, None, None, len(found.forward.instructions), len(found.backward.instructions),
         captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
-        [*(ways or ways_of(*runners)), *decided],
+        [*(notes or describe_control_flow(*runners)), *decided],
     )  # fmt: skip
 
 
 def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
     """Describe the execution of programs on a device, as far as it is known."""
-    from ndgrad._src.compiler.report.cuda_inspection import in_text  # needed on devices only
+    from ndgrad._src.compiler.report.cuda_inspection import describe  # needed on devices only
 
     states = found.tape.states()
     arrays = [t._array for t in found.inputs_of(flat)]
-    put_back(states)
+    restore_states(states)
     programs = [found.run_forward.on_device(arrays)]
     others = [found.run_backward, *([found.whole.runner] if found.whole is not None else [])]
-    return [in_text(p) for p in (*programs, *[r.known_on_device for r in others]) if p is not None]
+    return [describe(p) for p in (*programs, *[r.known_on_device for r in others]) if p is not None]
 
 
 # torch programs expect these functions as attributes of `compile`.

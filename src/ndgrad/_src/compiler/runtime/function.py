@@ -18,8 +18,8 @@ import numpy as np
 from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.array_arguments import Form, as_inputs, have_arrays, kind_of_call
-from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
-from ndgrad._src.compiler.capture.environment import SMALL, Environment, facts
+from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_PATHS, Mispredicted
+from ndgrad._src.compiler.capture.environment import SMALL, Environment, get_facts
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.trace_watch import Unreached
@@ -65,7 +65,7 @@ class Entry:
     """Result of compiling one kind of arguments in one environment: a specialisation, or the reason why there is none.
     """
 
-    __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "numbers", "once", "rows", "slots")
+    __slots__ = ("broken", "comparisons", "environment", "key", "native", "numbers", "once", "rows", "slots", "specialisation")
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Entry:
         #: Slots whose numbers are inputs, or were until the trace ended with a break.
         self.slots = slots
         self.environment = environment
-        self.made = made
+        self.specialisation = made
         self.broken = broken
         #: True if it has been called.
         self.once = False
@@ -93,8 +93,8 @@ class Entry:
 
     def mismatch(self, flat: list[Any]) -> str | None:
         """Return the reason why the entry does not serve a call with arguments of its kind; None if it does."""
-        if self.made is not None:
-            return self.made.mismatch(flat)
+        if self.specialisation is not None:
+            return self.specialisation.mismatch(flat)
         reason = None if self.environment is None else self.environment.check()
         return self.slots.mismatch(flat) if reason is None and self.slots else reason
 
@@ -106,27 +106,27 @@ class Last(NamedTuple):
     recording: bool
     defaults: tuple[Any, Any]
     entry: Entry
-    made: Specialisation
+    specialisation: Specialisation
 
     @staticmethod
-    def of(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Last | None:
+    def from_call(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Last | None:
         """Return the kind of a call; None if it is not a simple one."""
         if (
             kwargs
-            or entry.made is None
+            or entry.specialisation is None
             or not all(isinstance(a, Variable) for a in args)
             or len({*map(id, args)}) != len(args)
         ):
             return None
         defaults = get_default_dtype(), get_default_device()
-        return Last(tuple([facts(a) for a in args]), modes().grad_enabled, defaults, entry, entry.made)
+        return Last(tuple([get_facts(a) for a in args]), modes().grad_enabled, defaults, entry, entry.specialisation)
 
     def fits(self, args: tuple[Any, ...], recording: bool) -> bool:
         """True if a call without keywords is of this kind."""
         if len(args) != len(self.facts) or recording is not self.recording:
             return False
         for a, known in zip(args, self.facts, strict=True):
-            if a.__class__ is not known[0] or facts(a) != known:
+            if a.__class__ is not known[0] or get_facts(a) != known:
                 return False
         return (len(args) < 2 or len({*map(id, args)}) == len(args)) and self.defaults == (
             get_default_dtype(),
@@ -168,7 +168,7 @@ class CompiledFunction:
         #: Builtin that runs known kinds of calls without Python (see ndgrad._src.compiler.runtime.native_call), if
         #: there is one.
         self._rows: NativeEntry | None = None
-        self._native: Callable[..., Any] = _no_row
+        self._native: Callable[..., Any] = _miss
         #: Roots of environments: the function, and objects that traces found by computed names.
         self._found: list[tuple[str, Any]] = [("the function", function)]
         self._found_names: set[str] = set()
@@ -225,7 +225,7 @@ class CompiledFunction:
         leaves = [t.detach().requires_grad_() for t in flat]
         args = tree_unflatten(leaves, spec)
         entry = self.entry_for(*tree_flatten((args, {})), True)
-        made = entry.made
+        made = entry.specialisation
         if made is None or made.effects or made.writes:
             return None
         if any(requires_grad(which[0]) for kind, which in made.sources if kind == "environment"):
@@ -242,9 +242,9 @@ class CompiledFunction:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         function = copy.deepcopy(self.function, memo)
-        return self if function is self.function else self._for(function)
+        return self if function is self.function else self._compile_other(function)
 
-    def _for(self, function: Callable[..., Any]) -> CompiledFunction:
+    def _compile_other(self, function: Callable[..., Any]) -> CompiledFunction:
         """Compile another function with the options of this one."""
         return compile_again(function, self.fullgraph, self.dynamic, self.strict, self.threads)
 
@@ -277,56 +277,56 @@ class CompiledFunction:
         # Observers that only watch, such as the profiler, see a program run.
         is_watched = not process.shared or process.shared == len(thread.watchers)
         if state.entered and is_watched and not self.disabled.get() and state.only_autocast():
-            return self._under_autocast(args, kwargs, state)
+            return self._call_under_autocast(args, kwargs, state)
         if state.entered or not is_watched or self.disabled.get() or runs_eagerly():
             return self.function(*args, **kwargs)
         known = self._last
         tried: list[Entry] = []
         if known is not None and not kwargs and known.fits(args, state.grad_enabled):
             with self._lock:
-                mismatch = known.made.mismatch(args)
+                mismatch = known.specialisation.mismatch(args)
             if mismatch is None:
                 try:
-                    result = known.made(args)
+                    result = known.specialisation(args)
                 except Mispredicted:
-                    self._was_in_vain(known.entry, tried)
+                    self._note_discarded_run(known.entry, tried)
                 else:
                     self._add_row(known.entry, args, kwargs, state.grad_enabled)
                     return result
         flat, spec = tree_flatten((args, kwargs))
         if have_arrays(flat):
-            found = self._with_arrays(flat, spec, state.grad_enabled, args, kwargs)
+            found = self._call_with_arrays(flat, spec, state.grad_enabled, args, kwargs)
             if found is not MISS:
                 return found
-        entry, found = self._by_program(flat, spec, state.grad_enabled, tried)
-        if entry.made is not None:
-            self._last = Last.of(entry, args, kwargs)
+        entry, found = self._run_program(flat, spec, state.grad_enabled, tried)
+        if entry.specialisation is not None:
+            self._last = Last.from_call(entry, args, kwargs)
             self._add_row(entry, args, kwargs, state.grad_enabled)
             return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
 
-    def _under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
+    def _call_under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
         """Return the result of a call under autocast. The autocast settings are part of the kind of the call and of the
         trace. Programs run without autocast.
         """
         flat, spec = tree_flatten((args, kwargs))
         if not have_arrays(flat):
-            outside = scope()
+            outer = scope()
             try:
-                restore(outside.with_changes(autocast=None, entered=0))
-                entry, found = self._by_program(flat, spec, state.grad_enabled, [], autocast=_setting(state))
+                restore(outer.with_changes(autocast=None, entered=0))
+                entry, found = self._run_program(flat, spec, state.grad_enabled, [], autocast=_setting(state))
             finally:
-                restore(outside)
-                del outside
-            if entry.made is not None:
+                restore(outer)
+                del outer
+            if entry.specialisation is not None:
                 return found
             if self.fullgraph and entry.broken is not None:
                 raise entry.broken.again()
         return self.function(*args, **kwargs)
 
-    def _by_program(
+    def _run_program(
         self,
         flat: list[Any],
         spec: Any,
@@ -340,17 +340,17 @@ class CompiledFunction:
         """
         while True:
             entry = self.entry_for(flat, spec, recording, tried, autocast)
-            if entry.made is None or (form is not None and not form.fits(entry.made)):
+            if entry.specialisation is None or (form is not None and not form.fits(entry.specialisation)):
                 return entry, MISS
             try:
-                found = entry.made(flat)
+                found = entry.specialisation(flat)
             except Mispredicted:
-                self._was_in_vain(entry, tried)
+                self._note_discarded_run(entry, tried)
             else:
                 self._in_vain = max(self._in_vain - 1, 0)
                 return entry, found
 
-    def _with_arrays(
+    def _call_with_arrays(
         self, flat: list[Any], spec: Any, recording: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Return the result of a call with NumPy arrays as inputs of a program (see
@@ -367,39 +367,39 @@ class CompiledFunction:
         given = None if form is None else as_inputs(flat)
         if given is None:
             return MISS
-        entry, found = self._by_program(given, spec, recording, [], form)
+        entry, found = self._run_program(given, spec, recording, [], form)
         if found is MISS:
             if entry.broken is None or not entry.broken.depends_on_values:
                 self._forms[kind] = None  # The entry is of no use to other calls either.
                 with self._lock:
                     self.entries = [e for e in self.entries if e is not entry]
             return MISS
-        return form.delivered(found)
+        return form.convert(found)
 
-    def _was_in_vain(self, entry: Entry, tried: list[Entry]) -> None:
+    def _note_discarded_run(self, entry: Entry, tried: list[Entry]) -> None:
         """Note that a program has run whose branch conditions do not hold in this call."""
         tried.append(entry)
         self._in_vain += 1
         if self._in_vain > MOST_IN_VAIN:
             self._last = None
-            self._rows, self._native, self._refreshes = None, _no_row, ()
+            self._rows, self._native, self._refreshes = None, _miss, ()
 
-    def explained(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
+    def explain_entry(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
         """Return the entry for arguments, which may include NumPy arrays, and the leaves that it takes."""
         given = as_inputs(flat) if have_arrays(flat) else None
         if given is not None:
             entry = self.entry_for(given, spec, recording)
-            if entry.made is not None:
+            if entry.specialisation is not None:
                 return entry, given
-        state, outside = modes(), scope()
+        state, outer = modes(), scope()
         if not state.only_autocast():
             return self.entry_for(flat, spec, recording), flat
         try:
-            restore(outside.with_changes(autocast=None, entered=0))
+            restore(outer.with_changes(autocast=None, entered=0))
             return self.entry_for(flat, spec, recording, autocast=_setting(state)), flat
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
 
     def entry_for(
         self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = (), autocast: Any = None
@@ -425,15 +425,15 @@ class CompiledFunction:
             # Newest entries come first. Entries with a break come last, because values may have caused the break.
             newest = self.entries[::-1]
             other: Entry | None = None
-            for entry in sorted(newest, key=lambda entry: entry.made is None):
+            for entry in sorted(newest, key=lambda entry: entry.specialisation is None):
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
                         return entry
                     if other is None:  # the newest entry knows most about varying objects
                         reason, other = mismatch, entry
-            unfit = None if other is None else self._repeated(reason, other)
-            if len(tried) >= MOST_WAYS:
+            unfit = None if other is None else self._refuse_repeat(reason, other)
+            if len(tried) >= MOST_PATHS:
                 unfit = f"values decide what it does, otherwise than in {len(tried)} programs; use where or cond"
             elif unfit is None and self._thrashes():
                 unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
@@ -441,7 +441,7 @@ class CompiledFunction:
                 return Entry(None, None, None, GraphBreak(unfit))
             if self._numbers.learn_arguments(key, [e.key for e in self.entries], spec, KINDS):
                 key = self._key(flat, spec, recording, autocast)
-            return self._traced(key, flat, spec, reason, self._sizes(key), autocast)
+            return self._trace_entry(key, flat, spec, reason, self._sizes(key), autocast)
 
     def _key(
         self, flat: list[Any], spec: Any, recording: bool, autocast: Any, slots: NumberSlots | None = None
@@ -465,19 +465,19 @@ class CompiledFunction:
             ],
         )
 
-    def _repeated(self, reason: str, other: Entry) -> str | None:
+    def _refuse_repeat(self, reason: str, other: Entry) -> str | None:
         """Return the reason why a call is not traced again for a repeated reason; None if it is traced. A slot that the
         function changes, or that ended a trace, probably differs at each call.
         """
         count = self._reasons[reason]
-        is_own = other.made is None or other.made.changes_place(reason)
+        is_own = other.specialisation is None or other.specialisation.changes_place(reason)
         self._reasons[reason] += 1
         if count < (MOST_REPEATS if is_own else MOST_OTHERS):
             return None
         unfit = f"{reason} at each call that was traced ({count} of them)"
         if reason not in self._told:
             self._told.add(reason)
-            _tell(
+            _warn(
                 f"{self!r} runs eagerly from now on, except for the kinds of calls that it knows: {unfit}. Pass what "
                 "changes as a tensor, or do not use its value."
             )
@@ -490,7 +490,7 @@ class CompiledFunction:
         if self.dynamic is False:
             return None
         kind = sizeless(key)
-        others = [shapes_of(e.key) for e in self.entries if e.made is not None and sizeless(e.key) == kind]
+        others = [shapes_of(e.key) for e in self.entries if e.specialisation is not None and sizeless(e.key) == kind]
         own = shapes_of(key)
         self.resized += bool(others) and own not in others  # otherwise the trace has another cause
         return frozenset([n for i, n in enumerate(own) if n > 1 and (self.dynamic or any(o[i] != n for o in others))])
@@ -498,13 +498,13 @@ class CompiledFunction:
     def _thrashes(self) -> bool:
         return self.traces - self.resized >= THRASHING or self.resized >= THRASHING_SIZES
 
-    def _traced(
+    def _trace_entry(
         self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None, autocast: Any
     ) -> Entry:
         self.traces += 1
         self.last_reason = reason if self.entries else "the first call"
         if self._thrashes():
-            _tell(
+            _warn(
                 f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs "
                 "eagerly from now on, except for the kinds of calls that it knows. Pass what changes as a tensor."
             )
@@ -515,7 +515,7 @@ class CompiledFunction:
                 self._numbers.learn(known)
         self._last_environment = None
         try:
-            function = self.function if autocast is None else _casting(self.function, autocast)
+            function = self.function if autocast is None else _add_autocast(self.function, autocast)
             for _ in range(MOST_ENVIRONMENTS):
                 roots = [
                     *self._found,
@@ -562,13 +562,13 @@ class CompiledFunction:
         self._found_modules |= unreached.modules
         return is_new
 
-    # ----- calls that need no Python before they run ------------------------------------------------------------------
+    # ----- native calls -----------------------------------------------------------------------------------------------
 
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
         """Let further calls like this one run without Python. The first call of an entry makes no row, because it may
         be the only one.
         """
-        made, known = entry.made, entry.native
+        made, known = entry.specialisation, entry.native
         if made is None or not entry.once:
             entry.once = True
             return
@@ -625,19 +625,19 @@ class CompiledFunction:
         calls = [entry.native for entry in self.entries if entry.native is not None]
         self._refreshes = tuple([call.refresh for call in calls if call.refreshes])
 
-    # ----- seeing it --------------------------------------------------------------------------------------------------
+    # ----- inspection -------------------------------------------------------------------------------------------------
 
     def graph(self, *args: Any, **kwargs: Any) -> Any:
         """Return the program for these arguments, as text and picture; see `ndgrad.compiler.graph`."""
-        from ndgrad._src.compiler.report import inspection as seeing  # rarely needed
+        from ndgrad._src.compiler.report import inspection  # rarely needed
 
-        return seeing.graph(self, *args, **kwargs)
+        return inspection.graph(self, *args, **kwargs)
 
     def kernels(self, *args: Any, **kwargs: Any) -> Any:
         """Return the steps that run for these arguments, measured; see `ndgrad.compiler.kernel_list`."""
-        from ndgrad._src.compiler.report import inspection as seeing  # rarely needed
+        from ndgrad._src.compiler.report import inspection  # rarely needed
 
-        return seeing.kernel_list(self, *args, **kwargs)
+        return inspection.kernel_list(self, *args, **kwargs)
 
     def reset(self) -> None:
         """Drop all specialisations."""
@@ -645,7 +645,7 @@ class CompiledFunction:
             self.entries.clear()
             self.traces = self.resized = self._in_vain = 0
             self._last = self._last_environment = None
-            self._rows, self._native, self._refreshes = None, _no_row, ()
+            self._rows, self._native, self._refreshes = None, _miss, ()
             self._transformed.clear()
             self._forms.clear()
             self._numbers.clear()
@@ -666,7 +666,7 @@ def compile_again(
     return made
 
 
-def _tell(message: str) -> None:
+def _warn(message: str) -> None:
     """Warn of a slow function. The warning is never an error: a compiled function raises only exceptions of the
     function.
     """
@@ -679,7 +679,7 @@ def _setting(state: Modes) -> Any:
     return state.autocast._replace(casts=None)
 
 
-def _casting(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
+def _add_autocast(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
     """Return a function that always runs under a setting of autocast."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -689,7 +689,7 @@ def _casting(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
     return run
 
 
-def _no_row(*args: Any, **kwargs: Any) -> Any:
+def _miss(*args: Any, **kwargs: Any) -> Any:
     return MISS
 
 
@@ -713,7 +713,7 @@ def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
         if not isinstance(leaf._array, (np.ndarray, np.generic)) and not is_on_device(leaf._array):
             raise GraphBreak(f"an argument is a tensor over {type(leaf._array).__name__}")
         first = next(i for i, other in enumerate(flat) if other is leaf)
-        return *facts(leaf), first - position
+        return *get_facts(leaf), first - position
     cls = leaf.__class__
     if cls in _BY_VALUE:
         return cls, leaf

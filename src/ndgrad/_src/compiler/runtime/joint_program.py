@@ -27,7 +27,7 @@ from ndgrad._src.compiler.runtime.backend import Later, Runner
 _WATCHED = 3
 
 
-class Whole:
+class JointProgram:
     """The program of values and gradients for a seed of one, compiled when it pays."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Whole:
             self._runner = Runner(whole, threads=self._threads, sizes=self._sizes, later=self._later)
         return self._runner
 
-    def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:
+    def scale(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:
         """Return the gradients for a seed other than one."""
         self.backward_was_called()
         if is_on_device(by):

@@ -27,7 +27,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.compiler.capture.branch_conditions import Mispredicted
-from ndgrad._src.compiler.capture.environment import facts
+from ndgrad._src.compiler.capture.environment import get_facts
 from ndgrad._src.compiler.lower import float_errors
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native import layout
@@ -60,7 +60,7 @@ class NativeCall:
 
     def __init__(self, made: Specialisation, numbers: Sequence[Any]) -> None:
         assert made.ran is not None
-        self.made = made
+        self.specialisation = made
         #: True if other numbers are written into the inputs of the row.
         self.numbers_vary = has_fresh_numbers(made)
         self.snapshot = Snapshot(made.environment, self.numbers_vary)
@@ -98,7 +98,7 @@ class NativeCall:
         """
         self.state["ready"] = False
         if self.numbers_vary:
-            found = None if self.made.environment.check_numbers() else self.made.slots.numbers(())
+            found = None if self.specialisation.environment.has_new_values() else self.specialisation.slots.numbers(())
             if found is None:
                 return
             for t, number in zip(self.number_tensors, found, strict=True):
@@ -107,11 +107,11 @@ class NativeCall:
 
     def has_other_filters(self) -> bool:
         """True if the row depends on warning filters that have changed, or should depend on them."""
-        return self.filters != (tuple(warnings.filters) if self.made.reports else None)
+        return self.filters != (tuple(warnings.filters) if self.specialisation.reports else None)
 
     def _is_number_with_gradients(self) -> bool:
         """True if a call only has to make a tensor and its node at the end."""
-        made = self.made
+        made = self.specialisation
         return (
             self.at_once
             and self.is_direct
@@ -125,15 +125,15 @@ class NativeCall:
         if self._whole is not None and self._whole.counts_on():
             number = 1 + self.inputs
             tensors = found[1:number]
-            result = wrap(self.made.results.new[0].face, found[number])
-            result._node = node = node_of_call(self.made, tensors, self.made.outputs, found[number + 1 :], True)
+            result = wrap(self.specialisation.results.new[0].face, found[number])
+            result._node = node = node_of_call(self.specialisation, tensors, self.specialisation.outputs, found[number + 1 :], True)
             if node.next[self._given :] != self.edges:
                 self._keep_edges(node)
             return result
         return self._finished(found)
 
     def _finished(self, found: tuple[Any, ...]) -> Any:
-        made = self.made
+        made = self.specialisation
         if self.snapshot.left_over and not self.compares_first and not self.snapshot.rest_is_the_same():
             raise Mispredicted
         if made.computes_at_once() is not self.at_once:
@@ -167,7 +167,7 @@ def has_fresh_numbers(made: Specialisation) -> bool:
     """True if calls may write the numbers of slots into the same arrays, because no graph keeps them."""
     return (
         bool(made.slots.slots)
-        and all(slot.held is not None for slot in made.slots.slots)
+        and all(slot.slots is not None for slot in made.slots.slots)
         and (not made.outputs or made.is_freed)
     )
 
@@ -185,7 +185,7 @@ def native_call(
         arguments = _Arguments(args, kwargs)
     except _NotSimple:
         return None
-    numbers = made.slots.numbers_then(tree_flatten((args, kwargs))[0])
+    numbers = made.slots.previous_numbers(tree_flatten((args, kwargs))[0])
     if numbers is None:
         return None
     call = NativeCall(made, numbers)
@@ -291,7 +291,7 @@ def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence
         if kind == "environment":
             t, place, known = which[0], Place(object=which[0]), which[1]
         elif kind == "number":
-            t, place, known = numbers[which], Place(object=numbers[which]), facts(numbers[which])
+            t, place, known = numbers[which], Place(object=numbers[which]), get_facts(numbers[which])
         elif kind == "grad":
             t, known = None, of_gradient
             found = _gradient(*tensors[which])
@@ -301,7 +301,7 @@ def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence
         else:
             (t, place), known = given[which], made.argument_facts[which]  # the call may have changed its facts
             distinct += 1
-            guards.append(Outside(place, reached) if environment.entry(t) is None else Is(place, t))
+            guards.append(Outside(place, reached) if environment.find_entry(t) is None else Is(place, t))
         tensors.append((t, place))
         if known is None or not _is_contiguous(known):
             return None  # the program needs a copy

@@ -80,7 +80,7 @@ class CompiledFunctionBackward(MultiNode):
                     self.watched = {}
                 self.watched[k] = storage, storage.version, t.keeps_saved
 
-    def _kept(self, k: int) -> Any:
+    def _get_saved(self, k: int) -> Any:
         array = self.made[k]
         if self.watched is not None and k in self.watched:
             storage, version, keeps = self.watched[k]
@@ -99,15 +99,15 @@ class CompiledFunctionBackward(MultiNode):
         else:
             given, is_missing = grads, any(g is None for g in grads)
         if is_missing:
-            return tuple(None if t is None else t._array for t in self._again(given, False))
+            return tuple(None if t is None else t._array for t in self._run_derivative(given, False))
         spec = self.specialisation
         if self.has_gradients and spec.whole is not None:
-            found = spec.whole.scaled(self.made, grads)
+            found = spec.whole.scale(self.made, grads)
         else:
-            found = self._found(given)
+            found = self._run_backward(given)
         if not keep:
             self.release()
-        return tuple(found) if spec.all_have_gradients else tuple(self._placed(found))
+        return tuple(found) if spec.all_have_gradients else tuple(self._place_gradients(found))
 
     def run_alone(self) -> bool:
         """Run the whole pass from a gradient of 1 that frees the graph, by a shorter path than the engine's. False if
@@ -131,9 +131,9 @@ class CompiledFunctionBackward(MultiNode):
         spec.whole.backward_was_called()
         if not keep:
             self.release()
-        return list(made) if spec.all_have_gradients else self._placed(made)
+        return list(made) if spec.all_have_gradients else self._place_gradients(made)
 
-    def _placed(self, found: Sequence[Any]) -> list[Any]:
+    def _place_gradients(self, found: Sequence[Any]) -> list[Any]:
         """Return the gradients of all inputs, None for those that have none."""
         out: list[Any] = [None] * len(self.next)
         for position, array in zip(self.specialisation.gradients_of, found, strict=True):
@@ -144,20 +144,20 @@ class CompiledFunctionBackward(MultiNode):
         if self.made is _FREED:
             raise freed_error(self)
 
-    def _found(self, given: Any) -> Any:
+    def _run_backward(self, given: Any) -> Any:
         """Return the gradients computed by the backward program."""
         spec = self.specialisation
         if spec.whole is not None:
             spec.whole.backward_was_called()
-        kept = [self._input(k) if is_input else self._kept(k) for is_input, k in spec.kept_from]
+        kept = [self._input(k) if is_input else self._get_saved(k) for is_input, k in spec.kept_from]
         with np.errstate(all="ignore"):  # set by the engine, which does not run if the node stands alone
             found = spec.run_backward([*kept, *given])
         return list(map(in_own_memory, found)) if spec.place is CPU else found
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        return self._again([grads] if self.outputs == 1 else grads, True)
+        return self._run_derivative([grads] if self.outputs == 1 else grads, True)
 
-    def _again(self, grads: Any, recorded: bool) -> tuple[Any, ...]:
+    def _run_derivative(self, grads: Any, recorded: bool) -> tuple[Any, ...]:
         """Return gradients by a derivative program: for gradients of some results only, or for recorded gradients."""
         self._check()
         spec = self.specialisation

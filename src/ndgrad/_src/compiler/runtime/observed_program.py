@@ -82,7 +82,7 @@ class WatchedNative(NativeProgram):
             known |= step.touched()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return shown(self.program, super().__call__, inputs)
+        return run_reported(self.program, super().__call__, inputs)
 
     def execute(self, frame: Any) -> None:
         for step, seen in zip(self.steps, self.watched, strict=True):
@@ -111,13 +111,13 @@ class WatchedReplay(Replay):
             shown = WatchedStep(program.name, name, [(name, instruction.where)], work, [])
             self.watched.append(shown)
             forward, *rest = self._calls[i]
-            self._calls[i] = (_seen(shown, forward), *rest)
+            self._calls[i] = (_watch_op(shown, forward), *rest)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return shown(self.program, self.one_by_one, inputs)
+        return run_reported(self.program, self.one_by_one, inputs)
 
 
-def shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:
+def run_reported(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:
     """Run a whole program as one call for watchers."""
     begun = begin(FUNCTION, f"compiled {program.name}")
     try:
@@ -126,13 +126,13 @@ def shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: S
         end(begun)
 
 
-def _seen(shown: WatchedStep, forward: Callable[..., Any]) -> Callable[..., Any]:
+def _watch_op(shown: WatchedStep, forward: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arrays, **settings: shown.run(lambda: forward(*arrays, **settings))
 
 
 Watched = WatchedNative | WatchedReplay
 
 
-def watched_form(made: NativeProgram | Replay, program: Program, threads: int | None) -> Watched:
+def make_watched(made: NativeProgram | Replay, program: Program, threads: int | None) -> Watched:
     """Return a program for watchers that computes the same as `made`."""
     return WatchedNative(made.original, threads) if isinstance(made, NativeProgram) else WatchedReplay(program)

@@ -20,7 +20,7 @@ NATIVE, ON_NUMPY, UNCOMPILED = ("inductor", "ndgrad"), ("aot_eager", "numpy"), (
 _OWN = ("strict", "threads")
 
 
-def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict[str, Any] | None:
+def resolve_options(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict[str, Any] | None:
     """Return our own options merged with torch's arguments; None if nothing is to be compiled."""
     if mode is not None and options is not None:
         raise RuntimeError(
@@ -31,7 +31,7 @@ def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict
             f"compile(mode={mode!r}): no such mode. There are {', '.join(map(repr, MODES))}, "
             "which are all the same here. [nd-option]"
         )
-    found = {**own, **_checked(options)}
+    found = {**own, **_check_options(options)}
     threads = found["threads"]
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(
@@ -55,12 +55,12 @@ def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict
     return found
 
 
-def _checked(options: Any) -> Mapping[str, Any]:
+def _check_options(options: Any) -> Mapping[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
         raise TypeError(
-            f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}. "
+            f"compile(options=...) takes a dict, but got {type(options).__name__}. Write options={{'threads': 1}}. "
             "[nd-type]"
         )
     unknown = [name for name in options if name not in _OWN]

@@ -4,11 +4,12 @@ Each leaf of the result is a new tensor, an argument itself, a view of an argume
 results share, or a plain value. New memory comes from the program. Views are taken eagerly by their ops, so that later
 writes and gradients go through them.
 
-Note [Order of results] A result has the memory order of the eager one, because a later reshape is a view or a copy
-depending on its strides. A program returns arrays in C order. So a dense result in another order leaves the program
-with its dimensions permuted, and is permuted back. A view that is not dense, such as `x[:, 0]` or `x.expand(...)`, is
-taken from the whole memory, which the program then returns. Gradients that the function computes itself are in C order:
-eager rules compute on arrays, whose order a trace does not see.
+Note [Order of results]
+A result has the memory order of the eager one, because a later reshape is a view or a copy depending on its strides. A
+program returns arrays in C order. So a dense result in another order leaves the program with its dimensions permuted,
+and is permuted back. A view that is not dense, such as `x[:, 0]` or `x.expand(...)`, is taken from the whole memory,
+which the program then returns. Gradients that the function computes itself are in C order: eager rules compute on
+arrays, whose order a trace does not see.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ndgrad._src.compiler.capture.captured_state import NUMBERS
 from ndgrad._src.compiler.capture.captured_tensors import payload_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, order_of, settle
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
 from ndgrad._src.compiler.capture.number_tape import LateNumbers
 from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
 from ndgrad._src.compiler.capture.tracer import Tracer
@@ -128,7 +129,7 @@ class Results:
             if isinstance(t, Variable) and first.setdefault(id(t), len(self.leaves)) != len(self.leaves):
                 self.leaves.append(Leaf(SAME, first[id(t)]))
                 continue
-            if type(t) is ReadNumber:
+            if type(t) is NumberPlaceholder:
                 self.leaves.append(Leaf(NUMBER, len(computed), value=t.kind))
                 computed.append(t.place)
                 continue
@@ -197,7 +198,7 @@ class Results:
 
     def _compute(self, tracer: Tracer, places: Sequence[int], own: dict[int, int]) -> None:
         """Let Python compute the numbers at some places of the tape after the program."""
-        self.late = tracer.numbers.late_function(places)
+        self.late = tracer.numbers.make_late_function(places)
         self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
         for value in self.late.reads:
             self.late_new.append(len(self.new))
@@ -237,7 +238,7 @@ class Results:
         """Tensors of the trace with a history."""
         return [t for t, new in zip(self.tensors, self.new, strict=True) if new.differentiable]
 
-    def wrapped(self, arrays: Sequence[Any], node: Any) -> list[Any]:
+    def wrap_arrays(self, arrays: Sequence[Any], node: Any) -> list[Any]:
         """Return the tensors over the new memory of a call. `arrays` starts with their arrays, and `node` is their
         history.
         """
@@ -254,7 +255,7 @@ class Results:
             made.append(t)
         return made
 
-    def permuted_back(self, made: Sequence[Any]) -> list[Any]:
+    def permute_back(self, made: Sequence[Any]) -> list[Any]:
         """Return tensors over new memory, made by ops as in the program, with the dimensions of the results."""
         return [
             t if new.dims is None else tensor_ops.permute(t, dims=new.dims)
@@ -282,7 +283,7 @@ class Results:
             [inputs[i]._array.item() for i in self.late_inputs], [arrays[i].item() for i in self.late_new]
         )
 
-    def assembled(self, inputs: Sequence[Any], made: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+    def assemble(self, inputs: Sequence[Any], made: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Return the leaves of a call. `inputs` are its tensors, `made` those over new memory, `numbers` those computed
         by Python.
         """
@@ -290,7 +291,7 @@ class Results:
         for leaf in self.leaves:
             if leaf.kind == NEW or leaf.kind == INPUT:
                 t = (made if leaf.kind == NEW else inputs)[leaf.number]
-                found.append(_seen(t, leaf.path, leaf.creation) if leaf.path or leaf.creation is not None else t)
+                found.append(_apply_views(t, leaf.path, leaf.creation) if leaf.path or leaf.creation is not None else t)
             elif leaf.kind == SAME:
                 found.append(found[leaf.number])
             else:
@@ -313,13 +314,13 @@ def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:
     """Make early numbers that results depend on inputs of the program. If gradients are possible, do the same with the
     numbers in slots, because derivatives are traced later.
     """
-    computed = [t.place for t in returned if type(t) is ReadNumber]
-    places = tracer.numbers.late_function(computed).early if computed else []
+    computed = [t.place for t in returned if type(t) is NumberPlaceholder]
+    places = tracer.numbers.make_late_function(computed).early if computed else []
     if any(isinstance(t, Variable) and requires_grad(t) for t in returned):
         places = [*places, *[place for place in tracer.numbers.slot_places() if tracer.numbers.has_tensor(place)]]
     for place in places:
         t = tracer.numbers.tensor(place)
-        tracer.outside_of(t, payload_of(t))
+        tracer.capture(t, payload_of(t))
 
 
 def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:
@@ -375,7 +376,7 @@ def note_writes(t: Any, count: int, writer: str | None) -> None:
     version.writer = writer
 
 
-def _seen(t: Any, path: tuple[Step, ...], creation: str | None) -> Any:
+def _apply_views(t: Any, path: tuple[Step, ...], creation: str | None) -> Any:
     for step in path:
         shown = step.op(t, **step.settings)
         t = shown if step.op.outputs == 1 else shown[step.number]

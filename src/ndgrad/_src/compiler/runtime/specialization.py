@@ -6,11 +6,12 @@
     backward    saved values and gradients of the results -> gradients of the inputs
     effects     other side effects of the function: gradients of leaves, tensors that it puts in the place of others
 
-Note [Derivatives of a compiled call] The backward program covers the usual case: every result has a gradient, and the
-gradients are not differentiated. Otherwise the function is traced once more as a `derivative`. The available gradients
-are further arguments, and the gradients of the inputs are recorded results. A derivative is a specialisation with a
-backward of its own, so this works to any order. Each order equals the graph that eager code would record, including
-custom functions, no_grad and detach inside the function. Tracing has no side effects (see Note [Captured tensors] and
+Note [Derivatives of a compiled call]
+The backward program covers the usual case: every result has a gradient, and the gradients are not differentiated.
+Otherwise the function is traced once more as a `derivative`. The available gradients are further arguments, and the
+gradients of the inputs are recorded results. A derivative is a specialisation with a backward of its own, so this works
+to any order. Each order equals the graph that eager code would record, including custom functions, no_grad and detach
+inside the function. Tracing has no side effects (see Note [Captured tensors] and
 ndgrad._src.compiler.capture.environment), so the function's writes are not done twice. A gradient may need values
 although the function does not, so the derivative may not be traceable. The function itself then runs once more,
 eagerly, if it has no side effects.
@@ -32,19 +33,19 @@ from ndgrad._src.arrays.addresses import bounds
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU, move_to
 from ndgrad._src.compiler.capture.branch_conditions import FailedLate, Mispredicted
-from ndgrad._src.compiler.capture.captured_tensors import hidden, payload_of
+from ndgrad._src.compiler.capture.captured_tensors import payload_of, use_proxies
 from ndgrad._src.compiler.capture.deferred_calls import DeferredCall, deferring
-from ndgrad._src.compiler.capture.environment import Environment, facts
+from ndgrad._src.compiler.capture.environment import Environment, get_facts
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
 from ndgrad._src.compiler.capture.number_slots import NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.number_tape import DTYPES, NumberTape
-from ndgrad._src.compiler.capture.patched_functions import patched
-from ndgrad._src.compiler.capture.random_draws import put_back
-from ndgrad._src.compiler.capture.side_effects import unchanged_world
+from ndgrad._src.compiler.capture.patched_functions import patching
+from ndgrad._src.compiler.capture.random_draws import restore_states
+from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import Effect, EffectFinder, original_of
-from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watched_attributes
+from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watch_attributes
 from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch
 from ndgrad._src.compiler.capture.tracer import Tracer
@@ -69,7 +70,7 @@ from ndgrad._src.compiler.program.partition import split
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.runtime.backend import Runner, runs_on_numpy
-from ndgrad._src.compiler.runtime.joint_program import Whole
+from ndgrad._src.compiler.runtime.joint_program import JointProgram
 from ndgrad._src.compiler.runtime.node import in_own_memory, node_of_call
 from ndgrad._src.compiler.runtime.results import NEW, Results, prepare_numbers
 from ndgrad._src.core.inplace import write
@@ -145,9 +146,9 @@ class Specialisation:
         self._derivatives: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Specialisation | GraphBreak] = {}
         arguments = [flat[place] for place in self.places]
         #: Facts about the tensors among the arguments before a call.
-        self.argument_facts = [facts(t) for t in arguments]
+        self.argument_facts = [get_facts(t) for t in arguments]
         #: Entry in the environment of each tensor among the arguments, if the function also captures it; else None.
-        self.known = [environment.entry(t) for t in arguments]
+        self.known = [environment.find_entry(t) for t in arguments]
         #: Times of tracing and of the passes.
         self.times = Times()
         with compiling(self.times, name, "trace"):
@@ -175,7 +176,7 @@ class Specialisation:
         self.sources: list[tuple[str, Any]] = []
 
         def admits(t: Any) -> str | None:
-            entry = self.environment.entry(t)
+            entry = self.environment.find_entry(t)
             if id(t) in by_identity:
                 self.sources.append(("argument", by_identity[id(t)]))
             elif entry is not None:
@@ -219,14 +220,14 @@ class Specialisation:
         self.tape = tracer.draws.tape
         #: Required facts about the gradients among the inputs.
         self.gradient_facts = [
-            facts(o.source) if kind == "grad" else None
+            get_facts(o.source) if kind == "grad" else None
             for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
         ]
         tracer.end()
 
     def _note_attribute(self, t: Any, name: str) -> None:
         """Guard that a captured tensor has no attribute of a name. Other tensors have no such guard."""
-        if not self.environment.hold_attributes(t, attributes_of(t)):
+        if not self.environment.capture_attributes(t, attributes_of(t)):
             raise GraphBreak(f"the function asks for the attribute {name!r} of an argument")
 
     def _number_tape(self, arguments: list[Any]) -> NumberTape:
@@ -250,9 +251,9 @@ class Specialisation:
         functions = self.slots.functions if tracer.reads_numbers else ()
         with (
             tracing(tracer, self.environment),
-            watched_attributes(arguments, self.environment),
+            watch_attributes(arguments, self.environment),
             deferring(),
-            patched(functions),
+            patching(functions),
         ):
             if tracer.reads_numbers:
                 self.slots.install(tracer, tracer.numbers, self.plain)
@@ -267,8 +268,8 @@ class Specialisation:
         """Return the changed slots with the identities of their current contents."""
         return [
             *[
-                (held, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
-                for held, number, now in self.environment.changes()
+                (slots, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
+                for slots, number, now in self.environment.find_changes()
             ],
             *[[*map(id, made.new_items())] for made in self.slots.stand_ins],
             len(tracer.deferred),
@@ -279,7 +280,7 @@ class Specialisation:
         tracer.draws.given = [t for t, (kind, _) in zip(arguments, self.sources, strict=False) if kind == "draw"]
         with observing(tracer):
             for t in arguments:
-                tracer.outside_of(t, payload_of(t))
+                tracer.capture(t, payload_of(t))
             before = _fields(modes())
             returned = self._returned(arguments)
             if _fields(modes()) != before:
@@ -289,10 +290,10 @@ class Specialisation:
 
     def _returned(self, arguments: list[Any]) -> list[Any]:
         """Run the function and return the leaves of its result."""
-        args, kwargs = given = self._given(arguments)
+        args, kwargs = given = self._make_arguments(arguments)
         before, _ = tree_flatten(given)
         result = self.function(*args, **kwargs)
-        reached = self.environment.reached
+        reached = self.environment.reached_ids
         returned, self.result_spec = tree_flatten(result, lambda t: type(t) in (list, dict) and id(t) in reached)
         self._result = result
         after, spec = tree_flatten(given)
@@ -302,9 +303,9 @@ class Specialisation:
 
     def known_objects(self) -> set[int]:
         """Return the identities of the function's arguments and of all objects that it reaches."""
-        return {*self.environment.reached, *map(id, self.plain)}
+        return {*self.environment.reached_ids, *map(id, self.plain)}
 
-    def _given(self, tensors: Sequence[Any]) -> Any:
+    def _make_arguments(self, tensors: Sequence[Any]) -> Any:
         """Return the arguments of a call, with the given tensors in place of its own, and placeholders for numbers."""
         placeholders: Any = self.slots.arguments if current_tracer.get() is not None else self.slots.given
         return tree_unflatten(
@@ -319,20 +320,20 @@ class Specialisation:
         """Return the side effects of the function, each with its leaves. The caller restores the environment."""
         finder = EffectFinder(self.environment, self._result)
         del self._result
-        for held, number, now in self.environment.changes():
-            finder.note(held, number, now)
+        for slots, number, now in self.environment.find_changes():
+            finder.note(slots, number, now)
         for made in self.slots.stand_ins:
-            finder.add_growth(made.held, made.new_items())
+            finder.add_growth(made.slots, made.new_items())
         for function, given in tracer.deferred:
             finder.add_call(function, given, DeferredCall)
         found = finder.found
         self.slots.note_effects(found)
-        for number, outside in enumerate(tracer.inputs):
-            reason = outside.change()
+        for number, captured in enumerate(tracer.inputs):
+            reason = captured.change()
             if reason is not None:
                 raise GraphBreak(reason)
-            if outside._meta.held is not outside.grad_before:
-                found.append((Effect(None, number), [outside._meta.held]))
+            if captured._meta.stored_grad is not captured.grad_before:
+                found.append((Effect(None, number), [captured._meta.stored_grad]))
         return found
 
     def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, list[Any]]]) -> None:
@@ -496,7 +497,7 @@ class Specialisation:
         )
         #: Forward and backward in one program, for a function with one scalar (see
         #: ndgrad._src.compiler.runtime.joint_program).
-        self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes, later) if scalar else None
+        self.whole = JointProgram(self.program, cotangents[0], self.threads, self.sizes, later) if scalar else None
 
     def _drop_trace(self, forward: Program) -> None:
         """Drop the trace if the program sees all of its floating-point errors. It does not if an op sets no bits in
@@ -517,7 +518,7 @@ class Specialisation:
     @property
     def needs_python(self) -> bool:
         """True if a call draws numbers or replaces objects, so that it cannot start in native code."""
-        return any(effect.held is not None for effect in self.effects) or any(kind == "draw" for kind, _ in self.sources)
+        return any(effect.slots is not None for effect in self.effects) or any(kind == "draw" for kind, _ in self.sources)
 
     # ----- calling ----------------------------------------------------------------------------------------------------
 
@@ -527,7 +528,7 @@ class Specialisation:
         if reason is not None:
             return reason
         for place, entry in zip(self.places, self.known, strict=True):
-            if self.environment.entry(flat[place]) is not entry:
+            if self.environment.find_entry(flat[place]) is not entry:
                 return "an argument is, or is no longer, one of the tensors that the function reaches otherwise"
         if self.slots and (reason := self.slots.mismatch(flat)) is not None:
             return reason
@@ -536,7 +537,7 @@ class Specialisation:
     def changes_place(self, reason: str) -> bool:
         """True if calls change the slot that the reason for another trace starts with."""
         return any(
-            effect.held is not None and reason.startswith(effect.held.label(effect.number) if effect.number >= 0 else effect.held.what)
+            effect.slots is not None and reason.startswith(effect.slots.label(effect.number) if effect.number >= 0 else effect.slots.what)
             for effect in self.effects
         )
 
@@ -553,7 +554,7 @@ class Specialisation:
             if (g is not None) is not has_one:
                 return "a tensor has, or has no longer, a gradient"
         for t, known in zip(inputs, self.gradient_facts, strict=True):
-            if known is not None and facts(t) != known:
+            if known is not None and get_facts(t) != known:
                 return "a gradient is of another kind"
         return None
 
@@ -595,7 +596,7 @@ class Specialisation:
         states = self.tape.states()
         inputs = self.inputs_of(flat)
         if self.writes and self._are_entangled(inputs):
-            put_back(states)
+            restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         if self.flags and not self._has_same_filters():  # Python then also forgets the warnings it has shown.
@@ -608,18 +609,18 @@ class Specialisation:
         except FloatFlags as found:
             self.flags |= found.bits
             self.filters = warnings.filters, list(warnings.filters)
-            put_back(states)
+            restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         except FailedLate:
-            put_back(states)
+            restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         except Mispredicted:
-            put_back(states)
+            restore_states(states)
             raise
         except Exception:  # nothing has been written, so eager code can raise the error
-            put_back(states)
+            restore_states(states)
             if self.outcomes:
                 raise Mispredicted from None
             args, kwargs = tree_unflatten(list(flat), self.spec)
@@ -667,7 +668,7 @@ class Specialisation:
             for i in self.writes:
                 if not _may_be_written(inputs[i], arrays[i]):
                     arrays[i] = arrays[i].copy()  # `write` then raises the error
-        program = runner.made
+        program = runner.executable
         if isinstance(program, NativeProgram):
             program.look_for(self.looks_for)
         if self.place is CPU and not isinstance(program, NativeProgram):
@@ -717,7 +718,7 @@ class Specialisation:
             if self.writes and not are_apart and self._are_entangled(inputs):
                 raise Mispredicted
             return self._returned_by_call(inputs, self._leaves(inputs, found, at_once))
-        made = self._made(inputs, found, len(self.results.values), at_once)
+        made = self._make_tensors(inputs, found, len(self.results.values), at_once)
         return made[0] if self.result_spec is LEAF else tree_unflatten(made, self.result_spec)
 
     def _leaves(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool) -> list[Any]:
@@ -731,11 +732,11 @@ class Specialisation:
             numbers = self.results.numbers(inputs, found)
         except Exception:
             raise FailedLate from None  # nothing has been written
-        made = self._made(inputs, found, rest, at_once)
+        made = self._make_tensors(inputs, found, rest, at_once)
         if self.writes:
-            outside = scope()
+            outer = scope()
             try:
-                restore(outside.recording(False))
+                restore(outer.recording(False))
                 for i, value, (count, writer) in zip(self.writes, found[new:written], self.writers, strict=True):
                     t = inputs[i]
                     if value is t._array:  # written by the program itself
@@ -750,17 +751,17 @@ class Specialisation:
                         storage.bump(writer)
                     storage.version.writer = writer
             finally:
-                restore(outside)
-                del outside
-        return self.results.assembled(inputs, made, numbers)
+                restore(outer)
+                del outer
+        return self.results.assemble(inputs, made, numbers)
 
-    def _made(self, inputs: Sequence[Any], found: Sequence[Any], rest: int, at_once: bool) -> list[Any]:
+    def _make_tensors(self, inputs: Sequence[Any], found: Sequence[Any], rest: int, at_once: bool) -> list[Any]:
         """Return the tensors over new memory, with their history. The saved values of backward start at index `rest`.
         """
         if not self.outputs:
-            return self.results.wrapped(found, None)
+            return self.results.wrap_arrays(found, None)
         node = node_of_call(self, inputs, self.outputs, None if self.is_freed else found[rest:], at_once)
-        made = self.results.wrapped(found, node)
+        made = self.results.wrap_arrays(found, node)
         if not at_once and not self.is_freed:
             node.watch(made, found)
         return made
@@ -770,7 +771,7 @@ class Specialisation:
         is written.
         """
         made = run_on_tensors(self.forward, inputs, self.forward.outputs[: len(self.results.values)])
-        return self.results.assembled(inputs, self.results.permuted_back(made), self.results.numbers(inputs, [t._array for t in made]))
+        return self.results.assemble(inputs, self.results.permute_back(made), self.results.numbers(inputs, [t._array for t in made]))
 
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
         """Return a specialisation that computes the gradients of the inputs from the inputs and the gradients of some
@@ -825,7 +826,7 @@ class Specialisation:
         numbers = [n for n, new in enumerate(self.results.new) if new.differentiable]
         places = {leaf.number: i for i, leaf in enumerate(self.results.leaves) if leaf.kind == NEW and not leaf.path}
         can_run = not (self.effects or self.writes or self.tape.draws) and places.keys() >= {*numbers}
-        with self._holding_numbers(tensors) as is_known:
+        with self._set_numbers(tensors) as is_known:
             if is_known and can_run and not is_replaced:
                 return self._run_for_gradients(given, inputs, numbers, places, cotangents)
             raise RuntimeError(
@@ -835,32 +836,32 @@ class Specialisation:
                 "compiled one. [nd-compile-again]"
             )
 
-    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
-        """Context in which slots hold the numbers of a call with these inputs; see `NumberSlots.holding`."""
+    def _set_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+        """Context in which slots hold the numbers of a call with these inputs; see `NumberSlots.set_numbers`."""
         numbers = {which: t._array.item() for t, (kind, which) in zip(tensors, self.sources, strict=True) if kind == "number"}
-        return self.slots.holding([numbers[i] for i in range(len(numbers))])
+        return self.slots.set_numbers([numbers[i] for i in range(len(numbers))])
 
     def _run_for_gradients(
         self, given: tuple[bool, ...], inputs: list[Any], numbers: list[int], places: dict[int, int], cotangents: Sequence[Any]
     ) -> list[Any]:
         """Return the gradients by running the function itself on these inputs."""
-        outside = scope()
+        outer = scope()
         try:
-            restore(outside.recording(True))
+            restore(outer.recording(True))
             with self._as_traced():
-                leaves = self._eagerly(inputs)
+                leaves = self._run_eagerly(inputs)
             roots = [leaves[places[n]] for n, is_given in zip(numbers, given, strict=True) if is_given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             found = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
         gradients: list[Any] = [None] * len(inputs)
         for i, g in zip(wanted, found, strict=True):
             gradients[i] = g
         return gradients
 
-    def _eagerly(self, inputs: list[Any]) -> list[Any]:
+    def _run_eagerly(self, inputs: list[Any]) -> list[Any]:
         """Return the leaves of the results by running the function itself."""
         return self._returned(inputs)
 
@@ -886,15 +887,15 @@ class Derivative(Specialisation):
         own = [
             which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)
         ]
-        outside = scope()
+        outer = scope()
         try:  # the derivative is independent of a transform that requests it
-            restore(outside.with_changes(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
+            restore(outer.with_changes(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
             self.times = Times()
             with compiling(self.times, self.name, "trace"):
                 self._trace([*own, *cotangents])
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
 
     def _returned(self, arguments: list[Any]) -> list[Any]:
         return self.parent._returned(arguments)
@@ -913,10 +914,10 @@ class Derivative(Specialisation):
     def _end_numbers(self, tape: NumberTape) -> None:
         """Do nothing: the guards belong to the parent function."""
 
-    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+    def _set_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
         return nullcontext(True)  # the slots belong to the parent function
 
-    def _eagerly(self, inputs: list[Any]) -> list[Any]:
+    def _run_eagerly(self, inputs: list[Any]) -> list[Any]:
         count = len(self.parent.sources)
         reason = "those of its gradients cannot be"
         return self.parent._gradients_by_function(self.given, inputs[:count], inputs[count:], reason)
@@ -924,16 +925,16 @@ class Derivative(Specialisation):
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
         with observing(tracer):
             for t in arguments:
-                tracer.outside_of(t, payload_of(t))
+                tracer.capture(t, payload_of(t))
         count = len(self.parent.sources)
         inputs, cotangents = arguments[:count], arguments[count:]
-        outside = scope()
+        outer = scope()
         try:
-            restore(outside.recording(self.parent.grad_enabled))
+            restore(outer.recording(self.parent.grad_enabled))
             returned, effects = self.parent._outcome(tracer, inputs)
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
         with observing(tracer):
             leaves = _all_leaves(tracer, returned, effects)
             memories = [o._array.memory for o in tracer.inputs[:count]]
@@ -950,7 +951,7 @@ class Derivative(Specialisation):
 def _all_leaves(tracer: Tracer, returned: Sequence[Any], effects: Sequence[tuple[Effect, list[Any]]]) -> list[Any]:
     """Return the leaves of the function's result and of its effects. Numbers that they depend on become inputs."""
     leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
-    if not tracer.is_plain and any(outside.has_hooks for outside in tracer.inputs):
+    if not tracer.is_plain and any(captured.has_hooks for captured in tracer.inputs):
         raise GraphBreak("a backward pass runs inside, and a tensor from outside has hooks")
     if any(isinstance(t, Variable) and requires_grad(t) for _, of_effect in effects for t in of_effect):
         raise GraphBreak("a tensor that has a history is kept outside of the function")
@@ -975,14 +976,14 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     """Context that traces a function. Its side effects are undone, and its exceptions become graph breaks."""
     token = current_tracer.set(tracer)
     try:
-        with _without_collections(), hidden(), unchanged_world():  # excludes the collector's callbacks
+        with _without_collections(), use_proxies(), forbid_side_effects():  # excludes the collector's callbacks
             try:
                 with TraceWatch(environment) as tracer.calls:
                     yield
             finally:
                 tracer.draws.undo()
                 environment.restore()
-        environment.hold_late_names(tracer.calls.library_names)
+        environment.capture_late_names(tracer.calls.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except TraceEnd:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.compiler.capture.captured_state import MISSING, Held, same
+from ndgrad._src.compiler.capture.captured_state import MISSING, CapturedSlots, is_same
 from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.native import entry_code, layout
 from ndgrad._src.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
@@ -47,21 +47,21 @@ class Snapshot:
         self.generation = environment.generation
         self.guards: list[Guard] = []
         #: Slots that Python must compare.
-        self.left_over: list[Held] = []
-        for held in environment.held:
-            if held.is_growing or (numbers_vary and held.varying):
+        self.left_over: list[CapturedSlots] = []
+        for slots in environment.captured:
+            if slots.is_growing or (numbers_vary and slots.varying):
                 continue
-            found = _guards(held)
+            found = _guards(slots)
             if found is None:
-                self.left_over.append(held)
+                self.left_over.append(slots)
             else:
                 self.guards += found
 
     def rest_is_the_same(self) -> bool:
         """True if the slots that are left to Python hold the same values."""
-        for held in self.left_over:
-            now, then = held.read(), held.then
-            if len(now) != len(then) or any(a is not b and not same(a, b) for a, b in zip(now, then, strict=True)):
+        for slots in self.left_over:
+            now, then = slots.read(), slots.then
+            if len(now) != len(then) or any(a is not b and not is_same(a, b) for a, b in zip(now, then, strict=True)):
                 return False
         return True
 
@@ -72,13 +72,13 @@ def compare_quickly(environment: Environment) -> None:
     """
     guards: list[Guard] = [Is(Place(object=process).slot(Process, "named"), False)]
     places, tensors = [], []
-    for held in environment.held:
-        if held.is_growing:
+    for slots in environment.captured:
+        if slots.is_growing:
             continue
         # Slots whose numbers are inputs may hold other numbers.
-        found = None if id(held) in environment.moving or held.varying else _guards(held)
+        found = None if id(slots) in environment.moving or slots.varying else _guards(slots)
         if found is None:
-            places.append(held)
+            places.append(slots)
         else:
             guards += found
     for known in environment.tensors.values():
@@ -98,12 +98,12 @@ def tensor_guard(place: Place, facts: tuple[Any, ...], gives_pointer: bool) -> T
     return TensorAt(place, cls, dtype, tuple(shape), tuple(strides), requires_grad, inference, gives_pointer)
 
 
-def _guards(held: Held) -> list[Guard] | None:
+def _guards(slots: CapturedSlots) -> list[Guard] | None:
     """Return the guards of some slots; None if they are not plain memory."""
-    if held.form is None:
+    if slots.form is None:
         return None
-    kind, whose = held.form
-    return _KINDS[kind](whose, [absent if v is MISSING else v for v in held.then])
+    kind, whose = slots.form
+    return _KINDS[kind](whose, [absent if v is MISSING else v for v in slots.then])
 
 
 def _function(f: Any, then: list[Any]) -> list[MemoryGuard] | None:
@@ -193,7 +193,7 @@ def _slots(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] |
         offsets = [layout.slot_offset(cls, name) for name in names]
     except TypeError:  # a subclass has redefined the name
         return None
-    return [Words(value, id(value) + offset, (held,)) for offset, held in zip(offsets, then, strict=True)]
+    return [Words(value, id(value) + offset, (expected,)) for offset, expected in zip(offsets, then, strict=True)]
 
 
 def _array(array: Any, then: list[Any]) -> list[MemoryGuard] | None:
@@ -202,11 +202,11 @@ def _array(array: Any, then: list[Any]) -> list[MemoryGuard] | None:
     shape, dtype, content = then[0]
     # Addresses of its memory, dimensions and strides, its dtype, its flags.
     head = layout.DATA, layout.FLAGS + 4 - layout.DATA
-    guards: list[MemoryGuard] = [Bytes(array, id(array) + head[0], _read(id(array) + head[0], head[1]))]
+    guards: list[MemoryGuard] = [Bytes(array, id(array) + head[0], _read_bytes(id(array) + head[0], head[1]))]
     if array.ndim:
-        at = int.from_bytes(_read(id(array) + layout.DIMS, 8), "little")
-        guards.append(Bytes(array, at, _read(at, 16 * array.ndim)))  # strides follow the dimensions
-        strides = int.from_bytes(_read(id(array) + layout.STRIDES, 8), "little")
+        at = int.from_bytes(_read_bytes(id(array) + layout.DIMS, 8), "little")
+        guards.append(Bytes(array, at, _read_bytes(at, 16 * array.ndim)))  # strides follow the dimensions
+        strides = int.from_bytes(_read_bytes(id(array) + layout.STRIDES, 8), "little")
         if strides != at + 8 * array.ndim:
             return None
     guards.append(Bytes(array, array.__array_interface__["data"][0], content))
@@ -214,7 +214,7 @@ def _array(array: Any, then: list[Any]) -> list[MemoryGuard] | None:
     return guards if (array.shape, array.dtype.str) == (shape, dtype) and array.nbytes == len(content) else None
 
 
-def _read(address: int, count: int) -> bytes:
+def _read_bytes(address: int, count: int) -> bytes:
     return ctypes.string_at(address, count)
 
 
