@@ -116,7 +116,7 @@ def measured(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], 
     total = float("inf")
     for n in range(_BEFORE + _MEASURED):
         host = program.on_the_host(inputs)
-        arrays = program.given(inputs, host)
+        arrays = program.collect_inputs(inputs, host)
         times = _seconds(program.running(arrays))  # nothing is written in place here, so there is a time for each step
         if n < _BEFORE:
             continue

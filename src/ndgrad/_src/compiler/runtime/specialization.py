@@ -64,7 +64,7 @@ from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.phases import Times, compiling, phase
-from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.program.partition import split
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay
@@ -449,9 +449,9 @@ class Specialisation:
         program.check()
         #: forward and backward in one, with loops before they are split: what a round's backward needs of it
         #: is then a row of an array
-        self.program = simplified(program)
+        self.program = simplify_program(program)
         if self.place is CPU and not runs_on_numpy(self.strict):  # others would wait between rounds
-            self.program = with_loops(self.program)
+            self.program = roll_loops(self.program)
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)
         self._drop_trace(halves.forward)
