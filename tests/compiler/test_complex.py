@@ -13,10 +13,8 @@ from ndgrad import func
 
 pytest.importorskip("llvmlite")
 
-from ndgrad._src.compiler.lower.accounting import called
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call
-from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from tests.compiler.traced import traced
 

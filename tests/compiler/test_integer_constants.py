@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.text import parse_program
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 
@@ -85,5 +85,5 @@ program f(%0: uint8[3], %1: uint8[3])
   %3: bool[3] = ge(-1, %1)
   return %2, %3
 """
-    program = simplified(parse_program(text))
+    program = simplify_program(parse_program(text))
     assert [i.op.name for i in program.instructions] == ["expand", "expand"]

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.min_cut import FlowGraph
 from ndgrad._src.compiler.program.partition import is_cheap, split
 from ndgrad._src.compiler.program.program import Program, Value
@@ -61,7 +61,7 @@ def test_elementwise_values_are_computed_again_of_the_product_that_is_kept() -> 
 @pytest.mark.parametrize("seed", range(12))
 def test_both_halves_are_the_whole_and_no_fewer_bytes_would_do(seed: int) -> None:
     function, arrays = random_function(seed)
-    program = simplified(traced(function, arrays))
+    program = simplify_program(traced(function, arrays))
     count = len(program.outputs) - sum(np.asarray(a).dtype.kind in "fc" for a in arrays)
     forward, backward, kept = halves_of(program, count, len(arrays))
     given = arrays_for(program, arrays)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.program import replay
 from ndgrad._src.compiler.program.replay import Replay, written_out
 from ndgrad._src.compiler.program.text import parse_program
@@ -41,7 +41,7 @@ def test_random_programs_written_out_give_the_same_bits(seed: int) -> None:
     function, arrays = random_function(seed)
     program = traced(function, arrays)
     given = arrays_for(program, arrays)
-    for each in (program, simplified(program), with_loops(simplified(program))):
+    for each in (program, simplify_program(program), roll_loops(simplify_program(program))):
         with np.errstate(all="ignore"):
             assert_same_bits(written_out(each)(given), Replay(each).one_by_one(given))
 

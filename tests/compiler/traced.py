@@ -12,7 +12,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad._src.compiler.capture.trace_watch import trust
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.program.text import parse_program
@@ -193,7 +193,7 @@ def becomes(rewrite: Callable[[Program], Program], before: str, after: str, cons
     results.
     """
     program = parse_program(before, constants)
-    other = without_dead(rewrite(program))
+    other = remove_dead_code(rewrite(program))
     expected = parse_program(after)
     assert str(other) == str(expected), f"\n{other}"
     random = np.random.default_rng(3)

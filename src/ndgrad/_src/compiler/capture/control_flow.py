@@ -27,7 +27,7 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.subprograms import LiftedFunction, Region
-from ndgrad._src.compiler.passes.basic_index import Place, written
+from ndgrad._src.compiler.passes.basic_index import Place
 from ndgrad._src.compiler.program.compiler_ops import branch, loop
 from ndgrad._src.compiler.program.program import Instruction, Value
 from ndgrad._src.core.variable import np_dtype, wrap
@@ -272,7 +272,7 @@ def _sort_rows(tracer: Any, stack: Value, reverse: bool) -> Value:
     if not reverse or stack.shape[0] == 1:
         return stack
     index: tuple[Place, ...] = ((stack.shape[0] - 1, stack.shape[0], -1), *[(0, n, 1) for n in stack.shape[1:]])
-    found: Value = tracer.emit(find("getitem"), (stack,), {"index": written(index)})[0]
+    found: Value = tracer.emit(find("getitem"), (stack,), {"index": to_setting(index)})[0]
     return found
 
 

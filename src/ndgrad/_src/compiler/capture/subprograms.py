@@ -22,7 +22,7 @@ from ndgrad._src.compiler.capture.random_draws import Draw
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.lower.float_errors import unread_checks
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
 from ndgrad._src.core.captures import Watch
 from ndgrad._src.core.op_observers import InPlaceForm, observing
@@ -179,7 +179,7 @@ class Region:
         program = Program(
             [*own_inputs, *self.taken.values()], outputs, inner.program.instructions, inner.program.constants, name
         )
-        self.program = simplified(program)
+        self.program = simplify_program(program)
         self.own = own_inputs
 
     def hoist(self, tracer: Tracer) -> None:

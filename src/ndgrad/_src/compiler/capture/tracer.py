@@ -30,7 +30,6 @@ from ndgrad._src.compiler.capture.user_lines import where
 from ndgrad._src.compiler.kernels.precompile import note_op
 from ndgrad._src.compiler.lower.memory_places import reshaped_view
 from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
-from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, settings_key
 from ndgrad._src.compiler.program.replay import Replay

@@ -46,7 +46,6 @@ from ndgrad._src.compiler.capture.control_flow import (
 )
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.subprograms import LiftedFunction, Region
-from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.program.compiler_ops import run_while, sweeps
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import np_dtype, wrap
@@ -354,7 +353,7 @@ def _prune(plan: Repeated, regions: Sequence[Region]) -> tuple[tuple[int, ...], 
         program = region.program
         kept = [v for i, v in enumerate(program.outputs) if i < n or first + i in wanted]
         program.outputs = kept
-        region.program = program = without_dead(program)
+        region.program = program = remove_dead_code(program)
         used = {v for i in program.instructions for v in i.values()} | set(kept)
         reads.append([r for r in range(first) if region.own[n + r] in used])
         wanted.update(reads[-1])

@@ -44,7 +44,7 @@ def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
     q, k, v = _stack(q), _stack(k), _stack(v)
     results = launch.shaped(out, (len(q), q.shape[1], v.shape[2]))
     for part in _parts(q, k):
-        q_part, k_part, v_part, to = _taken(part, q, k, v, results)
+        q_part, k_part, v_part, to = _take(part, q, k, v, results)
         multiply(_weights(q_part, k_part, is_causal, scale), v_part, to)
     return out
 
@@ -64,7 +64,7 @@ def attention_gradients(
     g, q, k, v = _stack(g), _stack(q), _stack(k), _stack(v)
     grads = [None if a is None else launch.shaped(a, b.shape) for a, b in zip(made, (q, k, v), strict=True)]
     for part in _parts(q, k):
-        g_part, q_part, k_part, v_part, gq, gk, gv = _taken(part, g, q, k, v, *grads)
+        g_part, q_part, k_part, v_part, gq, gk, gv = _take(part, g, q, k, v, *grads)
         p = _weights(q_part, k_part, is_causal, scale)
         if gv is not None:
             multiply(p, g_part, gv, a_transposed=True)
@@ -80,7 +80,7 @@ def attention_gradients(
     return (*made, None)
 
 
-def _taken(part: slice | None, *arrays: Any) -> tuple[Any, ...]:
+def _take(part: slice | None, *arrays: Any) -> tuple[Any, ...]:
     """Return a part of each array; None for all of it."""
     return arrays if part is None else tuple([None if a is None else a[part] for a in arrays])
 

@@ -60,7 +60,7 @@ def copy_into(to: Any, given: Any, adds: bool = False) -> bool:
     broadcasts.
     """
     places = to.data.ptr, given.data.ptr
-    asked = _asked(
+    asked = _find_kernel(
         (to.shape, to.strides, to.dtype), (given.shape, given.strides, given.dtype), adds, to.data.device_id,
         _aligned(places[0]), _aligned(places[1]),
     )  # fmt: skip
@@ -80,7 +80,7 @@ def _aligned(place: int) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked(
+def _find_kernel(
     to: _Lies, given: _Lies, adds: bool, device: int, to_alignment: int, given_alignment: int
 ) -> tuple[launch.Kernel, int, tuple[int, ...]] | None:
     """Return the kernel for arrays of such shapes, strides and dtypes, its threads, and the words after the addresses;

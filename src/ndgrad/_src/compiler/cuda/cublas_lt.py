@@ -75,7 +75,7 @@ class Product:
         self._call, self._name_bias, self._handle = lt.cublasLtMatmul, lt.cublasLtMatmulDescSetAttribute, _handle(device)
         self._destroy: list[tuple[Any, Any]] = []
         self._one, self._zero = numbers
-        self._product = self._made(lt.cublasLtMatmulDescCreate, lt.cublasLtMatmulDescDestroy, _int(precision), _int(scale))
+        self._product = self._create(lt.cublasLtMatmulDescCreate, lt.cublasLtMatmulDescDestroy, _int(precision), _int(scale))
         self._set(lt, _TRANSPOSE_A, _int(b[0]))
         self._set(lt, _TRANSPOSE_B, _int(a[0]))
         if with_bias:
@@ -83,18 +83,18 @@ class Product:
         m, n, k = sizes
         layouts = [(k, n) if b[0] else (n, k), (m, k) if a[0] else (k, m), (n, m)]
         self._left, self._right, self._out = (
-            self._made(
+            self._create(
                 lt.cublasLtMatrixLayoutCreate, lt.cublasLtMatrixLayoutDestroy, _int(type), ctypes.c_uint64(rows),
                 ctypes.c_uint64(columns), ctypes.c_int64(step),
             )
             for (rows, columns), step in zip(layouts, (b[1], a[1], n), strict=True)
         )  # fmt: skip
-        self._algorithm = self._chosen(lt)
+        self._algorithm = self._choose(lt)
         self._algorithm_place = ctypes.addressof(self._algorithm)
         self._bias_address = ctypes.c_void_p()
         self._bias_place = ctypes.addressof(self._bias_address)
 
-    def _made(self, create: Any, destroy: Any, *words: Any) -> int:
+    def _create(self, create: Any, destroy: Any, *words: Any) -> int:
         made = _pointer()
         _succeed(create(ctypes.byref(made), *words))
         assert made.value is not None
@@ -104,7 +104,7 @@ class Product:
     def _set(self, lt: Any, attribute: int, value: Any) -> None:
         _succeed(lt.cublasLtMatmulDescSetAttribute(self._product, attribute, ctypes.addressof(value), ctypes.sizeof(value)))
 
-    def _chosen(self, lt: Any) -> Any:
+    def _choose(self, lt: Any) -> Any:
         """Return the algorithm; raise LookupError if there is none."""
         preference, count, found = _pointer(), _int(), _Found()
         _succeed(lt.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))

@@ -131,13 +131,13 @@ def _planned(make: Callable[..., Any]) -> Callable[..., Any]:
     """Cache the result of a function by its arguments; None if cuDNN has no plan."""
 
     @functools.lru_cache(maxsize=_MOST)
-    def found(*key: Any) -> Any:
+    def find(*key: Any) -> Any:
         try:
             return make(*key)
         except Exception:  # errors of many classes, which all mean that there is no plan
             return None
 
-    return found
+    return find
 
 
 def _strides(a: Any) -> tuple[int, ...]:
@@ -165,15 +165,15 @@ def _convolution(
     shapes = {1: x, 2: w, 3: y}
     settings = {"pre_padding": list(how[0]), "post_padding": list(how[1]), "stride": list(how[2]), "dilation": list(how[3])}
 
-    def given(uid: int) -> Any:
+    def add_input(uid: int) -> Any:
         return plan.input(uid, shapes[uid], _dense_strides(shapes[uid]))
 
     if kind == "forward":
-        made, uid = plan.graph.conv_fprop(image=given(1), weight=given(2), **settings), 3
+        made, uid = plan.graph.conv_fprop(image=add_input(1), weight=add_input(2), **settings), 3
     elif kind == "input":
-        made, uid = plan.graph.conv_dgrad(loss=given(3), filter=given(2), **settings), 1
+        made, uid = plan.graph.conv_dgrad(loss=add_input(3), filter=add_input(2), **settings), 1
     else:
-        made, uid = plan.graph.conv_wgrad(image=given(1), loss=given(3), **settings), 2
+        made, uid = plan.graph.conv_wgrad(image=add_input(1), loss=add_input(3), **settings), 2
     plan.output(made, uid, shapes[uid], _dense_strides(shapes[uid]))
     return plan.build(exactly)
 
@@ -197,11 +197,11 @@ def convolution(
     """
     enabled, allow_tf32, repeatably = convolution_switches()
     char, device = like.dtype.char, like.data.device_id
-    return _found(kind, char, device, x, w, y, axes, char == "f" and not allow_tf32, repeatably) if enabled else None
+    return _find_plan(kind, char, device, x, w, y, axes, char == "f" and not allow_tf32, repeatably) if enabled else None
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _found(
+def _find_plan(
     kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], axes: tuple[Axis, ...],
     exactly: bool, repeatably: bool,
 ) -> Any:  # fmt: skip

@@ -120,7 +120,7 @@ class Descriptor:
         self._refers += others
         return self.set(name, _DESCRIPTORS, (_pointer * len(others))(*[other.address for other in others]))
 
-    def on(self, name: int, device: int) -> Descriptor:
+    def set_handle(self, name: int, device: int) -> Descriptor:
         return self.set(name, _HANDLES, (_pointer * 1)(handle(device)))
 
     def got(self, name: int, kind: int, values: Any) -> int:
@@ -133,7 +133,7 @@ class Descriptor:
         )
         return min(int(count.value), len(values))
 
-    def done(self) -> Descriptor:
+    def finalize(self) -> Descriptor:
         _succeed(functions().cudnnBackendFinalize(self.address))
         return self
 
@@ -155,14 +155,14 @@ class Convolution:
         tensors = [_tensor(uid, type, shape) for uid, shape in enumerate(shapes, 1)]
         how = Descriptor(_CONVOLUTION).longs(106, len(before)).number(100, _DTYPES, int(double))
         how.number(101, _CONVOLUTION_MODES, _CORRELATION).longs(105, *before).longs(104, *after)
-        how.longs(103, *stride).longs(102, *dilation).done()
+        how.longs(103, *stride).longs(102, *dilation).finalize()
         number, one, zero, through, places = _KINDS[kind]
         operation, factor = Descriptor(number).refer(through, how), ctypes.c_double if double else ctypes.c_float
         for place, tensor in zip(places, tensors, strict=True):
             operation.refer(place, tensor)
         for place, value in ((one, 1.0), (zero, 0.0)):
             operation.set(place, _DOUBLES if double else _FLOATS, (factor * 1)(value))
-        graph = Descriptor(_GRAPH).on(800, device).refer(801, operation.done()).done()
+        graph = Descriptor(_GRAPH).set_handle(800, device).refer(801, operation.finalize()).finalize()
         self._plan = _planned(graph, device, exactly, repeatably)
         size = (_long * 1)()
         self._plan.got(402, _LONGS, size)
@@ -178,7 +178,7 @@ class Convolution:
             if len(self._packs) >= _MOST_PACKS:
                 self._packs.clear()
             pack = Descriptor(_PACK).longs(1000, 1, 2, 3).set(1001, _ADDRESSES, (_pointer * 3)(*places[:3]))
-            self._packs[places] = pack.set(1003, _ADDRESSES, (_pointer * 1)(places[3])).done()
+            self._packs[places] = pack.set(1003, _ADDRESSES, (_pointer * 1)(places[3])).finalize()
         status = functions().cudnnBackendExecute(handle(self._device), self._plan.address, pack.address)
         if status:
             _succeed(status)
@@ -190,7 +190,7 @@ def _tensor(uid: int, type: int, shape: Sequence[int]) -> Descriptor:
     for n in reversed(shape[1:]):
         steps.append(steps[-1] * n)
     made = Descriptor(_TENSOR).number(901, _DTYPES, type).longs(902, *shape).longs(903, *reversed(steps))
-    return made.longs(906, uid).longs(900, 16).done()
+    return made.longs(906, uid).longs(900, 16).finalize()
 
 
 def _planned(graph: Descriptor, device: int, exactly: bool, repeatably: bool) -> Descriptor:
@@ -202,7 +202,7 @@ def _planned(graph: Descriptor, device: int, exactly: bool, repeatably: bool) ->
         advice = Descriptor(_ADVICE).refer(201, graph).number(200, _ADVICE_MODES, mode)
         choices = [Descriptor(_CHOICE) for _ in range(_MOST_ENGINES)]
         try:
-            found = advice.done().got(202, _DESCRIPTORS, (_pointer * len(choices))(*[c.address for c in choices]))
+            found = advice.finalize().got(202, _DESCRIPTORS, (_pointer * len(choices))(*[c.address for c in choices]))
         except RuntimeError:
             continue
         for choice in choices[:found]:
@@ -210,7 +210,7 @@ def _planned(graph: Descriptor, device: int, exactly: bool, repeatably: bool) ->
             if (exactly and _TENSOR_CORES in notes) or (repeatably and _VARYING in notes):
                 continue
             try:
-                return Descriptor(_PLAN).on(400, device).refer(401, choice).done()
+                return Descriptor(_PLAN).set_handle(400, device).refer(401, choice).finalize()
             except RuntimeError:
                 continue  # try the next engine
     raise LookupError("cuDNN has no engine for such a convolution [nd-gpu]")

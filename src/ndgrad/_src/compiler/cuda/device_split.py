@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.program import Program, Value
 
 
@@ -27,7 +27,7 @@ class Parting:
     on_host: set[Value]
 
 
-def parted(program: Program, inputs_on_host: Sequence[bool]) -> Parting:
+def split_by_device(program: Program, inputs_on_host: Sequence[bool]) -> Parting:
     """Split a program; it is known for each input if it is on the host."""
     on_host = {v for v, there in zip(program.inputs, inputs_on_host, strict=True) if there}
     first, second = [], []
@@ -52,4 +52,4 @@ def parted(program: Program, inputs_on_host: Sequence[bool]) -> Parting:
         dict(program.constants),
         program.name,
     )
-    return Parting(without_dead(host) if wanted else None, without_dead(device), crossing, on_host)
+    return Parting(remove_dead_code(host) if wanted else None, remove_dead_code(device), crossing, on_host)

@@ -37,13 +37,13 @@ from ndgrad._src.compiler.cuda.in_place import formula_in_place, formula_memory,
 from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets
 from ndgrad._src.compiler.cuda.launchers import ARRAY, NUMBER, starter
 from ndgrad._src.compiler.cuda.products import summed_product
-from ndgrad._src.compiler.cuda.random_draws import drawn
+from ndgrad._src.compiler.cuda.random_draws import draw
 from ndgrad._src.compiler.cuda.rows import rows_for
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
 
 __all__ = [
-    "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "device_kernels", "drawn", "formula_in_place",
+    "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "device_kernels", "draw", "formula_in_place",
     "formula_memory", "forward_of",
     "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rouse", "rows", "rows_for",
     "scalar_one",
@@ -217,7 +217,7 @@ class Plan:
             if dtype is None:
                 return None
             width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
-            found = self._made(tuple(key), dtype, key[1:-1], 0, width)
+            found = self._make_kernel(tuple(key), dtype, key[1:-1], 0, width)
             if len(found[1]) == 1:
                 self._alike[tuple(key)] = (
                     found[0].address, found[0].pack, found[0].grain, found[1][0], found[1][0].itemsize
@@ -261,10 +261,10 @@ class Plan:
         if not count or count >= LARGEST or len(sizes) > MOST_DIMS:
             return None
         key = (arrays[0].data.device_id, len(sizes), *chars)
-        kernel, outputs = self._kernels.get(key) or self._made(key, dtype, chars, len(sizes), 1)
+        kernel, outputs = self._kernels.get(key) or self._make_kernel(key, dtype, chars, len(sizes), 1)
         return None if kernel is None else (kernel, outputs, shape, count, (*sizes, *[s for row in strides for s in row]))
 
-    def _made(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
+    def _make_kernel(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
         """Return the kernel and the dtypes of its results; (None, []) if it cannot be compiled, with a single warning.
         """
         signature = self.signature

@@ -53,7 +53,7 @@ def result_dtypes(signature: Signature, dtype: str) -> list[str]:
     """Return the dtypes of a formula's results."""
     w = CudaWriter(COMPUTED[dtype])
     inputs = [Real(w, "x") for node in signature.nodes if not node.op]
-    outputs = _written(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
+    outputs = _write_formula(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
     return ["?" if isinstance(out, Mask) else dtype for out in outputs]
 
 
@@ -140,11 +140,11 @@ def formula_lines(signature: Signature, dtype: str, inputs: Sequence[str]) -> tu
     """
     w = CudaWriter(COMPUTED[dtype])
     values: list[Any] = [(Mask if char == "?" else Real)(w, f"e{i}") for i, char in enumerate(inputs)]
-    outputs = _written(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
+    outputs = _write_formula(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
     return w.lines, [str(out) for out in outputs]
 
 
-def _written(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers: Sequence[str]) -> list[Real | Mask]:
+def _write_formula(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers: Sequence[str]) -> list[Real | Mask]:
     """Write a formula, and return its outputs."""
     waiting, values = iter(inputs), []
     for node in signature.nodes:

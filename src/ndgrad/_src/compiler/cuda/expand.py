@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from ndgrad._src.compiler.cuda.fusion import LONGEST_ROW, is_type
-from ndgrad._src.compiler.cuda.scheduling import scheduled
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.cuda.scheduling import schedule_program
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.attention import attention_gradients
 from ndgrad._src.compiler.passes.decompose import composites
 from ndgrad._src.compiler.passes.expansion import Expansion
 from ndgrad._src.compiler.passes.half_precision import is_half, narrow
-from ndgrad._src.compiler.passes.regions import in_regions
+from ndgrad._src.compiler.passes.regions import split_into_regions
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
@@ -35,13 +35,13 @@ class _Expansion(Expansion):
     longest_row = LONGEST_ROW
 
 
-def expanded(program: Program) -> tuple[Program, list[Value]]:
+def expand_program(program: Program) -> tuple[Program, list[Value]]:
     """Return the program that kernels are made of, and the values that must be zero unless an index is out of range."""
-    program = simplified(narrow(attention_gradients(program)))
+    program = simplify_program(narrow(attention_gradients(program)))
     walk = _Expansion(program, _rules)
     found, checks = walk.run(), walk.checks
     found = Program(found.inputs, [*found.outputs, *checks], found.instructions, found.constants, found.name)
-    found = scheduled(narrow(in_regions(simplified(narrow(simplified(found))), is_type)))
+    found = schedule_program(narrow(split_into_regions(simplify_program(narrow(simplify_program(found))), is_type)))
     count = len(found.outputs) - len(checks)
     return (
         Program(found.inputs, found.outputs[:count], found.instructions, found.constants, found.name),

@@ -65,7 +65,7 @@ def _total(x: Any, dtype: np.dtype[Any], divisor: float) -> Any:
 # ----- ops ------------------------------------------------------------------------------------------------------------
 
 
-def _taken(x: Any, dtype: Any) -> np.dtype[Any] | None:
+def _result_dtype(x: Any, dtype: Any) -> np.dtype[Any] | None:
     """Return the dtype of the result; None if it is left to CuPy."""
     if not x._c_contiguous or not x.size or x.dtype.char not in STORED:
         return None
@@ -75,11 +75,11 @@ def _taken(x: Any, dtype: Any) -> np.dtype[Any] | None:
 
 def sum_all(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return the sum of all elements; None if it is left to CuPy."""
-    dtype = _taken(operands[0], settings.get("dtype"))
+    dtype = _result_dtype(operands[0], settings.get("dtype"))
     return None if dtype is None else _total(operands[0], dtype, 1.0)
 
 
 def mean_all(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return the mean of all elements; None if it is left to CuPy."""
-    dtype = _taken(operands[0], settings.get("dtype"))
+    dtype = _result_dtype(operands[0], settings.get("dtype"))
     return None if dtype is None else _total(operands[0], dtype, float(operands[0].size))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.compiler.cuda.fused_form import THREADS, Form, first_term, joining, unrolled
-from ndgrad._src.compiler.cuda.fusion import computed, leading
+from ndgrad._src.compiler.cuda.fusion import computing_type, leading
 from ndgrad._src.compiler.program.program import Value
 
 #: Maximum number of pieces of sums over rows.
@@ -36,7 +36,7 @@ class Columns(Form):
         lines += [f"if (n >= {self.packs * pieces}) return;", f"const {self.index} pack = n % {self.packs};"]
         lines.append(f"const unsigned int piece = n / {self.packs};")
         for value, name in totals.items():
-            lines.append(f"{computed(value.dtype)} {name}[{width}];")
+            lines.append(f"{computing_type(value.dtype)} {name}[{width}];")
             lines += unrolled("k", width, [f"{name}[k] = {first_term(kernel.computed[value])};"])
         index, inner = self.inner_index("pack")
         apart, outer = self.taken_apart("row", self.outer_sizes, "i")
@@ -57,7 +57,7 @@ class Columns(Form):
                 inside = f"put({self.pointer(value)}[pack * {width} + k], {name}[k]);"
             else:
                 parts[value] = self.out.buffer(pieces * self.row * np.dtype(kept_in(value)).itemsize)
-                target = f"(({computed(value.dtype)}*){self.pointer(parts[value])})"
+                target = f"(({computing_type(value.dtype)}*){self.pointer(parts[value])})"
                 inside = f"{target}[(long long)piece * {self.row} + pack * {width} + k] = {name}[k];"
             lines += unrolled("k", width, [inside])
         self.launch(lines, -(-self.packs * pieces // THREADS), THREADS)
@@ -75,7 +75,7 @@ def join_parts(form: Form, buffers: Mapping[Value, int], pieces: int) -> None:
     each, lines = -(-length // 32), ["const int x = threadIdx.x % 32, y = threadIdx.x / 32;"]
     lines.append(f"const long long column = (long long)(blockIdx.x % {each}) * 32 + x;")
     for number, (value, buffer) in enumerate(buffers.items()):
-        item, kind = form.kernel.computed[value], computed(value.dtype)
+        item, kind = form.kernel.computed[value], computing_type(value.dtype)
         parts, out, kept = form.pointer(buffer), form.pointer(value), form.fresh("kept")
         step = joining(item, "total", f"(({kind}*){parts})[(long long)i * {length} + column]")
         lines += [

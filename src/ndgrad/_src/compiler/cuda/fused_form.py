@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.cuda.fusion import REDUCTIONS, Lines, computed, stored
+from ndgrad._src.compiler.cuda.fusion import REDUCTIONS, Lines, computing_type, memory_type
 from ndgrad._src.compiler.cuda.values import PRELUDE
 from ndgrad._src.compiler.lower.memory_places import Place, whole
 from ndgrad._src.compiler.lower.steps import Item, Kernel
@@ -203,7 +203,7 @@ class Form:
             text.append(f"if (*(const unsigned long long*)a.at[{len(pointers)}]) return;")
             pointers.append(FLAG)
         for i, value in enumerate(self.pointers):
-            kind = "unsigned char" if isinstance(value, int) else stored(value.dtype)
+            kind = "unsigned char" if isinstance(value, int) else memory_type(value.dtype)
             const = "" if isinstance(value, int) or value in written else "const "
             restrict = "" if self.guarded or not const else " __restrict__"
             text.append(f"{const}{kind}*{restrict} const p{i} = ({const}{kind}*)a.at[{i}];")
@@ -246,7 +246,7 @@ class Form:
         return self.strides[key][1][-1]
 
     def pack(self, value: Value) -> str:
-        return f"Pack<{stored(value.dtype)}, {self.width}>"
+        return f"Pack<{memory_type(value.dtype)}, {self.width}>"
 
     def is_packed(self, key: Key) -> bool:
         return self.step(key) == 1 and self.width > 1
@@ -256,7 +256,7 @@ class Form:
         root, step = key[0], self.step(key)
         if root in self.affine:
             start, by = self.affine[root]
-            return f"({computed(root.dtype)})({start}ll + {by}ll * (long long)({place} + k * {step}))"
+            return f"({computing_type(root.dtype)})({start}ll + {by}ll * (long long)({place} + k * {step}))"
         if self.is_packed(key):
             return f"wide({kept}.at[k])"
         if step == 0 or self.width == 1:
@@ -274,7 +274,7 @@ class Form:
 
     def number_per_row(self, key: Key, name: str, outer: Sequence[str]) -> str:
         """Return the line that reads a value that is constant along a row."""
-        place, kind = self.place(key, outer, ["0"] * len(self.inner_sizes)), computed(key[0].dtype)
+        place, kind = self.place(key, outer, ["0"] * len(self.inner_sizes)), computing_type(key[0].dtype)
         if key[0] in self.affine:
             start, by = self.affine[key[0]]
             return f"const {kind} {name} = ({kind})({start}ll + {by}ll * (long long)({place}));"
@@ -372,7 +372,7 @@ class Form:
         reads = Lines(self.fresh)
         for key in self.memory_reads(items):
             if key not in known:
-                now[key] = reads.set(now[key], computed(key[0].dtype))
+                now[key] = reads.set(now[key], computing_type(key[0].dtype))
         inside = [*reads.lines, *self.computing(items, now, sums)]
         for value in made:
             inside += [line % now[value] for line in each.get(value, ())]
@@ -388,13 +388,13 @@ def joining(item: Item, a: str, b: str) -> str:
 
 
 def join_function(item: Item) -> str:
-    kind = computed(item.instruction.result.dtype)
+    kind = computing_type(item.instruction.result.dtype)
     return f"[]({kind} a, {kind} b) -> {kind} {{ return {REDUCTIONS[item.instruction.op.name][0]}; }}"
 
 
 def first_term(item: Item) -> str:
     """Return the neutral element of a reduction."""
-    kind, name = computed(item.instruction.result.dtype), REDUCTIONS[item.instruction.op.name][1]
+    kind, name = computing_type(item.instruction.result.dtype), REDUCTIONS[item.instruction.op.name][1]
     return f"Ends<{kind}>::{name}()" if name in ("lowest", "highest") else f"({kind}){name}"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ndgrad._src.compiler.cuda.fused_columns import PIECES, join_parts, kept_in
 from ndgrad._src.compiler.cuda.fused_form import THREADS, Form, Key, first_term, join_function, joining, unrolled
-from ndgrad._src.compiler.cuda.fusion import Lines, computed, stored
+from ndgrad._src.compiler.cuda.fusion import Lines, computing_type, memory_type
 from ndgrad._src.compiler.lower.steps import Item
 from ndgrad._src.compiler.program.program import Value
 
@@ -48,7 +48,7 @@ class Rows(Form):
             blocks = min(blocks, PIECES // 2)
         count = chunks * self.width
         totals = {v: self.fresh("t") for v in kernel.targets}
-        lines = [f"{computed(v.dtype)} {name}[{count}];" for v, name in totals.items()]
+        lines = [f"{computing_type(v.dtype)} {name}[{count}];" for v, name in totals.items()]
         for value, name in totals.items():
             lines += unrolled("i", count, [f"{name}[i] = {first_term(kernel.computed[value])};"])
         lines.append(f"const int lane = threadIdx.x % {together};")
@@ -101,17 +101,17 @@ class Rows(Form):
                 lines.append(self.number_per_row(key, known[key], outer))
         held = {key: self.fresh("h") for key in again}
         for key, name in held.items():
-            kind = self.pack(key[0]) if self.is_packed(key) else stored(key[0].dtype)
+            kind = self.pack(key[0]) if self.is_packed(key) else memory_type(key[0].dtype)
             lines.append(f"{kind} {name}[{self._chunks}];")
         count = self._chunks * width
-        lines += [f"{computed(v.dtype)} {name}[{count}];" for v, name in keeps.items()]
+        lines += [f"{computing_type(v.dtype)} {name}[{count}];" for v, name in keeps.items()]
         seen: set[Key] = set()
         for stage, items in zip(stages, elements, strict=True):
             reductions = [i for i in items if self.is_reduction(i) and i.instruction.result not in kernel.targets]
             sums = {i.instruction.result: self.fresh("s") for i in reductions}
             for i in reductions:
                 name = sums[i.instruction.result]
-                lines.append(f"{computed(i.instruction.result.dtype)} {name} = {first_term(i)};")
+                lines.append(f"{computing_type(i.instruction.result.dtype)} {name} = {first_term(i)};")
             joined_to = {**sums, **{v: f"{name}[c * {width} + k]" for v, name in totals.items()}}
             now = {**known, **{v: f"{name}[c * {width} + k]" for v, name in keeps.items()}}
             if items:
@@ -162,7 +162,7 @@ class Rows(Form):
         """Write the sums of the threads over their rows: a row per block."""
         lines: list[str] = []
         for value, name in totals.items():
-            item, kind = self.kernel.computed[value], computed(value.dtype)
+            item, kind = self.kernel.computed[value], computing_type(value.dtype)
             target = f"(({kind}*){self.pointer(parts[value])})[(long long)blockIdx.x * {self.row} + at]"
             term = f"{name}[c * {self.width} + k]"
             at = f"const int at = (lane + c * {self._together}) * {self.width} + k;"
@@ -208,7 +208,7 @@ class LongRows(Form):
         sums = {item.instruction.result: self.fresh("s") for item in reductions}
         for item in reductions:
             name = sums[item.instruction.result]
-            lines.append(f"{computed(item.instruction.result.dtype)} {name} = {first_term(item)};")
+            lines.append(f"{computing_type(item.instruction.result.dtype)} {name} = {first_term(item)};")
         end = f"piece * {packs}ll + {packs} < {self.packs} ? piece * {packs}ll + {packs} : {self.packs}ll"
         lines += [
             *apart,
@@ -221,7 +221,7 @@ class LongRows(Form):
         parts: dict[Value, int] = {}
         for item in reductions:
             value, name = item.instruction.result, sums[item.instruction.result]
-            kind = computed(value.dtype)
+            kind = computing_type(value.dtype)
             parts[value] = self.out.buffer(self.rows * pieces * np.dtype(kept_in(value)).itemsize)
             lines.append(f"{name} = joined<{THREADS}>({name}, {join_function(item)});")
             lines.append(f"if (threadIdx.x == 0) (({kind}*){self.pointer(parts[value])})[blockIdx.x] = {name};")
@@ -235,7 +235,7 @@ class LongRows(Form):
         lines += apart
         known: dict[Any, str] = {}
         for item in reductions:
-            value, kind, name = item.instruction.result, computed(item.instruction.result.dtype), self.fresh("s")
+            value, kind, name = item.instruction.result, computing_type(item.instruction.result.dtype), self.fresh("s")
             term = f"(({kind}*){self.pointer(parts[value])})[row * {pieces}u + i]"
             lines += [
                 f"{kind} {name} = {first_term(item)};",

@@ -59,12 +59,12 @@ REDUCTIONS = {
 }  # fmt: skip
 
 
-def stored(dtype: np.dtype[Any]) -> str:
+def memory_type(dtype: np.dtype[Any]) -> str:
     """Return the C type of elements in memory."""
     return STORED.get(dtype.char) or _INTEGERS[dtype.char]
 
 
-def computed(dtype: np.dtype[Any]) -> str:
+def computing_type(dtype: np.dtype[Any]) -> str:
     """Return the C type in which elements are computed."""
     return COMPUTED.get(dtype.char) or ("bool" if dtype.char == "?" else _INTEGERS[dtype.char])
 
@@ -180,13 +180,13 @@ class Lines(CudaWriter):
         precision.
         """
         if rounds and target.char in "eE" and source.char != target.char:
-            name = name if computed(source) == "float" else self.set(f"(float){name}", "float")
-            return self.set(f"rounded<{stored(target)}>({name})", "float")
-        if computed(source) == computed(target):
+            name = name if computing_type(source) == "float" else self.set(f"(float){name}", "float")
+            return self.set(f"rounded<{memory_type(target)}>({name})", "float")
+        if computing_type(source) == computing_type(target):
             return name
         if target.char == "?":
             return self.set(f"{name} != 0", "bool")
-        return self.set(f"({computed(target)}){name}", computed(target))
+        return self.set(f"({computing_type(target)}){name}", computing_type(target))
 
     def item(self, instruction: Instruction, arguments: Sequence[Any]) -> str:
         """Write an instruction, and return the register of the result. Arguments are (dtype, register), or numbers."""
@@ -194,7 +194,7 @@ class Lines(CudaWriter):
         if name in _COPIES:
             a = arguments[0]
             if not isinstance(a, tuple):
-                return self.set(literal(a, dtype), computed(dtype))
+                return self.set(literal(a, dtype), computing_type(dtype))
             return self.cast(a[1], a[0], dtype, rounds=True)
         computing = computing_dtype(instruction)
         assert computing is not None
@@ -208,7 +208,7 @@ class Lines(CudaWriter):
             words.append(self.cast(a[1], a[0], wanted) if isinstance(a, tuple) else literal(a, wanted))
         if name in _ANSWERS:
             return self.set(_ANSWERS[name].format(*words), "bool")
-        return self.set(f"({computed(dtype)})({_OPERATORS[name].format(*words)})", computed(dtype))
+        return self.set(f"({computing_type(dtype)})({_OPERATORS[name].format(*words)})", computing_type(dtype))
 
     def _formula(self, instruction: Instruction, computing: np.dtype[Any], arguments: Sequence[Any]) -> str:
         self.computed = COMPUTED[computing.char]
@@ -235,4 +235,4 @@ def literal(number: Any, dtype: np.dtype[Any]) -> str:
         return "true" if number else "false"
     value = int(number)
     text = f"{value}ll" if value > -(1 << 63) else "(-9223372036854775807ll - 1)"
-    return f"({computed(dtype)}){text}" if value < 1 << 63 else f"{value}ull"
+    return f"({computing_type(dtype)}){text}" if value < 1 << 63 else f"{value}ull"

@@ -185,23 +185,23 @@ class _Graph:
             event.record(self._stream)
             stream.wait_event(event)
         self._stream = stream
-        copied([(buffer, inputs[n]) for n, buffer in self._buffers.items()])
+        copy_arrays([(buffer, inputs[n]) for n, buffer in self._buffers.items()])
         if self._offsets:
             for value, offset in self._offsets.items():
                 self._packed[offset : offset + value.nbytes] = np.ascontiguousarray(host[value]).reshape(-1).view(np.uint8)
             self._brought.set(self._packed)
-        out, copies = program.prepared(inputs, host, self._given(inputs))
+        out, copies = program.prepared(inputs, host, self._used_inputs(inputs))
         self._graph.replay()
-        copied([(fresh, program.shown(self._arrays, place)) for fresh, place in copies])
+        copy_arrays([(fresh, program.view_place(self._arrays, place)) for fresh, place in copies])
         return out
 
-    def _given(self, inputs: Sequence[Any]) -> dict[Value, Any]:
+    def _used_inputs(self, inputs: Sequence[Any]) -> dict[Value, Any]:
         """Return, by input, the array of this call if the graph has used it directly."""
         numbers, on_host = enumerate(self.program.original.inputs), self.program.on_host
         return {v: inputs[n] for n, v in numbers if not on_host[n] and n not in self._buffers}
 
 
-def copied(pairs: Sequence[tuple[Any, Any]]) -> None:
+def copy_arrays(pairs: Sequence[tuple[Any, Any]]) -> None:
     """Copy arrays into others of their shape and dtype: all contiguous ones by one kernel."""
     rest = []
     for to, source in pairs:

@@ -406,7 +406,7 @@ enum {{ DIM = {size}, WIDTH = {-(-size // 16) * 16}, STEPS = WIDTH / 16, BLOCKS 
     return PRELUDE + sizes + products(char, cut.by_groups) + _COMMON + _KERNELS[name]
 
 
-def _shared(name: str, size: int, cut: Form) -> int:
+def _shared_bytes(name: str, size: int, cut: Form) -> int:
     """Return the bytes of shared memory of a block: its rows, pairs of tiles, and numbers of rows."""
     row = 2 * (-(-size // 16) * 16 + (0 if cut.by_groups else 8))
     rows = cut.rows * (1 if name == "forward" else 2)
@@ -418,7 +418,7 @@ def _shared(name: str, size: int, cut: Form) -> int:
 def _kernel(name: str, char: str, size: int, device: int) -> tuple[launch.Kernel, Form]:
     cut = form(name, size, launch.capability(device) == 90)
     made = launch.Kernel(
-        source(name, char, size, cut), LAYOUT, name=name, shared=_shared(name, size, cut), exactly="90a" if cut.by_groups else ""
+        source(name, char, size, cut), LAYOUT, name=name, shared=_shared_bytes(name, size, cut), exactly="90a" if cut.by_groups else ""
     )
     return made, cut
 

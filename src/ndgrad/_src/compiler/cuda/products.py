@@ -99,7 +99,7 @@ class _Lies(NamedTuple):
     step: int
 
     @classmethod
-    def of(cls, x: Any, transposed: bool) -> _Lies | None:
+    def from_array(cls, x: Any, transposed: bool) -> _Lies | None:
         """Merge all leading dimensions; None if they have no common step, or cuBLAS does not support it."""
         item = x.dtype.itemsize
         if x.ndim == 2:
@@ -121,7 +121,7 @@ class _Lies(NamedTuple):
 def _ask(a: Any, b: Any, with_bias: bool, b_transposed: bool, a_transposed: bool) -> _Asked | None:
     if a.dtype != b.dtype or a.dtype.char not in _TYPES or not (a.size and b.size):
         return None
-    left, right = _Lies.of(a, a_transposed), _Lies.of(b, b_transposed)
+    left, right = _Lies.from_array(a, a_transposed), _Lies.from_array(b, b_transposed)
     if left is None or right is None or left.sizes[1] != right.sizes[0] or (b.ndim != 2 and not a_transposed):
         return None
     (m, k), n, char = left.sizes, right.sizes[1], a.dtype.char

@@ -23,16 +23,16 @@ from ndgrad._src.arrays import device_kernels, graph_recording, library
 from ndgrad._src.arrays.addresses import bounds
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.cuda import launch
-from ndgrad._src.compiler.cuda.device_split import parted
-from ndgrad._src.compiler.cuda.expand import expanded
+from ndgrad._src.compiler.cuda.device_split import split_by_device
+from ndgrad._src.compiler.cuda.expand import expand_program
 from ndgrad._src.compiler.cuda.fused import fused
 from ndgrad._src.compiler.cuda.fused_flat import Line, as_line, entries_of
 from ndgrad._src.compiler.cuda.fused_form import FLAG, HEAD, THREADS, Affine, Fused
 from ndgrad._src.compiler.cuda.fusion import DEVICE
 from ndgrad._src.compiler.cuda.graph_capture import Capturing
 from ndgrad._src.compiler.lower.capabilities import Abilities
-from ndgrad._src.compiler.lower.grouping import grouped
-from ndgrad._src.compiler.lower.in_place import Writes, written_in_place
+from ndgrad._src.compiler.lower.grouping import group_instructions
+from ndgrad._src.compiler.lower.in_place import Writes, find_in_place
 from ndgrad._src.compiler.lower.memory_places import Place
 from ndgrad._src.compiler.lower.steps import Call, Kernel
 from ndgrad._src.compiler.program.program import Program, Value
@@ -63,7 +63,7 @@ class Step:
     lines: list[Line] = field(default_factory=list)
     members: list[Step] = field(default_factory=list)
 
-    def written(self) -> list[Value]:
+    def written_values(self) -> list[Value]:
         """Return the values that it stores, if it is a kernel."""
         return [v for s in (self, *self.members) if isinstance(s.group, Kernel) for v in s.group.stores]
 
@@ -91,13 +91,13 @@ class DeviceProgram:
         self.later = dict(later or {})
         self.on_host = tuple(not is_on_device(a) for a in inputs)
         self.device = next(a.device.id for a in inputs if is_on_device(a))
-        parts = parted(program, self.on_host)
+        parts = split_by_device(program, self.on_host)
         self.parts = parts
         self.is_fused = not strict and not os.environ.get("NDGRAD_COMPILE_REPLAY") and launch.can_be_made()
         checks: list[Value] = []
         self.program = parts.device
         if self.is_fused:
-            self.program, checks = expanded(parts.device)
+            self.program, checks = expand_program(parts.device)
         #: the value of each output that the device computes
         shown = iter(self.program.outputs)
         self._outputs = [None if v in parts.on_host else next(shown) for v in program.outputs]
@@ -111,7 +111,7 @@ class DeviceProgram:
             self.program.constants,
             program.name,
         )
-        self.groups = grouped(everything, DEVICE if self.is_fused else _NO_KERNELS)
+        self.groups = group_instructions(everything, DEVICE if self.is_fused else _NO_KERNELS)
         self.program.constants.update(everything.constants)
         self.in_place = self._written_in_place(everything, writes)
         self._runner: Any = None
@@ -146,7 +146,7 @@ class DeviceProgram:
             if self._outputs[n] is not None and self.original.inputs[i] in position
         }
         noted = {self.groups.places[v].root for v in self._notes if v is not None}
-        return written_in_place(everything, self.groups, Writes(targets), 0, True, noted).inputs
+        return find_in_place(everything, self.groups, Writes(targets), 0, True, noted).inputs
 
     def _lay_out(self, everything: Program) -> None:
         """Return the steps, with the memory that each needs."""
@@ -167,7 +167,7 @@ class DeviceProgram:
             else:
                 assert isinstance(group, Kernel)
                 step = self._kernel(group, affine)
-                step.new = [v for v in dict.fromkeys(_written(group)) if v not in made]
+                step.new = [v for v in dict.fromkeys(_written_values(group)) if v not in made]
                 step.cleared = [v for v in step.new if v in groups.cleared]
                 made.update(step.new)
             step.dead = [v for v in group.touched() if last[v] == number and v not in kept]
@@ -258,9 +258,9 @@ class DeviceProgram:
             self._module().start(name, blocks, THREADS, words)
 
     def _note(self, value: Value, error: Callable[[int], Exception]) -> Step:
-        return Step(None, lambda arrays: self._noted(_shown(arrays, self._roots[value]), error))
+        return Step(None, lambda arrays: self._note_fault(_view_place(arrays, self._roots[value]), error))
 
-    def _noted(self, array: Any, error: Callable[[int], Exception]) -> None:
+    def _note_fault(self, array: Any, error: Callable[[int], Exception]) -> None:
         found = device_kernels.kernels()
         if found is not None:
             found.refuse_later(array, error)
@@ -283,7 +283,7 @@ class DeviceProgram:
             if found is not None:
                 return found
             host = self.on_the_host(inputs)
-            arrays = self.given(inputs, host)
+            arrays = self.collect_inputs(inputs, host)
             given = dict(arrays)
             self.execute(arrays)
             return self.collected(arrays, inputs, host, given)
@@ -296,7 +296,7 @@ class DeviceProgram:
             host.update(zip(program.outputs, self._runner([host[v] for v in program.inputs]), strict=True))
         return host
 
-    def given(self, inputs: Sequence[Any], host: Arrays) -> Arrays:
+    def collect_inputs(self, inputs: Sequence[Any], host: Arrays) -> Arrays:
         """Return the arrays of the device's inputs."""
         found = library.device_library
         if self.parts.crossing:
@@ -304,7 +304,7 @@ class DeviceProgram:
                 f"a call of the compiled {self.original.name}, for which the host computes or draws numbers,",
                 "such a call is recorded by itself; call it without recording it.",
             )
-        arrays = {v: ready(a) for v, a, there in zip(self.original.inputs, inputs, self.on_host) if not there}
+        arrays = {v: make_ready(a) for v, a, there in zip(self.original.inputs, inputs, self.on_host) if not there}
         for value in self.parts.crossing:
             arrays[value] = found.asarray(np.ascontiguousarray(host[value]).reshape(value.shape))
         return arrays
@@ -325,7 +325,7 @@ class DeviceProgram:
         for value, target in self.in_place.items():
             arrays[value] = arrays[target]
         # Nothing may fail once inputs are written, so all memory is allocated before.
-        written = (n for n, step in enumerate(self.steps) if any(v in self.in_place for v in step.written()))
+        written = (n for n, step in enumerate(self.steps) if any(v in self.in_place for v in step.written_values()))
         first = next(written, len(self.steps))
         runs: list[Callable[[], None]] = [partial(_run, step, arrays) for step in self.steps]
         rest = [v for step in self.steps[first:] for v in step.new]
@@ -362,12 +362,12 @@ class DeviceProgram:
     def prepared(self, inputs: Sequence[Any], host: Arrays, given: Arrays) -> tuple[list[Any], list[tuple[Any, Place]]]:
         """Return the outputs before a graph runs, as known values or new memory, and the copies to make after the run.
 
-        Everything that can fail is done by then. `given` are the arrays of inputs that the graph uses.
+        Everything that can fail is done by then. `collect_inputs` are the arrays of inputs that the graph uses.
         """
         found: list[Any] = []
         copies: list[tuple[Any, Place]] = []
         for n in range(len(self._collecting)):
-            array, place = self._known(n, inputs, host, given)
+            array, place = self._known_output(n, inputs, host, given)
             if place is not None:
                 array = library.device_library.empty(place.shape, place.root.dtype)
                 copies.append((array, place))
@@ -377,18 +377,18 @@ class DeviceProgram:
     def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays, given: Arrays) -> list[Any]:
         """Return the outputs of a run, each in memory of its own, or in that of an input that the program writes.
 
-        `given` are the arrays of inputs that the program has used.
+        `collect_inputs` are the arrays of inputs that the program has used.
         """
         found: list[Any] = []
         for n, (_, _, is_own) in enumerate(self._collecting):
-            array, place = self._known(n, inputs, host, given)
+            array, place = self._known_output(n, inputs, host, given)
             if place is not None:
-                array = _shown(arrays, place)
+                array = _view_place(arrays, place)
                 array = array if is_own else array.copy()
             found.append(array)
         return found
 
-    def _known(self, n: int, inputs: Sequence[Any], host: Arrays, given: Arrays) -> tuple[Any, Place | None]:
+    def _known_output(self, n: int, inputs: Sequence[Any], host: Arrays, given: Arrays) -> tuple[Any, Place | None]:
         """Return an output that has no memory of its own on the device: one made later, a host value, or a written
         input. For the others, return its place.
         """
@@ -402,9 +402,9 @@ class DeviceProgram:
         return None, place
 
     @staticmethod
-    def shown(arrays: Arrays, place: Place) -> Any:
+    def view_place(arrays: Arrays, place: Place) -> Any:
         """Return an array that shows a place in its root."""
-        return _shown(arrays, place)
+        return _view_place(arrays, place)
 
     def constants(self) -> Arrays:
         """Return the program's constants on the device."""
@@ -443,7 +443,7 @@ class DeviceProgram:
     def _call(self, step: Call, arrays: Arrays) -> None:
         instruction = step.instruction
         given = [
-            a if place is None else _shown(arrays, place)
+            a if place is None else _view_place(arrays, place)
             for a, place in zip(instruction.arguments, step.reads, strict=True)
         ]
         out = instruction.op.forward_for(library.device_library)(*given, **instruction.settings)
@@ -455,7 +455,7 @@ class DeviceProgram:
                 array = array.copy()
             if array.shape != value.shape or array.dtype != value.dtype:
                 array = array.reshape(value.shape).astype(value.dtype, copy=False)
-            arrays[value] = ready(array)
+            arrays[value] = make_ready(array)
 
 
 def _make(values: Sequence[Value], arrays: Arrays) -> None:
@@ -482,16 +482,16 @@ def _meet(before: Step, after: Step) -> bool:
     if not isinstance(a, Kernel) or not isinstance(b, Kernel):
         return True
     steps = [before, *before.members]
-    written = {v for s in steps for v in _written(s.group)}
+    written = {v for s in steps for v in _written_values(s.group)}
     touched = {v for s in steps for v in s.group.touched()}  # type: ignore[union-attr]  # they are kernels
-    return bool(written & b.touched()) or bool({*_written(b)} & touched)
+    return bool(written & b.touched()) or bool({*_written_values(b)} & touched)
 
 
-def _written(group: Any) -> list[Value]:
+def _written_values(group: Any) -> list[Value]:
     return [*group.stores, *group.targets, *[place.root for _, place in group.puts]]
 
 
-def ready(array: Any) -> Any:
+def make_ready(array: Any) -> Any:
     """Return an array as kernels require it: in C order, at an aligned address."""
     if array.flags.c_contiguous and array.data.ptr % _ALIGNMENT == 0:
         return array
@@ -503,7 +503,7 @@ def _overlaps(a: Any, b: Any) -> bool:
     return first < other_end and other < end
 
 
-def _shown(arrays: Arrays, place: Place) -> Any:
+def _view_place(arrays: Arrays, place: Place) -> Any:
     """Return an array that shows a place in its root."""
     root = arrays[place.root]
     if place.is_whole:

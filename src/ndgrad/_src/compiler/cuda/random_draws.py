@@ -98,7 +98,7 @@ def _kernel(kind: str, char: str, device: int) -> launch.Kernel:
     return launch.Kernel(source(kind, char), "2q2Qq2d")
 
 
-def drawn(kind: str, generator: Any, shape: tuple[int, ...], dtype: np.dtype[Any], p: float = 0.0, q: float = 1.0) -> Any:
+def draw(kind: str, generator: Any, shape: tuple[int, ...], dtype: np.dtype[Any], p: float = 0.0, q: float = 1.0) -> Any:
     """Return numbers of a kind in new memory; None if there is no kernel for the dtype."""
     char = "Q" if kind == "whole" else dtype.char
     if kind in ("uniform", "normal"):

@@ -232,14 +232,14 @@ def _run(name: str, x: Any, length: int, *words: Any) -> None:
 
 def run_rows(name: str, x: Any, length: int, *words: Any) -> None:
     """Start a kernel over rows, with arrays among the words of the argument."""
-    _run(name, x, length, *[w if w.__class__ is float else _at(w) for w in words])
+    _run(name, x, length, *[w if w.__class__ is float else _address(w) for w in words])
 
 
 def _like(x: Any) -> Any:
     return launch.new(x.shape, x.dtype)
 
 
-def _at(x: Any) -> int:
+def _address(x: Any) -> int:
     """Return the address of an array, 0 for none."""
     return 0 if x is None else int(x.data.ptr)
 
@@ -250,14 +250,14 @@ def _at(x: Any) -> int:
 def softmax(x: Any) -> Any:
     """Return softmax along the last dimension."""
     out = _like(x)
-    _run("softmax", x, x.shape[-1], _at(out), _at(x))
+    _run("softmax", x, x.shape[-1], _address(out), _address(x))
     return out
 
 
 def softmax_slope(t: Any, y: Any, scale: float = 1.0, out: Any = None) -> Any:
     """Return (t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
     out = _like(t) if out is None else out
-    _run("softmax_slope", t, t.shape[-1], _at(out), _at(t), _at(y), scale)
+    _run("softmax_slope", t, t.shape[-1], _address(out), _address(t), _address(y), scale)
     return out
 
 
@@ -268,35 +268,35 @@ def exponentials(x: Any, masked: bool) -> Any:
     """
     shape = (*x.shape[:-1], 1)
     total = launch.new(shape, x.dtype)
-    _run("exponentials", x, x.shape[-1], _at(x), _at(total), float(masked))
+    _run("exponentials", x, x.shape[-1], _address(x), _address(total), float(masked))
     return total
 
 
 def log_softmax(x: Any) -> Any:
     """Return log_softmax along the last dimension."""
     out = _like(x)
-    _run("log_softmax", x, x.shape[-1], _at(out), _at(x))
+    _run("log_softmax", x, x.shape[-1], _address(out), _address(x))
     return out
 
 
 def log_softmax_gradient(g: Any, out: Any) -> Any:
     """Return g - exp(out) sum(g) along the last dimension."""
     made = _like(g)
-    _run("log_softmax_gradient", g, g.shape[-1], _at(made), _at(g), _at(out))
+    _run("log_softmax_gradient", g, g.shape[-1], _address(made), _address(g), _address(out))
     return made
 
 
 def cross_entropy(x: Any, target: Any) -> Any:
     """Return logsumexp(x) - x[target] of each row."""
     out = launch.new((len(x),), x.dtype)
-    _run("cross_entropy", x, x.shape[1], _at(out), _at(x), _at(target))
+    _run("cross_entropy", x, x.shape[1], _address(out), _address(x), _address(target))
     return out
 
 
 def cross_entropy_gradient(x: Any, target: Any, g: Any) -> Any:
     """Return (softmax(x) - one hot) g of each row."""
     out = _like(x)
-    _run("cross_entropy_gradient", x, x.shape[1], _at(out), _at(x), _at(target), _at(g))
+    _run("cross_entropy_gradient", x, x.shape[1], _address(out), _address(x), _address(target), _address(g))
     return out
 
 
@@ -306,14 +306,14 @@ def cross_entropy_gradient(x: Any, target: Any, g: Any) -> Any:
 def layer_norm(x: Any, w: Any, b: Any, length: int, eps: float) -> Any:
     """Normalise over the last `length` elements; weights have as many."""
     out = _like(x)
-    _run("layer_norm", x, length, _at(out), _at(x), _at(w), _at(b), eps)
+    _run("layer_norm", x, length, _address(out), _address(x), _address(w), _address(b), eps)
     return out
 
 
 def rms_norm(x: Any, w: Any, length: int, eps: float) -> Any:
     """Normalise without a mean and a shift."""
     out = _like(x)
-    _run("rms_norm", x, length, _at(out), _at(x), _at(w), eps)
+    _run("rms_norm", x, length, _address(out), _address(x), _address(w), eps)
     return out
 
 
@@ -339,5 +339,5 @@ def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, 
     """Return the gradient in x, and memory with the mean of each row, followed at an offset in bytes by the scales."""
     step = x.size // w.size * launch.summed_in(x.dtype).itemsize
     numbers, out = launch.room(2 * step), _like(x)
-    _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), numbers.ptr, numbers.ptr + step, eps)
+    _run(name, x, w.size, _address(out), _address(g), _address(x), _address(w), numbers.ptr, numbers.ptr + step, eps)
     return out, numbers, step

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from ndgrad._src.compiler.cuda.fusion import is_pointwise, is_reduction
 from ndgrad._src.compiler.lower.memory_places import whole
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.partition import is_cheap, is_view, least_kept
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, with_arguments
 from ndgrad._src.ops.vocabulary import find
 
 
-def scheduled(program: Program) -> Program:
+def schedule_program(program: Program) -> Program:
     """Return the program in a good order for a device."""
     return _inlined(_sunk(_kept_least(_copied_once(program))))
 
@@ -108,7 +108,7 @@ def _kept_least(program: Program) -> Program:
         arguments = tuple([again.current(a) for a in i.arguments])
         rest += [*again.new, Instruction(i.op, arguments, i.settings, i.results, i.where)]
         again.new.clear()
-    return without_dead(
+    return remove_dead_code(
         Program(program.inputs, program.outputs, [*instructions[:cut], *rest], program.constants, program.name)
     )
 
@@ -224,4 +224,4 @@ def _inlined(program: Program) -> Program:
                     arguments[n] = again
             i = with_arguments(i, arguments)
         found.append(i)
-    return without_dead(Program(program.inputs, program.outputs, found, program.constants, program.name))
+    return remove_dead_code(Program(program.inputs, program.outputs, found, program.constants, program.name))

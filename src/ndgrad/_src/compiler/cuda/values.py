@@ -105,13 +105,13 @@ class CudaWriter(Writer):
     def compared(self, predicate: str, x: Real, y: Real) -> str:
         return self.set(_COMPARISONS[predicate].format(x, y), "bool")
 
-    def joined(self, op: str, a: Mask, b: Mask) -> str:
+    def combine_masks(self, op: str, a: Mask, b: Mask) -> str:
         return self.set(f"{a} {({'and': '&&', 'or': '||', 'xor': '!='})[op]} {b}", "bool")
 
     def always(self) -> Mask:
         return Mask(self, "true")
 
-    def chosen(self, mask: Mask, yes: Real, no: Real) -> str:
+    def select(self, mask: Mask, yes: Real, no: Real) -> str:
         return self.set(f"{mask} ? {yes} : {no}")
 
     def sign_bit(self, x: Real) -> str:

@@ -41,7 +41,7 @@ def _kernel(prefix: str, type: Vector, pixels: int, masked: bool, epilogue: Epil
 
     def nest(level: int, a: str, b: str, values: list[str]) -> tuple[str, list[str]]:
         """Write the loops over taps along z, y and x. Return the end of B, and the sums."""
-        sums, at_b = [f.carried(type, value) for value in values], f.carried("ptr", b)
+        sums, at_b = [f.carry(type, value) for value in values], f.carry("ptr", b)
         with f.loop(f"%K{level}", carried=[*sums, at_b]) as tap:
             here = f.ahead(a, f.mul(tap, f"%a{level}"))
             names = [s.name for s in sums]
@@ -147,7 +147,7 @@ def _over_pixels(
     """
     count, step = (w["K"], w["csA"]) if level == 0 else (w[f"K{level}"], w[f"a{level}"])
     if level:
-        carried, at_b = [f.carried(type, value) for value in sums], f.carried("ptr", b)
+        carried, at_b = [f.carry(type, value) for value in sums], f.carry("ptr", b)
         with f.loop(count, carried=[*carried, at_b]) as n:
             here = f.ahead(a, f.mul(n, step))
             at_b.next, new = _over_pixels(f, type, w, level - 1, here, at_b.name, [c.name for c in carried])
@@ -156,7 +156,7 @@ def _over_pixels(
         return at_b.name, [c.name for c in carried]
     whole = f.mul(f.div(count, _SUMS), _SUMS)
     for stride, start, stop in ((_SUMS, "0", whole), (1, whole, count)):
-        carried = [f.carried(type, value) for value in sums[:stride]]
+        carried = [f.carry(type, value) for value in sums[:stride]]
         with f.loop(stop, start=start, step=str(stride), carried=carried) as n:
             for i, c in enumerate(carried):
                 place, other = (f.ahead(p, f.mul(f.add(n, i), s)) for p, s in ((a, step), (b, w["row_b"])))

@@ -317,7 +317,7 @@ def centred_sums(g: Array, x: Array, mean: Array, rows: Geometry) -> tuple[Array
     return total, moment
 
 
-def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift: Array, rows: Geometry) -> Array:
+def combine_rows(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift: Array, rows: Geometry) -> Array:
     """Return g scale + (x - mean) slope + shift; all but g and x are numbers per row."""
     out = np.empty(x.shape, x.dtype)
     elements = [(a, rows.row_step) for a in (out, g, x)]

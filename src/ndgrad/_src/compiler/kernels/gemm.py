@@ -229,8 +229,8 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
 
 def _blocks_of_k(f: Function, plan: Blocking) -> tuple[str, str]:
     """Return the number of blocks of k, and the k of each: equal, and a whole number of vectors."""
-    count = f.most(1, _divided(f, "%K", plan.k))
-    return count, _rounded_up(f, _divided(f, "%K", count), 8)
+    count = f.most(1, _divide_up(f, "%K", plan.k))
+    return count, _rounded_up(f, _divide_up(f, "%K", count), 8)
 
 
 class _Strips(NamedTuple):
@@ -269,9 +269,9 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
     far = f.both(f.compare("sgt", f.mul(depth, wide), 2**18 // size), f.negated(direct))
     # Whole tiles of near operands have kernels of their own, the last two of the table.
     near = f.both(f.negated(direct), f.either(packs_a, f.compare("eq", "%csA", size)))
-    row, column = f.carried("i64", "0"), f.carried("i64", "0")
+    row, column = f.carry("i64", "0"), f.carry("i64", "0")
     at, j = row.name, column.name
-    with f.until([row, column]) as tiles_left:
+    with f.repeat_until([row, column]) as tiles_left:
         # Columns.
         width = f.least(tile.columns, f.sub(wide, j))
         vectors = f.div(f.add(width, lanes - 1), lanes)
@@ -348,8 +348,8 @@ def _grid(prefix: str, plan: Blocking) -> Function:
     across = f.least(f.div(f.add("%N", f.div(side, 2)), side), f.div("%N", 4 * tile.columns))
     across = f.least(_power_of_two(f, across), count)
     across = f.choose(f.compare("ne", "%ahead", 0), 1, across)
-    across = f.most(1, f.most(across, _divided(f, "%N", plan.columns)))
-    down = f.most(1, f.least(_divided(f, count, across), f.div("%M", 8 * tile.rows)))
+    across = f.most(1, f.most(across, _divide_up(f, "%N", plan.columns)))
+    down = f.most(1, f.least(_divide_up(f, count, across), f.div("%M", 8 * tile.rows)))
     pair = f.set(f"insertvalue {{ i64, i64 }} poison, i64 {down}, 0")
     pair = f.set(f"insertvalue {{ i64, i64 }} {pair}, i64 {across}, 1")
     f.returns(f"{{ i64, i64 }} {pair}")
@@ -364,13 +364,13 @@ def _power_of_two(f: Function, a: str) -> str:
     return f.set(f"shl i64 1, {f.sub(63, zeros)}")
 
 
-def _divided(f: Function, a: str | int, b: str | int) -> str:
+def _divide_up(f: Function, a: str | int, b: str | int) -> str:
     """Return the quotient of sizes, rounded up."""
     return f.div(f.add(a, f.sub(b, 1)), b)
 
 
 def _rounded_up(f: Function, a: str, step: int) -> str:
-    return f.mul(_divided(f, a, step), step)
+    return f.mul(_divide_up(f, a, step), step)
 
 
 def _chunk_counts(f: Function, prefix: str, ahead: str = "%ahead") -> tuple[str, str]:
@@ -381,7 +381,7 @@ def _chunk_counts(f: Function, prefix: str, ahead: str = "%ahead") -> tuple[str,
 
 def piece_begins(f: Function, number: str | int, pieces: str | int, size: str | int, step: int) -> str:
     """Return the beginning of a piece of a size, cut as evenly as tiles of `step` allow."""
-    return f.least(size, f.mul(f.div(f.mul(number, _divided(f, size, step)), pieces), step))
+    return f.least(size, f.mul(f.div(f.mul(number, _divide_up(f, size, step)), pieces), step))
 
 
 def _is_small(f: Function, plan: Blocking) -> str:
@@ -453,7 +453,7 @@ def _ahead(prefix: str, plan: Blocking) -> Function:
 
 def _ahead_chunks(prefix: str, plan: Blocking) -> Function:
     f = Function(f"{prefix}_ahead_chunks", "i64 %N", "i64", attributes="nounwind")
-    f.returns(f"i64 {_divided(f, '%N', _AHEAD_STRIPS * plan.tile.columns)}")
+    f.returns(f"i64 {_divide_up(f, '%N', _AHEAD_STRIPS * plan.tile.columns)}")
     return f
 
 
@@ -497,13 +497,13 @@ def _batch(prefix: str, plan: Blocking) -> Function:
     """
     f = Function(f"{prefix}_batch", BATCH, attributes="nounwind")
     each = f.most(1, f.call("i64", f"{prefix}_chunks", "i64 %M", "i64 %N", "i64 %K", "i64 0"))
-    chunk = f.carried("i64", "%begin")
-    with f.when(f.compare("slt", "%begin", "%end")), f.until([chunk]) as chunks_left:
+    chunk = f.carry("i64", "%begin")
+    with f.when(f.compare("slt", "%begin", "%end")), f.repeat_until([chunk]) as chunks_left:
         index = f.div(chunk.name, each)
         first = f.sub(chunk.name, f.mul(index, each))
         last = f.least(each, f.add(first, f.sub("%end", chunk.name)))
-        left = f.carried("i64", index)
-        offsets = [f.carried("i64", "0") for _ in "ABC"]
+        left = f.carry("i64", index)
+        offsets = [f.carry("i64", "0") for _ in "ABC"]
         with f.loop("%dims", carried=[left, *offsets]) as d:
             line = f.ahead("%table", f.mul(f.sub(f.sub("%dims", 1), d), 32))
             length, *strides = (f.set(f"load i64, ptr {f.ahead(line, 8 * n)}") for n in range(4))
@@ -534,9 +534,9 @@ def _part(prefix: str, plan: Blocking) -> Function:
         f.label(f.fresh("never"))
     tile, padded = plan.tile, _padded(f, plan)
     down, across = _chunk_counts(f, prefix, f.set(f"zext i1 {f.set('icmp ne ptr %packed, null')} to i64"))
-    wide = _rounded_up(f, _divided(f, "%N", across), tile.columns)
-    chunk = f.carried("i64", "%begin")
-    with f.when(f.compare("slt", "%begin", "%end")), f.until([chunk]) as chunks_left:
+    wide = _rounded_up(f, _divide_up(f, "%N", across), tile.columns)
+    chunk = f.carry("i64", "%begin")
+    with f.when(f.compare("slt", "%begin", "%end")), f.repeat_until([chunk]) as chunks_left:
         # Starting from a chunk, take the rest of its column of chunks, or as many whole columns of chunks as a packed
         # block of B holds.
         left = f.sub("%end", chunk.name)

@@ -38,28 +38,28 @@ class Whole:
     def like(self, value: Whole | int | str) -> Whole:
         return value if isinstance(value, Whole) else Whole(self.f, self.dtype, self.lanes, value)
 
-    def _with(self, op: str, other: Whole | int) -> Whole:
+    def _apply_op(self, op: str, other: Whole | int) -> Whole:
         return self.like(self.f.set(f"{op} {self.type} {self}, {self.like(other)}"))
 
     # The + and * of booleans are `or` and `and`, as in NumPy.
 
     def __add__(self, other: Whole | int) -> Whole:
-        return self._with("or" if self.dtype == "bool" else "add", other)
+        return self._apply_op("or" if self.dtype == "bool" else "add", other)
 
     def __sub__(self, other: Whole | int) -> Whole:
-        return self._with("sub", other)
+        return self._apply_op("sub", other)
 
     def __mul__(self, other: Whole | int) -> Whole:
-        return self._with("and" if self.dtype == "bool" else "mul", other)
+        return self._apply_op("and" if self.dtype == "bool" else "mul", other)
 
     def __and__(self, other: Whole | int) -> Whole:
-        return self._with("and", other)
+        return self._apply_op("and", other)
 
     def __or__(self, other: Whole | int) -> Whole:
-        return self._with("or", other)
+        return self._apply_op("or", other)
 
     def __xor__(self, other: Whole | int) -> Whole:
-        return self._with("xor", other)
+        return self._apply_op("xor", other)
 
     def __neg__(self) -> Whole:
         return self.like(0) - self
@@ -135,9 +135,9 @@ def _truncated(x: Whole, y: Whole) -> Whole:
         divided = x.f.set(f"fptosi {wide} {x.f.set(f'fdiv {wide} {a}, {b}')} to {long}")
         return choose(zero, x.like(0), x.like(x.f.set(f"trunc {long} {divided} to {x.type}")))
     if not x.signed:
-        return choose(zero, x.like(0), x._with("udiv", choose(zero, x.like(1), y)))
+        return choose(zero, x.like(0), x._apply_op("udiv", choose(zero, x.like(1), y)))
     minus = y.equals(-1)
-    quotient = x._with("sdiv", choose(zero | minus, x.like(1), y))
+    quotient = x._apply_op("sdiv", choose(zero | minus, x.like(1), y))
     return choose(zero, x.like(0), choose(minus, -x, quotient))
 
 
@@ -176,19 +176,19 @@ def _other_side(left: Whole, y: Whole) -> Mask:
 
 def left_shift(x: Whole, y: Whole) -> Whole:
     """Return x << y, and 0 where y is not between 0 and the width."""
-    inside = _within(y)
-    return choose(inside, x._with("shl", choose(inside, y, 0)), 0)
+    inside = _is_in_range(y)
+    return choose(inside, x._apply_op("shl", choose(inside, y, 0)), 0)
 
 
 def right_shift(x: Whole, y: Whole) -> Whole:
     """Return x >> y. If y is not between 0 and the width: 0, or -1 for a negative x."""
     if not x.signed:
-        inside = _within(y)
-        return choose(inside, x._with("lshr", choose(inside, y, 0)), 0)
-    return x._with("ashr", choose(_within(y), y, x.width - 1))
+        inside = _is_in_range(y)
+        return choose(inside, x._apply_op("lshr", choose(inside, y, 0)), 0)
+    return x._apply_op("ashr", choose(_is_in_range(y), y, x.width - 1))
 
 
-def _within(y: Whole) -> Mask:
+def _is_in_range(y: Whole) -> Mask:
     return mask(y.f, y.lanes, y.f.set(f"icmp ult {y.type} {y}, {y.like(y.width)}"))
 
 

@@ -152,7 +152,7 @@ def _through_taps(
     first_z, last_z, first_y, last_y, first_x, last_x = ranges
 
     def carry(outer: list[tuple[str, str]]) -> list[Carried]:
-        return [f.carried(kind_of, value) for kind_of, value in outer]
+        return [f.carry(kind_of, value) for kind_of, value in outer]
 
     over_z = carry(values)
     with f.loop(last_z, start=first_z, carried=over_z) as z:

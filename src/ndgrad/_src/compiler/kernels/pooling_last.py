@@ -43,8 +43,8 @@ def functions(prefix: str, type: Vector, fields: list[str], inside: Inside) -> l
         write.forward("max_last"),
         write.forward("average_last"),
         write.max_gradient(),
-        write.spread("max_windows_last"),
-        write.spread("average_gradient_last"),
+        write.distribute("max_windows_last"),
+        write.distribute("average_gradient_last"),
         *(work_function(f"{prefix}_{name}", parameters) for name, parameters in PARAMETERS.items()),
     ]
 
@@ -127,7 +127,7 @@ class _Writer:
                     index = f.ahead("%I", f.mul(number, places)) if name == "max_last" else ""
                     divisor = "" if name == "max_last" else self._divisor(f, t, z, y, x)
 
-                    def through(
+                    def visit_taps(
                         c: str,
                         mask: str | None,
                         plane: str = plane,
@@ -148,7 +148,7 @@ class _Writer:
                                 place = f.set(f"sext {type.integer} {place} to {wide}")
                             self._store(f, wide, place, f.ahead(index, f.mul(c, 8)), mask)
 
-                    self._channels(f, t, through)
+                    self._channels(f, t, visit_taps)
         f.returns()
         return f
 
@@ -162,12 +162,12 @@ class _Writer:
         first = self._row(f, t, ranges, ranges["z"][1], ranges["y"][1])
         first = f.add(first, f.mul(ranges["x"][1], t["dilation_x"]))
         states = [(str(type), type.constant(-np.inf if largest else 0.0)), (str(codes), self._code(f, first))]
-        over_z = [f.carried(*s) for s in states]
+        over_z = [f.carry(*s) for s in states]
         with f.loop(ranges["z"][2], start=ranges["z"][1], carried=over_z) as z:
-            over_y = [f.carried(c.type, c.name) for c in over_z]
+            over_y = [f.carry(c.type, c.name) for c in over_z]
             with f.loop(ranges["y"][2], start=ranges["y"][1], carried=over_y) as y:
                 row = self._row(f, t, ranges, z, y)
-                over_x = [f.carried(c.type, c.name) for c in over_y]
+                over_x = [f.carry(c.type, c.name) for c in over_y]
                 with f.loop(ranges["x"][2], start=ranges["x"][1], carried=over_x) as x:
                     place = f.add(row, f.mul(x, t["dilation_x"]))
                     value, best = self._load(f, type, f.ahead(plane, f.mul(place, pixel)), mask), over_x[0].name
@@ -211,7 +211,7 @@ class _Writer:
         f.returns()
         return f
 
-    def spread(self, name: str) -> Function:
+    def distribute(self, name: str) -> Function:
         """Distribute g over the inputs of its windows: at the maximum, or as its share of a mean everywhere."""
         f, t = self._begin(name)
         type, size = self.type, self.size

@@ -73,7 +73,7 @@ class Reduction:
             number -= 2**width  # LLVM's constants are signed
         return Vector(self.kind, lanes).constant(number)
 
-    def combined(self, a: str, b: str, lanes: int) -> str:
+    def combine(self, a: str, b: str, lanes: int) -> str:
         """Combine two vectors, lane by lane."""
         return operations.emit(self.f, _OPS[self.name], self.dtype, lanes, a, b)
 
@@ -86,9 +86,9 @@ class Reduction:
                 rest.append(f.set(f"extractelement {whole} {vector}, i64 {lanes - 1}"))
             half = lanes // 2
             low, high = (self._part(vector, whole, start, half) for start in (0, half))
-            vector, lanes = self.combined(low, high, half), half
+            vector, lanes = self.combine(low, high, half), half
         for odd in reversed(rest):
-            vector = self.combined(vector, odd, 1)
+            vector = self.combine(vector, odd, 1)
         return vector
 
     def _part(self, vector: str, whole: Vector, start: int, count: int) -> str:
@@ -105,7 +105,7 @@ class Reduction:
     def added(self, state: list[str], term: str, lanes: int = 1) -> list[str]:
         """Return the state with another term. A sum keeps the error of the addition; an infinite sum has none."""
         if not self.keeps_errors:
-            return [self.combined(state[0], term, lanes)]
+            return [self.combine(state[0], term, lanes)]
         f, kind = self.f, Vector(self.kind, lanes)
         total, error = state
         new = f.set(f"fadd {kind} {total}, {term}")
@@ -131,14 +131,14 @@ def stream(f: Function, reduction: Reduction, pointer: str, count: str, lanes: i
     start = "0"
     if lanes > 1:
         start = f.mul(f.div(count, lanes), lanes)
-        carried = [f.carried(kind, s) for s in states]
+        carried = [f.carry(kind, s) for s in states]
         with f.loop(start, step=str(lanes * BLOCK), carried=carried) as i:
-            partial = f.carried(type, reduction.identity(lanes))
+            partial = f.carry(type, reduction.identity(lanes))
             with f.loop(f.least(f.add(i, lanes * BLOCK), start), i, str(lanes), [partial]) as j:
-                partial.next = reduction.combined(partial.name, f.load(type, f.address(kind, pointer, j)), lanes)
+                partial.next = reduction.combine(partial.name, f.load(type, f.address(kind, pointer, j)), lanes)
             _hand_on(carried, reduction.added([c.name for c in carried], reduction.across(partial.name, lanes)))
         states = [c.name for c in carried]
-    carried = [f.carried(kind, s) for s in states]
+    carried = [f.carry(kind, s) for s in states]
     with f.loop(count, start, carried=carried) as i:
         _hand_on(carried, reduction.added([c.name for c in carried], f.load(Vector(kind), f.address(kind, pointer, i))))
     return reduction.finished([c.name for c in carried])
@@ -225,8 +225,8 @@ def stream_place(f: Function, place: Place, pointer: str, count: str, lanes: int
     if lanes > 1:
         type, indices = Vector(kind, lanes), Vector("i64", lanes)
         start = f.mul(f.div(count, lanes), lanes)
-        value = f.carried(type, f.splat(first, type))
-        index = f.carried(indices, indices.constant(0))
+        value = f.carry(type, f.splat(first, type))
+        index = f.carry(indices, indices.constant(0))
         order = "<" + ", ".join(f"i64 {k}" for k in range(lanes)) + ">"
         with f.loop(start, step=str(lanes), carried=[value, index]) as i:
             here = f.set(f"add {indices} {f.splat(i, indices)}, {order}")
@@ -234,7 +234,7 @@ def stream_place(f: Function, place: Place, pointer: str, count: str, lanes: int
                 (value.name, index.name), f.load(type, f.address(kind, pointer, i)), here, lanes
             )
         found = place.across((value.name, index.name), lanes)
-    value, index = f.carried(kind, found[0]), f.carried("i64", found[1])
+    value, index = f.carry(kind, found[0]), f.carry("i64", found[1])
     with f.loop(count, start, carried=[value, index]) as i:
         value.next, index.next = place.later(
             (value.name, index.name), f.load(Vector(kind), f.address(kind, pointer, i)), i, 1

@@ -42,14 +42,14 @@ def _top(row: Row) -> Real:
 
 def _softmax(row: Row) -> None:
     top = _top(row)
-    (total,) = row.reduce("sum", lambda at: [at.put("out", _exp(at["x"] - top))])
-    row.each(lambda at: at.put("out", at["out"] / total))
+    (total,) = row.reduce("sum", lambda at: [at.write("out", _exp(at["x"] - top))])
+    row.each(lambda at: at.write("out", at["out"] / total))
 
 
 def _softmax_slope(row: Row) -> None:
     """Write (t - sum(t y)) y scale."""
     (along,) = row.reduce("sum", lambda at: [at["t"] * at["y"]])
-    row.each(lambda at: at.put("out", (at["t"] - along) * at["y"] * at["scale"]))
+    row.each(lambda at: at.write("out", (at["t"] - along) * at["y"] * at["scale"]))
 
 
 def _exponentials(row: Row) -> None:
@@ -57,7 +57,7 @@ def _exponentials(row: Row) -> None:
     top = _top(row)
     empty = top.equals(float("-inf")) & row["masked"].differs(0.0)
     top = empty.choose(0.0, top)
-    (total,) = row.reduce("sum", lambda at: [at.put("out", _exp(at["x"] - top))])
+    (total,) = row.reduce("sum", lambda at: [at.write("out", _exp(at["x"] - top))])
     row.store(empty.choose(1.0, total), "total")
 
 
@@ -65,29 +65,29 @@ def _log_softmax(row: Row) -> None:
     top = _top(row)
     (total,) = row.reduce("sum", lambda at: [_exp(at["x"] - top)])
     log = call("log", total)
-    row.each(lambda at: at.put("out", (at["x"] - top) - log))
+    row.each(lambda at: at.write("out", (at["x"] - top) - log))
 
 
 def _log_softmax_gradient(row: Row) -> None:
     """Write g - exp(out) sum(g)."""
     (total,) = row.reduce("sum", lambda at: [at["t"]])
-    row.each(lambda at: at.put("out", at["t"] - _exp(at["y"]) * total))
+    row.each(lambda at: at.write("out", at["t"] - _exp(at["y"]) * total))
 
 
 def _cross_entropy(row: Row) -> None:
     """Write log sum exp(x - top) - (x[target] - top)."""
     top = _top(row)
     (total,) = row.reduce("sum", lambda at: [_exp(at["x"] - top)])
-    chosen, _ = row.named("x", "target")
+    chosen, _ = row.select_element("x", "target")
     row.store(call("log", total) - (chosen - top), "out")
 
 
 def _cross_entropy_gradient(row: Row) -> None:
     """Write (softmax - one hot) g."""
     top = _top(row)
-    (total,) = row.reduce("sum", lambda at: [at.put("out", _exp(at["x"] - top))])
-    row.each(lambda at: at.put("out", at["out"] / total * row["g"]))
-    chosen, pointer = row.named("out", "target")
+    (total,) = row.reduce("sum", lambda at: [at.write("out", _exp(at["x"] - top))])
+    row.each(lambda at: at.write("out", at["out"] / total * row["g"]))
+    chosen, pointer = row.select_element("out", "target")
     row.store(chosen - row["g"], pointer=pointer)
 
 
@@ -115,7 +115,7 @@ def _layer_norm(row: Row) -> None:
     """Write (x - mean) r w + b."""
     mean, variance = _moments(row)
     r = _inverse_deviation(row, variance)
-    row.each(lambda at: at.put("out", (at["x"] - mean) * r * at["w"] + at["b"]))
+    row.each(lambda at: at.write("out", (at["x"] - mean) * r * at["w"] + at["b"]))
 
 
 def _layer_norm_gradient(row: Row) -> None:
@@ -127,7 +127,7 @@ def _layer_norm_gradient(row: Row) -> None:
 
     def body(at: At) -> None:
         g, centred = at["g"], at["x"] - mean
-        at.put("out", (g * at["w"] - shift - centred * slope) * r)
+        at.write("out", (g * at["w"] - shift - centred * slope) * r)
         at.add("grad_w", g * centred * r)
         at.add("grad_b", g)
 
@@ -142,7 +142,7 @@ def _root_mean_square(row: Row) -> Real:
 
 def _rms_norm(row: Row) -> None:
     r = _root_mean_square(row)
-    row.each(lambda at: at.put("out", at["x"] * r * at["w"]))
+    row.each(lambda at: at.write("out", at["x"] * r * at["w"]))
 
 
 def _rms_norm_gradient(row: Row) -> None:
@@ -152,7 +152,7 @@ def _rms_norm_gradient(row: Row) -> None:
     slope = along * row["share"] * r * r
 
     def body(at: At) -> None:
-        at.put("out", (at["g"] * at["w"] - at["x"] * slope) * r)
+        at.write("out", (at["g"] * at["w"] - at["x"] * slope) * r)
         at.add("grad_w", at["g"] * at["x"] * r)
 
     row.each(body)
@@ -166,7 +166,7 @@ def _statistics(row: Row) -> None:
 
 def _affine(row: Row) -> None:
     """Write (x - mean) scale + shift; all but x are numbers of the row."""
-    row.each(lambda at: at.put("out", (at["x"] - at["mean"]) * at["scale"] + at["shift"]))
+    row.each(lambda at: at.write("out", (at["x"] - at["mean"]) * at["scale"] + at["shift"]))
 
 
 def _sums(row: Row) -> None:
@@ -178,7 +178,7 @@ def _sums(row: Row) -> None:
 
 def _combine(row: Row) -> None:
     """Write g scale + (x - mean) slope + shift; all but g and x are numbers of the row."""
-    row.each(lambda at: at.put("out", at["g"] * at["scale"] + (at["x"] - at["mean"]) * at["slope"] + at["shift"]))
+    row.each(lambda at: at.write("out", at["g"] * at["scale"] + (at["x"] - at["mean"]) * at["slope"] + at["shift"]))
 
 
 _ROW = "out:element x:element"

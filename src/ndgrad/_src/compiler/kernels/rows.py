@@ -98,23 +98,23 @@ class Row:
     def element_of(self, name: str) -> str:
         return "i64" if self.kinds[name] == "place" else self.w.type.element
 
-    def spread(self, number: str) -> Real:
+    def broadcast(self, number: str) -> Real:
         """Return a scalar as a number of a row."""
         return self.w.real(self.f.splat(number, self.w.type))
 
     def load(self, name: str) -> None:
         """Read a number."""
-        self.numbers[name] = self.spread(self.f.load(Vector(self.w.type.element), self.bases[name]))
+        self.numbers[name] = self.broadcast(self.f.load(Vector(self.w.type.element), self.bases[name]))
 
     def __getitem__(self, name: str) -> Real:
         """Return a parameter, or a number of the row."""
         return self.numbers[name]
 
-    def named(self, name: str, place: str) -> tuple[Real, str]:
+    def select_element(self, name: str, place: str) -> tuple[Real, str]:
         """Return the element whose place in the row an operand gives, and its address."""
         f, element = self.f, self.w.type.element
         pointer = f.address(element, self.bases[name], f.load(Vector("i64"), self.bases[place]))
-        return self.spread(f.load(Vector(element), pointer)), pointer
+        return self.broadcast(f.load(Vector(element), pointer)), pointer
 
     def store(self, value: Real, name: str = "", pointer: str = "") -> None:
         """Write a number, as a result of the row or to an address."""
@@ -137,10 +137,10 @@ class Row:
         with self._over_segments(_flat(states)):
             blocks = [s.inside() for s in states]
             with f.loop(self.whole, step=str(lanes * _BLOCK), carried=_flat(blocks)) as i:
-                partial = [f.carried(w.type, none.name) for _ in range(count)]
+                partial = [f.carry(w.type, none.name) for _ in range(count)]
                 with f.loop(f.least(f.add(i, lanes * _BLOCK), self.whole), i, str(lanes), partial) as j:
                     for c, term in zip(partial, terms(At(self, j, None)), strict=True):
-                        c.next = _combined(how, w.real(c.name), term).name
+                        c.next = _combine(how, w.real(c.name), term).name
                 for state, c in zip(blocks, partial, strict=True):
                     state.join(w.real(c.name))
             ends = [s.inside() for s in blocks]
@@ -150,7 +150,7 @@ class Row:
             for state, end in zip(states, ends, strict=True):
                 for c, last in zip(state.carried, end.carried, strict=True):
                     c.next = last.name
-        return [self.spread(s.number()) for s in states]
+        return [self.broadcast(s.number()) for s in states]
 
     @contextmanager
     def _over_segments(self, carried: list[Carried]) -> Iterator[None]:
@@ -181,7 +181,7 @@ class At:
             self._known[name] = self._load(name)
         return self._known[name]
 
-    def put(self, name: str, value: Real) -> Real:
+    def write(self, name: str, value: Real) -> Real:
         """Write elements, and return them."""
         f, type, pointer = self._row.f, self._row.w.type, self._pointer(name)
         if self._mask is None:
@@ -193,7 +193,7 @@ class At:
 
     def add(self, name: str, value: Real) -> None:
         """Add to the sums over the rows."""
-        self.put(name, self._load(name) + value)
+        self.write(name, self._load(name) + value)
 
     def _load(self, name: str) -> Real:
         f, type, pointer = self._row.f, self._row.w.type, self._pointer(name)
@@ -211,7 +211,7 @@ class _State:
     def __init__(self, row: Row, how: str, first: Sequence[str]) -> None:
         self.row = row
         self.how = how
-        self.carried = [row.f.carried(row.w.type, name) for name in first]
+        self.carried = [row.f.carry(row.w.type, name) for name in first]
 
     def inside(self) -> _State:
         """Return the state of an inner loop, which begins as this one."""
@@ -220,7 +220,7 @@ class _State:
     def join(self, term: Real) -> None:
         """Add another term to the state."""
         total = self.row.w.real(self.carried[0].name)
-        new = _combined(self.how, total, term)
+        new = _combine(self.how, total, term)
         self.carried[0].next = new.name
         if self.how == "sum":
             error, part = self.row.w.real(self.carried[1].name), new - total
@@ -241,11 +241,11 @@ class _State:
                 Writer(f, half, self.row.w.fma).real(_part(f, vector, type, start, half.lanes))
                 for start in (0, half.lanes)
             )
-            vector, type = _combined(self.how, low, high).name, half
+            vector, type = _combine(self.how, low, high).name, half
         return vector
 
 
-def _combined(how: str, a: Real, b: Real) -> Real:
+def _combine(how: str, a: Real, b: Real) -> Real:
     return a + b if how == "sum" else rounding.maximum(a, b)
 
 

@@ -41,14 +41,14 @@ def scan_function(how: str, element: str, abreast: int) -> Function:
             column = f.sub(number, f.mul(outer, inner))
             start = f.add(f.add(f.mul(f.mul(outer, length), inner), column), first)
             lines.append([f.address(element, place, start) for place in places])
-        states = [f.carried(kind, _widened(f, element, kind, f.load(Vector(element), line[1]))) for line in lines]
+        states = [f.carry(kind, _widen(f, element, kind, f.load(Vector(element), line[1]))) for line in lines]
         for state, line in zip(states, lines, strict=True):
             _store(f, element, kind, state.first, line[0])
         with f.loop(length, "1", carried=states) as k:
             offset = f.mul(k, step)
             for state, line in zip(states, lines, strict=True):
                 here = [f.address(element, pointer, offset) for pointer in line]
-                x = _widened(f, element, kind, f.load(Vector(element), here[1]))
+                x = _widen(f, element, kind, f.load(Vector(element), here[1]))
                 if how == "linear":
                     product = f.set(f"fmul {kind} {f.load(Vector(element), here[2])}, {state.name}")
                     state.next = f.set(f"fadd {kind} {product}, {x}")
@@ -59,7 +59,7 @@ def scan_function(how: str, element: str, abreast: int) -> Function:
     return f
 
 
-def _widened(f: Function, element: str, kind: str, value: str) -> str:
+def _widen(f: Function, element: str, kind: str, value: str) -> str:
     return value if element == kind else f.set(f"fpext {element} {value} to {kind}")
 
 

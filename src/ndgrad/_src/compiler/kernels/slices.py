@@ -75,7 +75,7 @@ def library(prefix: str, element: str, target: Target) -> list[Function | str]:
     return [
         _take(prefix),
         _begin(prefix),
-        _put(prefix, type),
+        _put_function(prefix, type),
         *(work_function(f"{prefix}_{name}", text) for name, text in PARAMETERS.items()),
     ]
 
@@ -123,7 +123,7 @@ def _begin(prefix: str) -> Function:
     return f
 
 
-def _put(prefix: str, type: Vector) -> Function:
+def _put_function(prefix: str, type: Vector) -> Function:
     f = Function(f"{prefix}_put", PARAMETERS["put"], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     one, size, lanes = Vector(type.element), SIZES[type.element], type.lanes

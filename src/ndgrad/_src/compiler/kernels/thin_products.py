@@ -49,7 +49,7 @@ def _dots(prefix: str, type: Vector, rows: int, narrow: int) -> Function:
     xs = [f.ahead("%X", "0" if i == 0 else f.mul("%rsX", i)) for i in range(rows)]
     ys = [f.ahead("%Y", "0" if n == 0 else f.mul("%rsY", n)) for n in range(narrow)]
     places = [(i, n, u) for i in range(rows) for n in range(narrow) for u in range(together)]
-    sums = {p: f.carried(type, "zeroinitializer") for p in places}
+    sums = {p: f.carry(type, "zeroinitializer") for p in places}
     whole = f.mul(f.div("%K", lanes * together), lanes * together)
     with f.loop(whole, step=str(lanes * together), carried=list(sums.values())) as k:
         offset = f.mul(k, size)
@@ -59,7 +59,7 @@ def _dots(prefix: str, type: Vector, rows: int, narrow: int) -> Function:
                 x = f.load(type, f.ahead(f.ahead(xs[i], offset), u * type.bytes))
                 for n in range(narrow):
                     sums[i, n, u].next = multiply_add(f, type, x, y[n], sums[i, n, u].name)
-    tails = {(i, n): f.carried(type, sums[i, n, 0].name) for i in range(rows) for n in range(narrow)}
+    tails = {(i, n): f.carry(type, sums[i, n, 0].name) for i in range(rows) for n in range(narrow)}
     with f.loop("%K", start=whole, step=str(lanes), carried=list(tails.values())) as k:
         few = f.first_lanes(type, f.sub("%K", k))
         offset = f.mul(k, size)

@@ -47,8 +47,8 @@ def walk_function(prefix: str, tile: TileShape) -> Function:
             a = f.ahead(f.ahead(f.ahead("%A", f.mul(n, w["an"])), f.mul(z, w["az"])), f.mul(y, w["ay"]))
             c = f.ahead(f.ahead(f.ahead(strip, f.mul(n, w["cn"])), f.mul(z, w["cz"])), f.mul(y, w["cy"]))
             row = f.add(f.add(w["row0"], f.mul(n, w["row_n"])), f.add(f.mul(z, w["row_z"]), f.mul(y, w["row_y"])))
-            at = f.carried("i64", "0")
-            with f.when(f.compare("sgt", w["x"], 0)), f.until([at]) as left_over:
+            at = f.carry("i64", "0")
+            with f.when(f.compare("sgt", w["x"], 0)), f.repeat_until([at]) as left_over:
                 left = f.sub(w["x"], at.name)
                 uneven = f.both(f.compare("sgt", left, tile.rows), f.compare("slt", left, tile.rows + 3))
                 rows = f.choose(uneven, f.div(f.add(left, 1), 2), f.least(tile.rows, left))

@@ -138,8 +138,8 @@ def tile_kernel(
 
     def nest(level: int, a: str, b: str, values: Values) -> Values:
         """Write the loop of a level and those inside it. Return the final values of the accumulators."""
-        at_a, at_b = f.carried("ptr", a), f.carried("ptr", b)
-        sums = {p: f.carried(type, value) for p, value in values.items()}
+        at_a, at_b = f.carry("ptr", a), f.carry("ptr", b)
+        sums = {p: f.carry(type, value) for p, value in values.items()}
         with f.repeat(f"%K{level or ''}", [at_a, at_b, *sums.values()]):
             values = {p: s.name for p, s in sums.items()}
             values = nest(level - 1, at_a.name, at_b.name, values) if level else turn(at_a.name, at_b.name, values)
@@ -187,8 +187,8 @@ def _unrolled(tile: Tile, near: str, row_offsets: list[str], values: Values) -> 
     starts = ["%A"] if near == "p" else [f.ahead("%A", offset) for offset in row_offsets]
     b, whole = "%B", f.mul(f.div("%K", _TURNS), _TURNS)
     for turns, start, stop in ((_TURNS, "0", whole), (1, whole, "%K")):
-        pointers, at_b = [f.carried("ptr", p) for p in starts], f.carried("ptr", b)
-        sums = {p: f.carried(type, value) for p, value in values.items()}
+        pointers, at_b = [f.carry("ptr", p) for p in starts], f.carry("ptr", b)
+        sums = {p: f.carry(type, value) for p, value in values.items()}
         with f.loop(stop, start=start, step=str(turns), carried=[*pointers, at_b, *sums.values()]):
             new = {p: s.name for p, s in sums.items()}
             for u in range(turns):
@@ -229,12 +229,12 @@ def _finish(tile: Tile, rows: list[str], epilogue: Epilogue | None) -> None:
             (i, v): f.set(f"fadd {tile.type} {value}, {tile.load(rows[i], v)}") for (i, v), value in tile.values.items()
         }
 
-    def changed() -> Values:
+    def run_epilogue() -> Values:
         assert epilogue is not None
         epilogue(tile)
         return tile.values
 
-    for bit, change in [(ACCUMULATE, added), *([(LAST, changed)] if epilogue else [])]:
+    for bit, change in [(ACCUMULATE, added), *([(LAST, run_epilogue)] if epilogue else [])]:
         asked = f.set(f"icmp ne i64 {f.set(f'and i64 %mode, {bit}')}, 0")
         tile.values = _only_if(f, tile.type, asked, dict(tile.values), change)
     for (i, v), value in tile.values.items():

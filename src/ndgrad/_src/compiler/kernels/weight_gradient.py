@@ -176,7 +176,7 @@ def weight_sum_function(prefix: str, tile: TileShape) -> Function:
 
     def total(kind: Vector, place: str) -> str:
         """Return the sum of the parts at a place of the first."""
-        value = f.carried(kind, "zeroinitializer" if kind.lanes > 1 else number(kind.element, 0.0))
+        value = f.carry(kind, "zeroinitializer" if kind.lanes > 1 else number(kind.element, 0.0))
         with f.repeat(t["parts"], [value]) as part:
             value.next = f.set(f"fadd {kind} {value.name}, {f.load(kind, f.ahead(place, f.mul(part, part_bytes)))}")
         return value.next

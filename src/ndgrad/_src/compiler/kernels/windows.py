@@ -318,11 +318,11 @@ def _by_planes(c: Correlation, lanes: int, tile_columns: int) -> bool:
     vectors = tile_columns // lanes
     pixels, rows = c.out_sizes[2], min(c.columns, 6)
 
-    def used(count: int) -> float:
+    def useful_share(count: int) -> float:
         return count / (-(-count // lanes) * lanes)
 
-    turned = used(pixels) * min(1.0, rows * min(vectors, -(-pixels // lanes)) / 8)
-    return turned > 1.1 * used(c.columns) * min(1.0, 6 * min(vectors, -(-c.columns // lanes)) / 8)
+    turned = useful_share(pixels) * min(1.0, rows * min(vectors, -(-pixels // lanes)) / 8)
+    return turned > 1.1 * useful_share(c.columns) * min(1.0, 6 * min(vectors, -(-c.columns // lanes)) / 8)
 
 
 def _weight_block(c: Correlation) -> int:

@@ -66,7 +66,7 @@ def parts_of(step: Any, defined: Definitions) -> list[tuple[str, str | None]]:
         return [part for inner in step.groups.steps for part in parts_of(inner, inside)]
     if isinstance(step, (Chain, Finished)):
         return [part for inner in _inside(step) for part in parts_of(inner, defined)]
-    found = [(called(i), i.where) for i in _instructions(step, defined)]
+    found = [(op_name(i), i.where) for i in _instructions(step, defined)]
     return found or [(type(step).__name__.lower(), None)]
 
 
@@ -75,7 +75,7 @@ def ops_of(step: Any, defined: Definitions) -> list[str]:
     return [name for name, _ in parts_of(step, defined)]
 
 
-def called(instruction: Instruction) -> str:
+def op_name(instruction: Instruction) -> str:
     """Return the name of the op that an instruction represents."""
     return str(instruction.settings["op"] if instruction.op is interleaved else instruction.op.name)
 
@@ -125,10 +125,10 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
     # In steps other than kernels, byte arrays are workspace.
     own = {v for v in step.touched() if v.dtype != np.uint8}
     if isinstance(step, (Chain, Finished)):
-        flops = sum(work_of(inner, known | step.written(), defined).flops for inner in _inside(step))
-        return Work(sum(v.nbytes for v in own - step.written()), sum(v.nbytes for v in step.written()), flops, dtype)
+        flops = sum(work_of(inner, known | step.written_values(), defined).flops for inner in _inside(step))
+        return Work(sum(v.nbytes for v in own - step.written_values()), sum(v.nbytes for v in step.written_values()), flops, dtype)
     if isinstance(step, Kernel):
-        return Work(*_moved(step), _kernel_flops(step), dtype)
+        return Work(*_moved_bytes(step), _kernel_flops(step), dtype)
     instructions, written = _instructions(step, defined), sum(v.nbytes for v in own - known)
     if all(i.op.name in _GATHERS for i in instructions):
         read = written + sum(v.nbytes for v in own & known if v.dtype.kind == "i")
@@ -155,7 +155,7 @@ def _loop(step: Loop, dtype: str) -> Work:
     return Work(read, sum(v.nbytes for v in step.instruction.results), count * flops, dtype)
 
 
-def _moved(kernel: Kernel) -> tuple[int, int]:
+def _moved_bytes(kernel: Kernel) -> tuple[int, int]:
     """Return the bytes that a kernel reads and writes."""
     places = [p for item in kernel.items for p in item.reads if p is not None and p.root not in kernel.computed]
     read = sum(_bytes(place) for place in {(p.root, p.offset, p.strides): p for p in places}.values())

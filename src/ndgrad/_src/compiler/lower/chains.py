@@ -36,7 +36,7 @@ _FLOPS = 500_000
 _LONGEST = 32
 
 
-def chained(steps: Sequence[Step], target: Target) -> list[Step]:
+def form_chains(steps: Sequence[Step], target: Target) -> list[Step]:
     """Return the steps, with chains as one step each."""
     found: list[Step] = []
     links: dict[Kernel | Product, _Link] = {}
@@ -78,7 +78,7 @@ def _longest(
         if step not in links:
             links[step] = _Link(step, target)
         regions = links[step].regions(extent)
-        written |= step.written()
+        written |= step.written_values()
         if regions is None or sum(v.nbytes for v in written) > _BAND * extent:
             break
         for root, region in regions:

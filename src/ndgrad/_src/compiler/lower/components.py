@@ -32,10 +32,10 @@ class Components:
         self.streams: dict[Value, int] = {}
         for value in list(self._above):
             if value not in made:
-                part = self.of(value)
+                part = self.find(value)
                 self.streams[part] = self.streams.get(part, 0) + 1
 
-    def of(self, value: Value) -> Value:
+    def find(self, value: Value) -> Value:
         """Return the representative of the component that a value belongs to."""
         above = self._above
         while (parent := above.get(value, value)) is not value:
@@ -46,7 +46,7 @@ class Components:
     def _join(self, a: Value, b: Value) -> None:
         for value in (a, b):
             self._above.setdefault(value, value)
-        a, b = self.of(a), self.of(b)
+        a, b = self.find(a), self.find(b)
         self._above[b] = a
 
 

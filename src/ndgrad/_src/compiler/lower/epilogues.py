@@ -55,7 +55,7 @@ class Result(NamedTuple):
     columns: int
 
 
-def finished(steps: Sequence[Step], end: int) -> list[Step]:
+def attach_epilogues(steps: Sequence[Step], end: int) -> list[Step]:
     """Return the steps, with kernels among the first `end` of them merged into the steps whose epilogues they are."""
     found: list[Step | None] = list(steps)
     producers: dict[Value, int] = {}
@@ -67,7 +67,7 @@ def finished(steps: Sequence[Step], end: int) -> list[Step]:
                 producer = steps[producers[value]]
                 assert isinstance(producer, Routine)
                 between = steps[producers[value] + 1 : number]
-                kernel = _over(step, result_of(producer))
+                kernel = _match_result(step, result_of(producer))
                 if kernel is not None and _pays(kernel, value) and not any(value in other.touched() for other in between):
                     found[producers.pop(value)] = None
                     found[number] = Finished(producer, kernel)
@@ -88,7 +88,7 @@ def result_of(step: Routine) -> Result | None:
     return Result(value, value.size // columns, columns) if is_shared and value.nbytes >= _SMALLEST else None
 
 
-def _over(kernel: Kernel, result: Result | None) -> Kernel | None:
+def _match_result(kernel: Kernel, result: Result | None) -> Kernel | None:
     """Return a kernel over rows and columns of a result; None if it cannot be one."""
     if result is None or kernel.rows is not None or kernel.size != result.value.size:
         return None

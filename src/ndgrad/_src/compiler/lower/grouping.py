@@ -24,7 +24,7 @@ from ndgrad._src.compiler.lower import pointwise
 from ndgrad._src.compiler.lower.capabilities import NATIVE, Abilities
 from ndgrad._src.compiler.lower.components import Components
 from ndgrad._src.compiler.lower.image_layouts import kept_in_order, needed_in_order
-from ndgrad._src.compiler.lower.loops import Loop, can_read, lowered_loop
+from ndgrad._src.compiler.lower.loops import Loop, can_read, lower_loop
 from ndgrad._src.compiler.lower.memory_places import Place, contiguous, whole
 from ndgrad._src.compiler.lower.products import Product, is_product, product
 from ndgrad._src.compiler.lower.routines import Images, Routine, last_order, routine
@@ -39,9 +39,9 @@ _LONGEST = 4000
 _NEWEST = 512
 
 
-def grouped(program: Program, abilities: Abilities = NATIVE) -> Groups:
+def group_instructions(program: Program, abilities: Abilities = NATIVE) -> Groups:
     """Return the steps of a program, for kernels with these features."""
-    return _Grouping(program, abilities).done()
+    return _Grouping(program, abilities).finish()
 
 
 class _Grouping:
@@ -146,7 +146,7 @@ class _Grouping:
                 taken.add(place.root)
             elif place.root in self.orders or (self.abilities.is_type(value.dtype) and value.size):
                 if place.root in self.orders or not self._put_in_order(value):
-                    self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
+                    self.places[value] = self.places[self._add_copy(value, tuple(range(value.ndim)))]
                 taken.add(self.places[value].root)
 
     def _put_in_order(self, value: Value) -> bool:
@@ -184,9 +184,9 @@ class _Grouping:
         place = self.places[value]
         if place.permuted(order).is_whole:
             return place.root
-        return self.places[self._copied(value, order)].root
+        return self.places[self._add_copy(value, order)].root
 
-    def _copied(self, value: Value, order: tuple[int, ...]) -> Value:
+    def _add_copy(self, value: Value, order: tuple[int, ...]) -> Value:
         """Return a copy of a value, with its dimensions in a given order in memory."""
         copied = Value(value.shape, value.dtype)
         self._join(Instruction(find("clone"), (value,), {}, (copied,)), value.shape, order)
@@ -215,12 +215,12 @@ class _Grouping:
         if any(a.__class__ is not Value or not a.size for a in instruction.arguments):
             return False
         reads = [self.places[a] for a in instruction.arguments]
-        loop = lowered_loop(instruction, reads, grouped)
+        loop = lower_loop(instruction, reads, group_instructions)
         if loop is None:
             return False
         for i, value in enumerate(instruction.arguments):
             if not can_read(reads[i], i >= rows):
-                loop.reads[i] = self.places[self._copied(value, tuple(range(value.ndim)))]
+                loop.reads[i] = self.places[self._add_copy(value, tuple(range(value.ndim)))]
         self._add(loop, instruction)
         return True
 
@@ -247,17 +247,17 @@ class _Grouping:
                 return number
         copied = Value(target.shape, value.dtype)
         item = Item(Instruction(find("clone"), (value,), {}, (copied,)), [place])
-        number = self._beside(target, place, earliest)
+        number = self._find_partner(target, place, earliest)
         if number is None:
             number = len(self.steps)
             self.steps.append(Kernel(target.shape))
-        self._put(number, item)
+        self._add_item(number, item)
         kernel = self.steps[number]
         assert isinstance(kernel, Kernel)
         kernel.puts.append((copied, target))
         return number
 
-    def _beside(self, target: Place, place: Place, earliest: int) -> int | None:
+    def _find_partner(self, target: Place, place: Place, earliest: int) -> int | None:
         """Return the kernel that writes the elements between those of a part, if it may read a place.
 
         Both are then written as whole vectors, as with the parts of complex numbers.
@@ -294,7 +294,7 @@ class _Grouping:
         self._place(instruction, shape, reads)
 
     def _place(self, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]) -> None:
-        part = self.components.of(instruction.result)
+        part = self.components.find(instruction.result)
         streams = self.components.streams.get(part, 1)
         for number in self._candidates(reads):
             kernel = self.steps[number]
@@ -302,10 +302,10 @@ class _Grouping:
                 item = self._as_row(kernel, instruction, reads) or self._as_element(kernel, instruction, shape, reads)
                 if item is not None:
                     kernel.parts[part] = streams
-                    self._put(number, item)
+                    self._add_item(number, item)
                     return
         self.steps.append(Kernel(shape, parts={part: streams}))
-        self._put(len(self.steps) - 1, Item(instruction, reads))
+        self._add_item(len(self.steps) - 1, Item(instruction, reads))
 
     def _may_have(self, kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:
         """True if an op shares a component with a kernel, or if the kernel has few other ops."""
@@ -349,10 +349,10 @@ class _Grouping:
                 if item is not None:
                     kernel.rows = kept
                     kernel.row_values.add(instruction.result)
-                    self._put(number, item)
+                    self._add_item(number, item)
                     return
         self.steps.append(Kernel(rows, kept, row_values={instruction.result}))
-        self._put(len(self.steps) - 1, Item(instruction, [read]))
+        self._add_item(len(self.steps) - 1, Item(instruction, [read]))
 
     def _add_along(
         self, instruction: Instruction, shape: tuple[int, ...], dims: tuple[int, ...], place: Place
@@ -371,10 +371,10 @@ class _Grouping:
                 item = self._as_element(kernel, instruction, shape, [place])
                 if item is not None:
                     kernel.targets[instruction.result] = target
-                    self._put(number, item)
+                    self._add_item(number, item)
                     return True
         self.steps.append(Kernel(shape, targets={instruction.result: target}))
-        self._put(len(self.steps) - 1, Item(instruction, [place]))
+        self._add_item(len(self.steps) - 1, Item(instruction, [place]))
         return True
 
     def _candidates(self, reads: list[Place | None]) -> range:
@@ -470,7 +470,7 @@ class _Grouping:
             placed.append(Place(found.root, found.offset, kernel.shape, (*found.strides, 0)))
         return Item(instruction, placed, stage, per_row=True)
 
-    def _put(self, number: int, item: Item) -> None:
+    def _add_item(self, number: int, item: Item) -> None:
         kernel = self.steps[number]
         assert isinstance(kernel, Kernel)
         result = item.instruction.result
@@ -485,7 +485,7 @@ class _Grouping:
         self.places[result] = whole(result)
         self.kernel_of[result] = number
 
-    def done(self) -> Groups:
+    def finish(self) -> Groups:
         """Let each kernel store the values that are read from memory, and return the groups."""
         wanted: set[Value] = {self.places[v].root for v in self.program.outputs}
         for step in self.steps:

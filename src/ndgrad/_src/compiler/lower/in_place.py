@@ -52,7 +52,7 @@ class InPlace:
     gates: list[Gate] = field(default_factory=list)
 
 
-def written_in_place(
+def find_in_place(
     program: Program,
     groups: Groups,
     writes: Writes,

@@ -313,7 +313,7 @@ class Nest:
             for value in self.shared:
                 access, own = self.targets[value], f.ahead("%sums", offset)
                 self.begin(f, own, value)
-                bases[access] = self._moved(own, access, access.offset)
+                bases[access] = self._advance(own, access, access.offset)
                 offset += _aligned(value.nbytes)
         self._loops(0, bases)
         f.returns()
@@ -331,7 +331,7 @@ class Nest:
         self.row = {}
         for position, value in enumerate(self.sums):
             a = pointwise.Accumulator(f, value, self.kernel.computed[value].instruction)
-            carried = [f.carried(a.kind, s) for s in a.start()]
+            carried = [f.carry(a.kind, s) for s in a.start()]
             with f.loop("%pieces", carried=carried) as i:
                 pointer = f.address("double", "%sums", f.add(f.mul(i, len(self.sums)), position))
                 for state, new in zip(
@@ -375,7 +375,7 @@ class Nest:
                 kind, end = Vector(element, width), value.size // width * width
                 if end > start:
                     with f.loop(str(end), str(start), str(width)) as i:
-                        place, state = f.address(element, first, i), [f.carried(kind, s) for s in reduction.start(width)]
+                        place, state = f.address(element, first, i), [f.carry(kind, s) for s in reduction.start(width)]
                         with f.loop("%pieces", carried=state) as piece:
                             term = f.load(kind, f.ahead(place, f.mul(piece, self.piece_bytes)))
                             for carried, new in zip(
@@ -405,9 +405,9 @@ class Nest:
                 memory = f"alloca [{self._length(value)} x {element_of(value.dtype)}], align 64"
                 for held in (columns.partial, columns.totals, columns.errors):
                     held[value] = f.set(memory)
-        return {a: self._moved(pointers[a.root], a, a.offset) for a in self.every}
+        return {a: self._advance(pointers[a.root], a, a.offset) for a in self.every}
 
-    def _moved(self, base: str, access: Access, elements: int | str) -> str:
+    def _advance(self, base: str, access: Access, elements: int | str) -> str:
         return base if elements == 0 else self.f.address(element_of(access.root.dtype), base, str(elements))
 
     def _loops(self, depth: int, bases: dict[Access, str]) -> None:
@@ -440,7 +440,7 @@ class Nest:
         """Write a loop, and those inside it."""
         f = self.f
         with f.loop(stop, start, carried=carried) as i:
-            moved = {a: self._moved(bases[a], a, _times(f, i, a.strides[depth])) for a in self.every}
+            moved = {a: self._advance(bases[a], a, _times(f, i, a.strides[depth])) for a in self.every}
             self._loops(depth + 1, moved)
 
     def _turns_holding(self, depth: int, bases: dict[Access, str], start: str, stop: str) -> None:
@@ -449,7 +449,7 @@ class Nest:
         """
         outer = self.held
         self.held = {
-            value: self.f.carried(Vector(element_of(value.dtype), self.lanes), c.name) for value, c in outer.items()
+            value: self.f.carry(Vector(element_of(value.dtype), self.lanes), c.name) for value, c in outer.items()
         }
         self._turns(depth, bases, start, stop, list(self.held.values()))
         for value, inner in self.held.items():
@@ -495,7 +495,7 @@ class Nest:
         carried = {}
         for value in columns.values:
             identity = self.reduction(self.f, value).identity(self.lanes)
-            carried[value] = self.f.carried(Vector(element_of(value.dtype), self.lanes), identity)
+            carried[value] = self.f.carry(Vector(element_of(value.dtype), self.lanes), identity)
         self.held = carried
         self._turns(depth, bases, start, stop, list(carried.values()))
         self.held = {}
@@ -527,7 +527,7 @@ class Nest:
         for index, width in self._along_row(value):
             kind, place = Vector(element, width), f.address(element, target, index)
             state = [f.load(kind, f.address(element, held[value], index)) for held in (columns.totals, columns.errors)]
-            f.store(kind, reduction.combined(f.load(kind, place), reduction.finished(state, width), width), place)
+            f.store(kind, reduction.combine(f.load(kind, place), reduction.finished(state, width), width), place)
 
     # ----- a row ------------------------------------------------------------------------------------------------------
 
@@ -623,18 +623,18 @@ class Nest:
         vectors = start
         if lanes > 1:
             vectors = _whole_vectors(f, start, stop, lanes) if self.shape[-1] % lanes or self.any_row else stop
-            carried = self._carried(states)
+            carried = self._carry(states)
             with f.loop(vectors, start, str(lanes * _BLOCK), _flat(carried.values())) as i:
                 limit = f.call("i64", "llvm.smin.i64", f"i64 {f.add(i, lanes * _BLOCK)}", f"i64 {vectors}")
-                partial = {a: f.carried(Vector(a.kind, lanes), a.identity(lanes)) for a in accumulators}
+                partial = {a: f.carry(Vector(a.kind, lanes), a.identity(lanes)) for a in accumulators}
                 with f.loop(limit, i, str(lanes), list(partial.values())) as j:
                     found = turn.write(j, lanes)
                     for a, c in partial.items():
-                        c.next = a.combined(c.name, found[a.value], lanes)
+                        c.next = a.combine(c.name, found[a.value], lanes)
                 self._add_to(carried, {a: a.across(c.name, lanes) for a, c in partial.items()})
             states = {a: [s.name for s in carried[a]] for a in accumulators}
         if vectors != stop:
-            carried = self._carried(states)
+            carried = self._carry(states)
             with f.loop(stop, vectors, "1", _flat(carried.values())) as i:
                 found = turn.write(i, 1)
                 self._add_to(carried, {a: found[a.value] for a in accumulators})
@@ -642,8 +642,8 @@ class Nest:
         for a in accumulators:
             self.row[a.value] = a.finished(states[a])
 
-    def _carried(self, states: dict[pointwise.Accumulator, list[str]]) -> dict[pointwise.Accumulator, list[Carried]]:
-        return {a: [self.f.carried(a.kind, s) for s in state] for a, state in states.items()}
+    def _carry(self, states: dict[pointwise.Accumulator, list[str]]) -> dict[pointwise.Accumulator, list[Carried]]:
+        return {a: [self.f.carry(a.kind, s) for s in state] for a, state in states.items()}
 
     def _add_to(
         self, carried: dict[pointwise.Accumulator, list[Carried]], terms: dict[pointwise.Accumulator, str]
@@ -728,7 +728,7 @@ class _Turn:
         for item in self.items:
             instruction = item.instruction
             arguments = [
-                a if p is None else (p.root.dtype, self._read(p))
+                a if p is None else (p.root.dtype, self._read_place(p))
                 for a, p in zip(instruction.arguments, item.reads, strict=True)
             ]
             result = instruction.result
@@ -768,7 +768,7 @@ class _Turn:
             start = self.f.address(element, self.bases[access], str(_times(self.f, self.index, 2)))
             interleave(self.f, Vector(element, self.lanes), register, other[1], start)
 
-    def _read(self, place: Place) -> str:
+    def _read_place(self, place: Place) -> str:
         root, nest = place.root, self.nest
         kind = Vector(element_of(root.dtype), self.lanes)
         if root in self.registers:
@@ -789,14 +789,14 @@ class _Turn:
         f, reduction = self.f, self.nest.reduction(self.f, value)
         if value in self.nest.held:
             held = self.nest.held[value]
-            held.next = reduction.combined(held.name, term, self.lanes)
+            held.next = reduction.combine(held.name, term, self.lanes)
             return
         step = access.strides[-1] if access.strides else 0
         if step == 0 and self.lanes > 1:
             kind, base = Vector(element_of(value.dtype)), self.bases[access]
-            f.store(kind, reduction.combined(f.load(kind, base), reduction.across(term, self.lanes), 1), base)
+            f.store(kind, reduction.combine(f.load(kind, base), reduction.across(term, self.lanes), 1), base)
             return
-        self._store(access, reduction.combined(self._load(access), term, self.lanes))
+        self._store(access, reduction.combine(self._load(access), term, self.lanes))
 
     def _load(self, access: Access) -> str:
         f, base, lanes = self.f, self.bases[access], self.lanes

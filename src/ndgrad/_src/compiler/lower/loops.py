@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.compiler.lower.memory_places import Place, is_contiguous
-from ndgrad._src.compiler.lower.memory_plan import planned
+from ndgrad._src.compiler.lower.memory_plan import plan_memory
 from ndgrad._src.compiler.lower.routines import Routine
 from ndgrad._src.compiler.native.ir import Function
 from ndgrad._src.compiler.passes.decompose import decompose
-from ndgrad._src.compiler.passes.regions import in_regions
+from ndgrad._src.compiler.passes.regions import split_into_regions
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.ops.vocabulary import find
 
@@ -90,8 +90,8 @@ class Loop:
         for k in range(carried):
             final, other = outer(results[k]), f.ahead(memory, spare[k])
             first, second = (final, other) if count is None or count % 2 else (other, final)
-            here.append(f.carried("ptr", places[k]))
-            there.append((f.carried("ptr", first), f.carried("ptr", second)))
+            here.append(f.carry("ptr", places[k]))
+            there.append((f.carry("ptr", first), f.carry("ptr", second)))
         stacks = [outer(result) for result in results[carried + last :]]
         moving = [c for k in range(carried) for c in (here[k], *there[k])]
         if count is not None:
@@ -165,14 +165,14 @@ def can_read(place: Place, is_row: bool) -> bool:
     return is_contiguous(shape, strides)
 
 
-def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> Loop | None:
+def lower_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> Loop | None:
     """Return the loop of an instruction, with its body lowered by `group_instructions`; None if the body is not
     entirely native.
     """
     body, checks = decompose(instruction.settings["body"])
     if checks:
         return None
-    body = with_results_of_its_own(in_regions(body))
+    body = with_results_of_its_own(split_into_regions(body))
     groups = grouped(body)
     for step in groups.steps:
         if isinstance(step, Loop):  # the outer loop provides the inputs of its body
@@ -189,7 +189,7 @@ def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> 
         if groups.places[value].root is not value or value not in slots:
             return None
     given = {*body.inputs, *body.constants, *body.outputs}
-    offsets, _ = planned({v: s for v, s in spans.items() if v not in given})
+    offsets, _ = plan_memory({v: s for v, s in spans.items() if v not in given})
     spare = sum(_rounded(v.nbytes) for v in body.inputs[: instruction.settings["carried"]])
     workspace = Value((_arena(offsets) + spare + _ALIGNED,), np.dtype(np.uint8))
     return Loop(instruction, reads, body, groups, slots, offsets, workspace)

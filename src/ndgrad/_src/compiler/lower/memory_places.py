@@ -54,7 +54,7 @@ class Place:
         found = _viewed(self, np.float64, lambda a: reshaped_view(a, shape))
         return None if found is None else Place(self.root, *found)
 
-    def shown(self, view: Callable[[Any], Any]) -> Place | None:
+    def apply_view(self, view: Callable[[Any], Any]) -> Place | None:
         """Apply a function that returns views; None if it would copy."""
         found = _viewed(self, self.root.dtype, view)
         return None if found is None else Place(self.root, *found)
@@ -76,7 +76,7 @@ class Place:
                 return None
             return shown if op.outputs == 1 else shown[number]
 
-        return self.shown(show)
+        return self.apply_view(show)
 
 
 def whole(value: Value) -> Place:

@@ -9,7 +9,7 @@ from ndgrad._src.compiler.program.program import Value
 _ALIGNMENT = 64
 
 
-def planned(spans: Mapping[Value, tuple[int, int]]) -> tuple[dict[Value, int], int]:
+def plan_memory(spans: Mapping[Value, tuple[int, int]]) -> tuple[dict[Value, int], int]:
     """Return the offset of each value and the size of the arena, from the first and the last step that needs each.
 
     The largest come first, each at the lowest address that is free during its lifetime.

@@ -17,16 +17,16 @@ import numpy as np
 
 from ndgrad._src.arrays.retained_memory import retain_by_default
 from ndgrad._src.compiler.lower.accounting import program_flops
-from ndgrad._src.compiler.lower.chains import chained
-from ndgrad._src.compiler.lower.epilogues import finished
+from ndgrad._src.compiler.lower.chains import form_chains
+from ndgrad._src.compiler.lower.epilogues import attach_epilogues
 from ndgrad._src.compiler.lower.float_errors import FloatFlags, reported
-from ndgrad._src.compiler.lower.grouping import grouped
-from ndgrad._src.compiler.lower.in_place import InPlace, Writes, written_in_place
+from ndgrad._src.compiler.lower.grouping import group_instructions
+from ndgrad._src.compiler.lower.in_place import InPlace, Writes, find_in_place
 from ndgrad._src.compiler.lower.loops import Loop, Pieces
 from ndgrad._src.compiler.lower.memory_places import Place
-from ndgrad._src.compiler.lower.memory_plan import planned
+from ndgrad._src.compiler.lower.memory_plan import plan_memory
 from ndgrad._src.compiler.lower.module_assembly import Assembly, threads_of
-from ndgrad._src.compiler.lower.parallel_steps import waves
+from ndgrad._src.compiler.lower.parallel_steps import form_waves
 from ndgrad._src.compiler.lower.pointwise import cost_alone
 from ndgrad._src.compiler.lower.steps import Call, Groups, Step
 from ndgrad._src.compiler.lower.templates import Sizes, code_for
@@ -36,12 +36,12 @@ from ndgrad._src.compiler.native.guards import ArrayAt
 from ndgrad._src.compiler.native.guards import Place as Argument
 from ndgrad._src.compiler.native.ir import Function, Vector, element_of
 from ndgrad._src.compiler.native.target import host
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.complex_parts import by_parts
 from ndgrad._src.compiler.passes.decompose import decompose
-from ndgrad._src.compiler.passes.neighbour_slices import neighbours_in_place
-from ndgrad._src.compiler.passes.regions import in_regions
-from ndgrad._src.compiler.passes.transposed_products import with_turned_products
+from ndgrad._src.compiler.passes.neighbour_slices import recompute_neighbours
+from ndgrad._src.compiler.passes.regions import split_into_regions
+from ndgrad._src.compiler.passes.transposed_products import transpose_products
 from ndgrad._src.compiler.program.compiler_ops import as_complex, as_pairs
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay, forward_of
@@ -96,20 +96,20 @@ class NativeProgram:
         simple, checks = decompose(by_parts(program))
         self.checks = len(checks)
         # Common parts of the forward and backward formulas of a composite op are computed once.
-        simple = simplified(
+        simple = simplify_program(
             Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name)
         )
-        self.program = in_regions(neighbours_in_place(with_turned_products(simple), cost_alone))
-        groups = self.groups = grouped(self.program)
+        self.program = split_into_regions(recompute_neighbours(transpose_products(simple), cost_alone))
+        groups = self.groups = group_instructions(self.program)
         for step in groups.steps:
             if isinstance(step, Loop):
                 self.program.constants.update(step.body.constants)
-        groups.steps = chained(groups.steps, host())
-        self.in_place = InPlace() if writes is None else written_in_place(self.program, groups, writes, self.checks)
+        groups.steps = form_chains(groups.steps, host())
+        self.in_place = InPlace() if writes is None else find_in_place(self.program, groups, writes, self.checks)
         # Writes in place come after everything that can fail, and keep their order.
         before = len(groups.steps) if self.in_place.first < 0 else self.in_place.first
         count = len(groups.steps)
-        groups.steps = finished(groups.steps, before)
+        groups.steps = attach_epilogues(groups.steps, before)
         self.in_place.first -= (count - len(groups.steps)) if self.in_place.first >= 0 else 0
         small = [s for s in groups.steps if not isinstance(s, (Call, Loop)) and _is_small(s)]
         if len(small) > MOST_SMALL_STEPS and not self.apart:
@@ -117,7 +117,7 @@ class NativeProgram:
         #: the steps, grouped if they run at once
         self.waves: list[list[Step]] = [[step] for step in groups.steps]
         if not self.apart and threads_of(threads) > 1:
-            self.waves = waves(groups.steps, self.in_place.inputs, self.in_place.first)
+            self.waves = form_waves(groups.steps, self.in_place.inputs, self.in_place.first)
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
@@ -150,7 +150,7 @@ class NativeProgram:
         #: values whose addresses a native call takes; they come first in the table, in this order
         self.given = [*program.inputs, *self.fresh, *program.constants]
         self.slots = {v: n for n, v in enumerate(dict.fromkeys([*self.given, *spans]))}
-        self.offsets, self.arena = planned(
+        self.offsets, self.arena = plan_memory(
             {v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called}
         )
 
@@ -396,10 +396,10 @@ class NativeProgram:
         arrays = [*[_real(a) for a in (*inputs, *fresh)], *self.constants.values()]
         found = []
         for (number, place, is_own), is_complex in zip(self._collecting, self._are_complex, strict=True):
-            array = arrays[number] if place is None else _shown(arrays[number], place)
+            array = arrays[number] if place is None else _view_place(arrays[number], place)
             array = array if is_own else array.copy()
             found.append(as_complex(array) if is_complex else array)
-        return self.checked(inputs, found)
+        return self.strip_checks(inputs, found)
 
     # ----- running ----------------------------------------------------------------------------------------------------
 
@@ -419,9 +419,9 @@ class NativeProgram:
             if self._was_called or not self.is_native:
                 self._frames.append(frame)
             self._was_called = True
-        return self.checked(inputs, found)
+        return self.strip_checks(inputs, found)
 
-    def checked(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:
+    def strip_checks(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:
         """Return the outputs without the results of checks. If a check has failed, the op runs on NumPy and raises its
         error.
         """
@@ -502,7 +502,7 @@ class _Callback:
             array = np.asarray(array)
             # A view of an argument would be memory that is reused.
             own = array.base is None and array.flags.c_contiguous and not any(array is a for a in arguments)
-            frame.put(value, array if own else array.copy())
+            frame.set_array(value, array if own else array.copy())
 
 
 class _Frame:
@@ -521,17 +521,17 @@ class _Frame:
         self.table[-2] = self.arena.ctypes.data + start + program.arena
         self.table[-1] = self.table[-2] + -(-buffer // 64) * 64
         for value, offset in program.offsets.items():
-            self.put(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
+            self.set_array(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
         for value, array in program.constants.items():
-            self.put(value, array)
+            self.set_array(value, array)
 
-    def put(self, value: Value, array: Any) -> None:
+    def set_array(self, value: Value, array: Any) -> None:
         self.arrays[value] = array
         self.table[1 + self.slots[value]] = array.__array_interface__["data"][0]
 
     def array(self, place: Place) -> Any:
         """Return an array that shows a place."""
-        return _shown(self.arrays[place.root], place)
+        return _view_place(self.arrays[place.root], place)
 
     def _outputs(self) -> list[Any]:
         """Return the outputs, each in memory of its own: never that of an input, of a constant or of another output."""
@@ -547,11 +547,11 @@ class _Frame:
         program = self.program
         for value, array in zip(program.program.inputs, inputs, strict=True):
             array = _real(np.asarray(array))  # a NumPy scalar has no permanent memory
-            self.put(value, array if array.flags.c_contiguous else array.copy())
+            self.set_array(value, array if array.flags.c_contiguous else array.copy())
         for value, target in program.in_place.inputs.items():
-            self.put(value, self.arrays[target])
+            self.set_array(value, self.arrays[target])
         for value in program.fresh:
-            self.put(value, np.empty(value.shape, value.dtype))
+            self.set_array(value, np.empty(value.shape, value.dtype))
         try:
             program.execute(self)
             return self._outputs()
@@ -566,7 +566,7 @@ def _real(array: Any) -> Any:
     return as_pairs(array) if array.dtype.kind == "c" else array
 
 
-def _shown(root: Any, place: Place) -> Any:
+def _view_place(root: Any, place: Place) -> Any:
     """Return an array that shows a place in its root."""
     if place.is_whole:
         return root if root.shape == place.shape else root.reshape(place.shape)

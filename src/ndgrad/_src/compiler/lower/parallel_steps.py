@@ -24,7 +24,7 @@ from ndgrad._src.compiler.program.program import Value
 _MOST = 64
 
 
-def waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1) -> list[list[Step]]:
+def form_waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1) -> list[list[Step]]:
     """Return the steps in order, grouped if they can run at once.
 
     `memory`: the inputs whose memory some values use; `first`: the number of a step before which all others must have
@@ -38,7 +38,7 @@ def waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1)
             found.append([step])
             continue
         reads = {memory.get(v, v) for v in step.touched()}
-        writes = {memory.get(v, v) for v in step.written()}
+        writes = {memory.get(v, v) for v in step.written_values()}
         joins = number != first and bool(found) and len(found[-1]) < _MOST and _can_join(found[-1][0])
         if joins and not reads & written and not writes & touched:
             found[-1].append(step)

@@ -59,7 +59,7 @@ class Product:
         """Return the values whose memory it reads or writes."""
         return dict.fromkeys([self.a.root, self.b.root, self.result]).keys()
 
-    def written(self) -> AbstractSet[Value]:
+    def written_values(self) -> AbstractSet[Value]:
         """Return the value whose memory it writes."""
         return {self.result}
 

@@ -69,7 +69,7 @@ class Routine:
         """Return the values whose memory it reads or writes."""
         return dict.fromkeys([*self.reads, *self.results, *([] if self.workspace is None else [self.workspace])]).keys()
 
-    def written(self) -> AbstractSet[Value]:
+    def written_values(self) -> AbstractSet[Value]:
         """Return the values whose memory it writes, except its own workspace."""
         return dict.fromkeys(self.results).keys()
 
@@ -141,7 +141,7 @@ class Images:
     definition: Callable[[Value], Instruction | None]
     reads: list[Value] = field(default_factory=list)
 
-    def read(self, value: Value, last: bool) -> Value:
+    def memory_of(self, value: Value, last: bool) -> Value:
         found = self.memory(value, last)
         self.reads.append(found)
         return found
@@ -199,7 +199,7 @@ def _correlation(instruction: Instruction, images: Images, what: str, x_shape: S
     sizes = arrays.conv_sizes(x_shape, w.shape, settings["groups"])
     table = arrays.window_table(what, sizes, axes, element, size, x_last, y_last)
     place = result_place(result, y_last)
-    source, weight = images.read(x, x_last), images.read(w, False)
+    source, weight = images.memory_of(x, x_last), images.memory_of(w, False)
     outputs = result if what == "forward" else x
     flops = outputs.size * prod(w.shape[1:])
     phases = [
@@ -228,7 +228,7 @@ def _convolution_weight(instruction: Instruction, images: Images) -> Routine | N
     axes = arrays.conv_axes(x.shape, shape, settings["stride"], settings["padding"], settings["dilation"])
     sizes = arrays.conv_sizes(x.shape, shape, settings["groups"])
     table = arrays.window_table("weight gradient", sizes, axes, element, size, x_last, g_last)
-    source, gradient = images.read(x, x_last), images.read(g, g_last)
+    source, gradient = images.memory_of(x, x_last), images.memory_of(g, g_last)
     flops = g.size * prod(shape[1:])
     sums = arrays.weight_sum_chunks(shape, element)
     phases = [
@@ -271,7 +271,7 @@ def _max_pool(instruction: Instruction, images: Images) -> Routine | None:
     places = {v: result_place(v, last) for v in instruction.results}
     values, index = (place.root for place in places.values())
     taps, element = prod(instruction.settings["kernel"]), element_of(x.dtype)
-    words: list[Word] = [table, images.read(x, last), values, index]
+    words: list[Word] = [table, images.memory_of(x, last), values, index]
     chunks = _chunks(x.shape, last, windows.three(axes)[0].out)
     return Routine(
         instruction, images.reads, places, [_pooling_phase(element, "max", last, words, chunks, values.size * taps)]
@@ -294,7 +294,7 @@ def _max_unpool(instruction: Instruction, images: Images) -> Routine | None:
             settings, name = made.settings, "max_windows"
     axes = _pooling_axes(result.shape[2:], g.shape[2:], settings if name == "max_windows" else {})
     table, place = pooling.pooling_table(axes, g.shape[1]), result_place(result, last)
-    words: list[Word] = [table, images.read(g, last), images.read(index, last), place.root]
+    words: list[Word] = [table, images.memory_of(g, last), images.memory_of(index, last), place.root]
     cost = 2 * result.size + 4 * g.size
     phase = _pooling_phase(element_of(g.dtype), name, last, words, _chunks(g.shape, last), cost)
     return Routine(instruction, images.reads, {result: place}, [phase])
@@ -314,7 +314,7 @@ def _avg_pool(instruction: Instruction, images: Images) -> Routine | None:
     counts, place = _counts(x.shape[2:], instruction.settings), result_place(instruction.result, last)
     if counts is None:
         return None
-    words: list[Word] = [table, counts, images.read(x, last), place.root]
+    words: list[Word] = [table, counts, images.memory_of(x, last), place.root]
     chunks, cost = _chunks(x.shape, last, windows.three(axes)[0].out), place.size * prod(instruction.settings["kernel"])
     phase = _pooling_phase(element_of(x.dtype), "average", last, words, chunks, cost)
     return Routine(instruction, images.reads, {instruction.result: place}, [phase])
@@ -328,7 +328,7 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
     counts, place = _counts(result.shape[2:], settings), result_place(result, last)
     if counts is None:
         return None
-    words: list[Word] = [table, counts, images.read(g, last), place.root]
+    words: list[Word] = [table, counts, images.memory_of(g, last), place.root]
     cost = 2 * result.size + g.size * prod(settings["kernel"])
     phase = _pooling_phase(element_of(g.dtype), "average_gradient", last, words, _chunks(g.shape, last), cost)
     return Routine(instruction, images.reads, {result: place}, [phase])
@@ -350,7 +350,7 @@ def _slices(instruction: Instruction, images: Images) -> Routine | None:
         return None
     shape = result.shape if puts else values[0].shape
     sizes = slices.slices_table(shape, dim, index.size, result.dtype.itemsize, adds)
-    given: list[Word] = [images.read(v, False) for v in (*values, index)]
+    given: list[Word] = [images.memory_of(v, False) for v in (*values, index)]
     element = element_of(dtype)
     if not puts:
         cost = 2 * result.size + 4 * index.size

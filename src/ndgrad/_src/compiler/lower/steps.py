@@ -73,7 +73,7 @@ class Kernel:
         read = [p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed]
         return dict.fromkeys([*read, *self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
 
-    def written(self) -> AbstractSet[Value]:
+    def written_values(self) -> AbstractSet[Value]:
         """Return the values whose memory it writes."""
         return dict.fromkeys([*self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
 
@@ -104,9 +104,9 @@ class Chain:
         """Return the values whose memory it reads or writes."""
         return dict.fromkeys(v for step in self.steps for v in step.touched()).keys()
 
-    def written(self) -> AbstractSet[Value]:
+    def written_values(self) -> AbstractSet[Value]:
         """Return the values whose memory it writes."""
-        return dict.fromkeys(v for step in self.steps for v in step.written()).keys()
+        return dict.fromkeys(v for step in self.steps for v in step.written_values()).keys()
 
     @property
     def flops(self) -> int:
@@ -128,9 +128,9 @@ class Finished:
         """Return the values whose memory it reads or writes."""
         return dict.fromkeys([*self.producer.touched(), *self.kernel.touched()]).keys()
 
-    def written(self) -> AbstractSet[Value]:
+    def written_values(self) -> AbstractSet[Value]:
         """Return the values whose memory it writes."""
-        return dict.fromkeys([*self.producer.written(), *self.kernel.written()]).keys()
+        return dict.fromkeys([*self.producer.written_values(), *self.kernel.written_values()]).keys()
 
 
 Step = Kernel | Product | Loop | Routine | Call | Chain | Finished

@@ -96,7 +96,7 @@ class Number(NamedTuple):
         narrow = self.element == "float"
         return int.from_bytes(struct.pack("<f" if narrow else "<d", self._float), "little", signed=True)
 
-    def read(self, word: int) -> str:
+    def read_code(self, word: int) -> str:
         """Return the code that reads it into the register %p{word}."""
         address = f"  %a{word} = getelementptr i64, ptr %parameters, i64 {word}\n"
         if self.element == self.type:
@@ -160,7 +160,7 @@ def with_parameters(text: str, numbers: list[Number], chosen: list[int]) -> str:
         n = numbers[chosen[word]]
         lines[n.line] = f"{lines[n.line][: n.begin]}%p{word}{lines[n.line][n.end :]}"
         begin = max(row for row in start if row < n.line)
-        registers.setdefault(begin, []).append(n.read(word))
+        registers.setdefault(begin, []).append(n.read_code(word))
     for row, reads in registers.items():
         lines[row] = "\n".join([lines[row], *([start[row]] if start[row] else []), *reads])
     return "\n".join(lines) + "\n"

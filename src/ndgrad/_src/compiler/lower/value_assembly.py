@@ -29,7 +29,7 @@ class Parts(NamedTuple):
 def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
     """Return the part of a value in memory that a basic index names. A single element is a view, too."""
     full = index if Ellipsis in index else (*index, ...)
-    return whole(value).shown(lambda a: a[full])
+    return whole(value).apply_view(lambda a: a[full])
 
 
 def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:

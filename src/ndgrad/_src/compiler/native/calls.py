@@ -251,14 +251,14 @@ class NativeEntry:
     def add(self, specialisation: Specialisation, first: bool = False) -> None:
         """Add a specialisation after the existing ones, or before them."""
         row = _Row(specialisation)
-        self._put([row, *self._table.rows] if first else [*self._table.rows, row])
+        self._install([row, *self._table.rows] if first else [*self._table.rows, row])
 
     def remove(self, specialisation: Specialisation) -> None:
         """Stop trying a specialisation. Its objects are released at the latest with the next change after the last call
         inside.
         """
         gone = [row for row in self._table.rows if row.specialisation is specialisation]
-        self._put([row for row in self._table.rows if row.specialisation is not specialisation])
+        self._install([row for row in self._table.rows if row.specialisation is not specialisation])
         self._table.retired += gone
         del gone
         self._free()
@@ -268,7 +268,7 @@ class NativeEntry:
         """Return how often each specialisation has matched, in the order in which they are tried."""
         return [int(row.words[tables.HITS]) for row in self._table.rows]
 
-    def _put(self, rows: list[_Row]) -> None:
+    def _install(self, rows: list[_Row]) -> None:
         table, addresses = self._table, np.array([_address(row.words) for row in rows], np.int64)
         table.retired.append(table.addresses)
         # A call in another thread between two of these lines finds fewer rows than there are, never more.

@@ -64,8 +64,8 @@ def _outputs() -> Function:
         f.word("%spec", tables.INPUTS),
     )
     with f.loop(number) as i:
-        f.put("null", "%results", i, "ptr")
-    place = f.carried("i64", first)
+        f.store_word("null", "%results", i, "ptr")
+    place = f.carry("i64", first)
     with f.loop(number, carried=[place]) as i:
         row = f.row(rows, i, tables.OUTPUT)
         before = f.block
@@ -74,7 +74,7 @@ def _outputs() -> Function:
         f.label("same")
         f.branch(f.same(f.word(row, tables.ADDRESS), "0", "i64"), "given", "written")
         f.label("written")
-        f.put(f.word(row, tables.ADDRESS), "%pointers", str(place))
+        f.store_word(f.word(row, tables.ADDRESS), "%pointers", str(place))
         f.jump("placed")
         f.label("fresh")
         dtype, ndim = f.word(row, tables.DTYPE, "ptr"), f.set(f"trunc i64 {f.word(row, tables.NDIM)} to i32")
@@ -83,8 +83,8 @@ def _outputs() -> Function:
         rest = ("ptr null", "ptr null", "i32 0", "ptr null")  # NumPy chooses strides and data; C order
         array = f.call("ptr", "ndgrad_new_array", f"ptr {ndarray}", f"ptr {dtype}", f"i32 {ndim}", f"ptr {dims}", *rest)
         f.unless(f.set(f"icmp ne ptr {array}, null"), "failed")
-        f.put(array, "%results", i, "ptr")
-        f.put(f.at(array, layout.DATA), "%pointers", str(place), "ptr")
+        f.store_word(array, "%results", i, "ptr")
+        f.store_word(f.load_at(array, layout.DATA), "%pointers", str(place), "ptr")
         f.jump("placed")
         f.label("placed")
         following = f.set(f"add i64 {place}, 1")
@@ -93,7 +93,7 @@ def _outputs() -> Function:
         place.next = f.set(f"phi i64 [{place}, %{before}], [{place}, %same], [{following}, %placed]")
     fixed, count = f.word("%spec", tables.FIXED_ROWS, "ptr"), f.word("%spec", tables.FIXED)
     with f.loop(count) as i:
-        f.put(f.word(fixed, i), "%pointers", f.set(f"add i64 {place}, {i}"))
+        f.store_word(f.word(fixed, i), "%pointers", f.set(f"add i64 {place}, {i}"))
     f.returns("i1 true")
     f.label("failed")
     f.returns("i1 false")
@@ -127,7 +127,7 @@ def _wrap() -> Function:
         f.label("take")
         taken = f.set(f"phi ptr [{argument}, %argument], [{object}, %same], [{guarded}, %guarded]")
         f.call_void("Py_IncRef", f"ptr {taken}")
-        f.put(taken, "%results", i, "ptr")
+        f.store_word(taken, "%results", i, "ptr")
         f.jump("next")
         f.label("fresh")
         cls = f.word(row, tables.CLASS, "ptr")
@@ -141,7 +141,7 @@ def _wrap() -> Function:
             f.call_void("Py_IncRef", f"ptr {none}")
             offset = f.word(f.address("i64", empty, "1"), k)
             f.do(f"store ptr {none}, ptr {f.address('i8', tensor, offset)}")
-        f.put(tensor, "%results", i, "ptr")
+        f.store_word(tensor, "%results", i, "ptr")
         f.jump("next")
         f.label("next")
     f.returns("i1 true")
@@ -172,7 +172,7 @@ def _attempt() -> Function:
     results, error = f.set(f"alloca ptr, i64 {number}"), f.set("alloca i64")
     places = (f"ptr {pointers}", f"ptr {values}", f"ptr {held}", f"ptr {found}")
     f.unless(f.call("i1", "check", "ptr %spec", "ptr %arguments", *places), "miss")
-    f.put(f.set(f"add i64 {f.word('%spec', tables.HITS)}, 1"), "%spec", tables.HITS)
+    f.store_word(f.set(f"add i64 {f.word('%spec', tables.HITS)}, 1"), "%spec", tables.HITS)
     f.do(f"store i64 0, ptr {error}")
     f.unless(f.call("i1", "outputs", "ptr %spec", f"ptr {pointers}", f"ptr {results}"), "failed")
 
@@ -194,7 +194,7 @@ def _attempt() -> Function:
     f.label("scratched")
     memory = f.set(f"phi i64 [{kept}, %scratch], [{borrowed}, %{from_borrow}]")
     own = f.set(f"phi ptr [null, %scratch], [{fresh}, %{from_borrow}]")
-    f.put(memory, pointers, f.set(f"sub i64 {f.word('%spec', tables.POINTERS)}, 1"))
+    f.store_word(memory, pointers, f.set(f"sub i64 {f.word('%spec', tables.POINTERS)}, 1"))
     f.jump("run")
     f.label("no.scratch")
     f.jump("run")
@@ -284,12 +284,12 @@ def _attempt() -> Function:
 def _call() -> Function:
     """Write ptr call(self, arguments, positional, keywords): the builtin."""
     f = TableFunction("call", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
-    table = f.at("%self", layout.DATA)
+    table = f.load_at("%self", layout.DATA)
     rows, count = f.word(table, tables.SPECIALISATIONS, "ptr"), f.word(table, tables.COUNT)
 
     def inside(change: int) -> None:
         """Count the calls that may read rows, so that Python knows when it may free replaced rows."""
-        f.put(f.set(f"add i64 {f.word(table, tables.INSIDE)}, {change}"), table, tables.INSIDE)
+        f.store_word(f.set(f"add i64 {f.word(table, tables.INSIDE)}, {change}"), table, tables.INSIDE)
 
     inside(1)
     with f.loop(count) as i:

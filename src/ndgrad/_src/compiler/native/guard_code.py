@@ -38,7 +38,7 @@ def find() -> Function:
 
     f.label("walk")
     first = f.set(f"phi ptr [{argument}, %argument], [{fixed}, %object], [{held}, %{inside}]")
-    value = f.carried("ptr", first)
+    value = f.carry("ptr", first)
     with f.loop(steps, carried=[value]) as i:
         twice = f.set(f"shl i64 {i}, 1")
         step = f.address("i64", "%row", twice)
@@ -57,10 +57,10 @@ def find() -> Function:
         f.branch(f.same(offset, "-1", "i64"), "attributes", "element")
         f.label("element")
         index = f.set(f"lshr i64 {f.set(f'sub i64 -2, {offset}')}, 1")
-        f.unless(f.set(f"icmp slt i64 {index}, {f.at(str(value), layout.LENGTH, 'i64')}"), "missing")
+        f.unless(f.set(f"icmp slt i64 {index}, {f.load_at(str(value), layout.LENGTH, 'i64')}"), "missing")
         is_list = f.same(f.set(f"and i64 {offset}, 1"), "1", "i64")
         inside = f.address("i8", str(value), str(layout.tuple_items()))
-        start = f.set(f"select i1 {is_list}, ptr {f.at(str(value), layout.ITEMS)}, ptr {inside}")
+        start = f.set(f"select i1 {is_list}, ptr {f.load_at(str(value), layout.ITEMS)}, ptr {inside}")
         element = f.word(start, index, "ptr")
         from_element = f.block
         f.jump("stepped")
@@ -71,7 +71,7 @@ def find() -> Function:
         from_attributes = f.block
         f.jump("stepped")
         f.label("content")
-        content = f.at(str(value), offset)
+        content = f.load_at(str(value), offset)
         f.unless(f.set(f"icmp ne ptr {content}, null"), "missing")
         from_slot = f.block
         f.jump("stepped")
@@ -158,7 +158,7 @@ def check() -> Function:
 
         f.label("bits")
         f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
-        f.branch(f.same(f.at(value, layout.FLOAT, "i64"), f.word(row, operand[1]), "i64"), "next", "miss")
+        f.branch(f.same(f.load_at(value, layout.FLOAT, "i64"), f.word(row, operand[1]), "i64"), "next", "miss")
 
         f.label("length")
         f.is_class(value, f.word(row, operand[1], "ptr"), "miss")
@@ -197,30 +197,30 @@ def check() -> Function:
         f.jump("give")
 
         f.label("array")
-        f.branch(f.same(f.at(value, layout.CLASS), f.word("%spec", tables.NDARRAY, "ptr")), "ndarray", "scalar")
+        f.branch(f.same(f.load_at(value, layout.CLASS), f.word("%spec", tables.NDARRAY, "ptr")), "ndarray", "scalar")
         f.label("scalar")  # the class of a scalar is never 0, so 0 admits none
         f.is_class(value, f.word(row, operand[5], "ptr"), "miss")
         scalar = f.address("i8", value, str(layout.SCALAR))
         from_scalar = f.block
         f.jump("give")
         f.label("ndarray")
-        f.unless(f.same(f.at(value, layout.DTYPE), f.word(row, operand[0], "ptr")), "miss")
+        f.unless(f.same(f.load_at(value, layout.DTYPE), f.word(row, operand[0], "ptr")), "miss")
         ndim = f.word(row, operand[1])
-        f.unless(f.same(f.set(f"sext i32 {f.at(value, layout.NDIM, 'i32')} to i64"), ndim, "i64"), "miss")
+        f.unless(f.same(f.set(f"sext i32 {f.load_at(value, layout.NDIM, 'i32')} to i64"), ndim, "i64"), "miss")
         flags = f.set(f"trunc i64 {f.word(row, operand[2])} to i32")
-        f.unless(f.same(f.set(f"and i32 {f.at(value, layout.FLAGS, 'i32')}, {flags}"), flags, "i32"), "miss")
-        dims, wanted_dims = f.at(value, layout.DIMS), f.word(row, operand[3], "ptr")
+        f.unless(f.same(f.set(f"and i32 {f.load_at(value, layout.FLAGS, 'i32')}, {flags}"), flags, "i32"), "miss")
+        dims, wanted_dims = f.load_at(value, layout.DIMS), f.word(row, operand[3], "ptr")
         with f.loop(ndim) as d:
             f.unless(f.same(f.word(dims, d), f.word(wanted_dims, d), "i64"), "miss")
         wanted_strides = f.word(row, operand[4], "ptr")
         f.branch(f.same(wanted_strides, "null"), "lies.right", "strides")
         f.label("strides")
-        strides = f.at(value, layout.STRIDES)
+        strides = f.load_at(value, layout.STRIDES)
         with f.loop(ndim) as d:
             f.unless(f.same(f.word(strides, d), f.word(wanted_strides, d), "i64"), "miss")
         f.jump("lies.right")
         f.label("lies.right")
-        data = f.at(value, layout.DATA)
+        data = f.load_at(value, layout.DATA)
         f.jump("give")
 
         f.label("give")
@@ -230,10 +230,10 @@ def check() -> Function:
         pointer = f.set("phi ptr " + ", ".join(f"[{p}, %{block}]" for p, block in ways))
         holder = f.set(f"phi ptr {others}, [{memory_of_tensor}, %{from_tensor}]")
         given = f.set(f"load i64, ptr {count}")
-        f.put(pointer, "%pointers", given, "ptr")
+        f.store_word(pointer, "%pointers", given, "ptr")
         for one, places in ((holder, "%held"), (value, "%found")):
             f.call_void("Py_IncRef", f"ptr {one}")
-            f.put(one, places, given, "ptr")
+            f.store_word(one, places, given, "ptr")
         f.do(f"store i64 {f.set(f'add i64 {given}, 1')}, ptr {count}")
         f.jump("next")
         f.label("next")

@@ -168,7 +168,7 @@ class Function:
     def loop(
         self, stop: str, start: str = "0", step: str = "1", carried: Sequence[Carried] = ()
     ) -> AbstractContextManager[str]:
-        """Open a loop over an i64 index, tested before each turn. The names in `carried` hold their last values after
+        """Open a loop over an i64 index, tested before each turn. The names in `carry` hold their last values after
         it.
         """
         return self.loop_while(lambda index: self.set(f"icmp slt i64 {index}, {stop}"), carried, start, step)
@@ -200,7 +200,7 @@ class Function:
         """Open a loop over an i64 index from 0 that runs at least once and is tested after each turn, the form that
         processors run best.
 
-        After it the names in `carried` hold the values at the beginning of the last turn; their `next` is the result of
+        After it the names in `carry` hold the values at the beginning of the last turn; their `next` is the result of
         the last turn.
         """
         body, after = self.fresh("body"), self.fresh("after")
@@ -218,7 +218,7 @@ class Function:
         self.label(after)
 
     @contextmanager
-    def until(self, carried: Sequence[Carried]) -> Iterator[Ending]:
+    def repeat_until(self, carried: Sequence[Carried]) -> Iterator[Ending]:
         """Open a loop that runs at least once and ends with the turn that sets `stop` of the yielded object, an i1, to
         true.
         """
@@ -244,7 +244,7 @@ class Function:
         self.jump(after)
         self.label(after)
 
-    def carried(self, type: object, first: str, stem: str = "c") -> Carried:
+    def carry(self, type: object, first: str, stem: str = "c") -> Carried:
         """Return a value that a loop passes from turn to turn: give it to `loop` and set its `next` inside."""
         return Carried("%" + self.fresh(stem), str(type), first)
 

@@ -53,14 +53,14 @@ _FUNCTIONS = ("Py_IncRef", "Py_DecRef", "PySet_Size", "PyDict_GetItemWithError",
 class _Writer(TableFunction):
     """A function over the table, with words for objects."""
 
-    def known(self, word: int) -> str:
+    def load_object(self, word: int) -> str:
         return self.word("%table", word, "ptr")
 
     def slot(self, object: str, cls: type, name: str) -> str:
-        return self.at(object, layout.slot_offset(cls, name))
+        return self.load_at(object, layout.slot_offset(cls, name))
 
     def held_once(self, object: str, otherwise: str) -> None:
-        self.unless(self.same(self.at(object, _COUNT, "i32"), "1", "i32"), otherwise)
+        self.unless(self.same(self.load_at(object, _COUNT, "i32"), "1", "i32"), otherwise)
 
     def item(self, tuple: str, index: str) -> str:
         return self.word(self.address("i8", tuple, str(layout.tuple_items())), index, "ptr")
@@ -76,14 +76,14 @@ class _Writer(TableFunction):
 def _is_free() -> Function:
     """Write i1 is_free(table, leaf): true if a leaf requires a gradient, has none, and has not changed its shape."""
     f = _Writer("is_free", "ptr %table, ptr %leaf", "i1", linkage="internal")
-    none = f.known(NONE)
+    none = f.load_object(NONE)
     f.unless(f.same(f.slot("%leaf", BareTensor, "_node"), none), "no")
     meta = f.slot("%leaf", BareTensor, "_meta")
-    f.is_class(meta, f.known(META), "no")
-    f.unless(f.same(f.slot(meta, Meta, "requires_grad"), f.known(TRUE)), "no")
+    f.is_class(meta, f.load_object(META), "no")
+    f.unless(f.same(f.slot(meta, Meta, "requires_grad"), f.load_object(TRUE)), "no")
     own = f.dictionary(meta, "error")
-    f.unless(f.same(f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.known(RESHAPES)}"), "null"), "no")
-    grad = f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.known(GRAD)}")
+    f.unless(f.same(f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.load_object(RESHAPES)}"), "null"), "no")
+    grad = f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.load_object(GRAD)}")
     f.branch(f.either(f.same(grad, "null"), f.same(grad, none)), "yes", "no")
     f.label("yes")
     f.returns("i1 true")
@@ -102,17 +102,17 @@ def _fits() -> Function:
     f = _Writer("fits", "ptr %table, ptr %end, ptr %gradient", "i1", linkage="internal")
     leaf = f.slot("%end", AccumulateGrad, "variable")
     array = f.slot(leaf, BareTensor, "_array")
-    f.is_class("%gradient", f.known(NDARRAY), "no")
-    f.is_class(array, f.known(NDARRAY), "no")
+    f.is_class("%gradient", f.load_object(NDARRAY), "no")
+    f.is_class(array, f.load_object(NDARRAY), "no")
     f.held_once("%gradient", "no")
-    f.unless(f.same(f.at("%gradient", layout.BASE), "null"), "no")
-    f.unless(f.same(f.at("%gradient", layout.DTYPE), f.slot("%end", AccumulateGrad, "dtype")), "no")
+    f.unless(f.same(f.load_at("%gradient", layout.BASE), "null"), "no")
+    f.unless(f.same(f.load_at("%gradient", layout.DTYPE), f.slot("%end", AccumulateGrad, "dtype")), "no")
     wanted = layout.C_CONTIGUOUS | layout.WRITEABLE
     for one, flags in (("%gradient", wanted), (array, layout.C_CONTIGUOUS)):
-        f.unless(f.same(f.set(f"and i32 {f.at(one, layout.FLAGS, 'i32')}, {flags}"), str(flags), "i32"), "no")
-    ndim = f.at("%gradient", layout.NDIM, "i32")
-    f.unless(f.same(ndim, f.at(array, layout.NDIM, "i32"), "i32"), "no")
-    dims, others = f.at("%gradient", layout.DIMS), f.at(array, layout.DIMS)
+        f.unless(f.same(f.set(f"and i32 {f.load_at(one, layout.FLAGS, 'i32')}, {flags}"), str(flags), "i32"), "no")
+    ndim = f.load_at("%gradient", layout.NDIM, "i32")
+    f.unless(f.same(ndim, f.load_at(array, layout.NDIM, "i32"), "i32"), "no")
+    dims, others = f.load_at("%gradient", layout.DIMS), f.load_at(array, layout.DIMS)
     with f.loop(f.set(f"sext i32 {ndim} to i64")) as d:
         f.unless(f.same(f.word(dims, d), f.word(others, d), "i64"), "no")
     f.returns(f"i1 {f.call('i1', 'is_free', 'ptr %table', f'ptr {leaf}')}")
@@ -126,12 +126,12 @@ def _tensor() -> Function:
     class is unknown.
     """
     f = _Writer("tensor", "ptr %table, ptr %leaf, ptr %array", "ptr", linkage="internal")
-    cls = f.at("%leaf", layout.CLASS)
-    face = f.call("ptr", "PyDict_GetItemWithError", f"ptr {f.known(FACES_OF)}", f"ptr {cls}")
+    cls = f.load_at("%leaf", layout.CLASS)
+    face = f.call("ptr", "PyDict_GetItemWithError", f"ptr {f.load_object(FACES_OF)}", f"ptr {cls}")
     f.unless(f.set(f"icmp ne ptr {face}, null"), "error")
     made = f.call("ptr", "PyType_GenericAlloc", f"ptr {face}", "i64 0")
     f.unless(f.set(f"icmp ne ptr {made}, null"), "error")
-    none = f.known(NONE)
+    none = f.load_object(NONE)
     for name, value in (("_array", "%array"), ("_node", none), ("_storage", none), ("_meta", none)):
         f.call_void("Py_IncRef", f"ptr {value}")
         f.do(f"store ptr {value}, ptr {f.address('i8', made, str(layout.slot_offset(BareTensor, name)))}")
@@ -148,27 +148,27 @@ def _hand_out(node_class: type) -> Function:
     f.do(f"%table = load ptr, ptr {f.address('i8', '%self', str(layout.DATA))}")
     f.unless(f.same("%positional", "1", "i64"), "no")
     node = f.set("load ptr, ptr %arguments")
-    f.is_class(node, f.known(NODE), "no")
+    f.is_class(node, f.load_object(NODE), "no")
     for name in ("busy", "leaf_hooks"):
-        tokens = f.slot(f.known(PROCESS), Process, name)
+        tokens = f.slot(f.load_object(PROCESS), Process, name)
         f.unless(f.same(f.call("i64", "PySet_Size", f"ptr {tokens}"), "0", "i64"), "no")
-    f.unless(f.same(f.slot(node, node_class, "extra"), f.known(NONE)), "no")
-    f.unless(f.same(f.slot(node, node_class, "has_gradients"), f.known(TRUE)), "no")
+    f.unless(f.same(f.slot(node, node_class, "extra"), f.load_object(NONE)), "no")
+    f.unless(f.same(f.slot(node, node_class, "has_gradients"), f.load_object(TRUE)), "no")
     ends, gradients = f.slot(node, node_class, "next"), f.slot(node, node_class, "made")
-    f.is_class(gradients, f.known(TUPLE), "no")
+    f.is_class(gradients, f.load_object(TUPLE), "no")
     f.held_once(gradients, "no")
-    count, inputs = f.set("alloca i64"), f.at(ends, layout.LENGTH, "i64")
+    count, inputs = f.set("alloca i64"), f.load_at(ends, layout.LENGTH, "i64")
     wanting = f.set(f"alloca ptr, i64 {inputs}")  # the ends of the graph, without the Nones of data
     f.do(f"store i64 0, ptr {count}")
     with f.loop(inputs) as i:
         end, number = f.item(ends, i), f.set(f"load i64, ptr {count}")
-        f.put(end, wanting, number, "ptr")
-        f.do(f"store i64 {f.choose(f.same(end, f.known(NONE)), number, f.add(number, 1))}, ptr {count}")
+        f.store_word(end, wanting, number, "ptr")
+        f.do(f"store i64 {f.choose(f.same(end, f.load_object(NONE)), number, f.add(number, 1))}, ptr {count}")
     number = f.set(f"load i64, ptr {count}")
-    f.unless(f.same(number, f.at(gradients, layout.LENGTH, "i64"), "i64"), "no")
+    f.unless(f.same(number, f.load_at(gradients, layout.LENGTH, "i64"), "i64"), "no")
     with f.loop(number) as i:
         end = f.word(wanting, i, "ptr")
-        f.is_class(end, f.known(END), "no")
+        f.is_class(end, f.load_object(END), "no")
         f.unless(f.call("i1", "fits", "ptr %table", f"ptr {end}", f"ptr {f.item(gradients, i)}"), "no")
 
     made = f.set(f"alloca ptr, i64 {number}")
@@ -178,7 +178,7 @@ def _hand_out(node_class: type) -> Function:
         leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         tensor = f.call("ptr", "tensor", "ptr %table", f"ptr {leaf}", f"ptr {f.item(gradients, i)}")
         f.unless(f.set(f"icmp ne ptr {tensor}, null"), "undo")
-        f.put(tensor, made, i, "ptr")
+        f.store_word(tensor, made, i, "ptr")
         f.do(f"store i64 {f.set(f'add i64 {i}, 1')}, ptr {count}")
     f.unless(f.same(f.slot(node, node_class, "made"), gradients), "undo")
     with f.loop(number) as i:
@@ -187,12 +187,12 @@ def _hand_out(node_class: type) -> Function:
     with f.loop(number) as i:
         leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         own = f.dictionary(f.slot(leaf, BareTensor, "_meta"), "undo")
-        f.call("i32", "PyDict_SetItem", f"ptr {own}", f"ptr {f.known(GRAD)}", f"ptr {f.word(made, i, 'ptr')}")
+        f.call("i32", "PyDict_SetItem", f"ptr {own}", f"ptr {f.load_object(GRAD)}", f"ptr {f.word(made, i, 'ptr')}")
     with f.loop(number) as i:
         f.call_void("Py_DecRef", f"ptr {f.word(made, i, 'ptr')}")
     f.call_void("Py_DecRef", f"ptr {node}")
-    f.call_void("Py_IncRef", f"ptr {f.known(TRUE)}")
-    f.returns(f"ptr {f.known(TRUE)}")
+    f.call_void("Py_IncRef", f"ptr {f.load_object(TRUE)}")
+    f.returns(f"ptr {f.load_object(TRUE)}")
 
     f.label("undo")
     with f.loop(f.set(f"load i64, ptr {count}")) as i:
@@ -200,7 +200,7 @@ def _hand_out(node_class: type) -> Function:
     f.call_void("Py_DecRef", f"ptr {node}")
     f.jump("no")
     f.label("no")
-    no = f.known(FALSE)
+    no = f.load_object(FALSE)
     f.call_void("Py_IncRef", f"ptr {no}")
     f.returns(f"ptr {no}")
     return f

@@ -52,8 +52,8 @@ def items() -> Function:
     """Write i1 items(row): the items of a list."""
     f = TableFunction("items", "ptr %row", "i1", linkage="internal")
     held, count, expected = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
-    f.unless(f.same(f.at(held, layout.LENGTH, "i64"), count, "i64"), "miss")
-    first = f.at(held, layout.ITEMS)
+    f.unless(f.same(f.load_at(held, layout.LENGTH, "i64"), count, "i64"), "miss")
+    first = f.load_at(held, layout.ITEMS)
     with f.loop(count) as i:
         f.unless(f.same(f.word(first, i), f.word(expected, i), "i64"), "miss")
     _endings(f)
@@ -127,7 +127,7 @@ def recorded() -> Function:
     """Write i64 recorded(known, tensor): 1 if a tensor requires grad, 0 if not, 2 if Python must decide."""
     f = TableFunction("recorded", "ptr %known, ptr %tensor", "i64", linkage="internal")
     none = f.word("%known", tensors.NONE, "ptr")
-    node, meta = (f.at("%tensor", layout.slot_offset(BareTensor, name)) for name in ("_node", "_meta"))
+    node, meta = (f.load_at("%tensor", layout.slot_offset(BareTensor, name)) for name in ("_node", "_meta"))
     f.unless(f.set(f"icmp ne ptr {node}, null"), "unknown")
     f.branch(f.same(node, none), "no.history", "yes")
     f.label("no.history")
@@ -135,30 +135,30 @@ def recorded() -> Function:
     f.label("with.meta")
     f.unless(f.set(f"icmp ne ptr {meta}, null"), "unknown")
     f.is_class(meta, f.word("%known", tensors.META, "ptr"), "unknown")
-    own = f.at(meta, layout.slot_offset(Meta, "requires_grad"))
+    own = f.load_at(meta, layout.slot_offset(Meta, "requires_grad"))
     f.branch(f.same(own, f.word("%known", tensors.TRUE, "ptr")), "yes", "not.own")
     f.label("not.own")
     f.unless(f.same(own, f.word("%known", tensors.FALSE, "ptr")), "unknown")
-    view = f.at(meta, layout.slot_offset(Meta, "view"))
+    view = f.load_at(meta, layout.slot_offset(Meta, "view"))
     f.branch(f.same(view, none), "no", "of.a.view")
 
     # A view whose base requires no grad requires none, even if its history is out of date.
     f.label("of.a.view")
     f.unless(f.set(f"icmp ne ptr {view}, null"), "unknown")
     f.is_class(view, f.word("%known", tensors.VIEW, "ptr"), "unknown")
-    base = f.at(view, layout.slot_offset(ViewInfo, "base"))
+    base = f.load_at(view, layout.slot_offset(ViewInfo, "base"))
     f.unless(f.set(f"icmp ne ptr {base}, null"), "unknown")
-    f.unless(f.same(f.at(base, layout.slot_offset(BareTensor, "_node")), none), "unknown")
-    under = f.at(base, layout.slot_offset(BareTensor, "_meta"))
+    f.unless(f.same(f.load_at(base, layout.slot_offset(BareTensor, "_node")), none), "unknown")
+    under = f.load_at(base, layout.slot_offset(BareTensor, "_meta"))
     f.branch(f.same(under, none), "no", "with.meta.under")
     f.label("with.meta.under")
     f.unless(f.set(f"icmp ne ptr {under}, null"), "unknown")
     f.is_class(under, f.word("%known", tensors.META, "ptr"), "unknown")
     f.unless(
-        f.same(f.at(under, layout.slot_offset(Meta, "requires_grad")), f.word("%known", tensors.FALSE, "ptr")),
+        f.same(f.load_at(under, layout.slot_offset(Meta, "requires_grad")), f.word("%known", tensors.FALSE, "ptr")),
         "unknown",
     )
-    f.branch(f.same(f.at(under, layout.slot_offset(Meta, "view")), none), "no", "unknown")
+    f.branch(f.same(f.load_at(under, layout.slot_offset(Meta, "view")), none), "no", "unknown")
     for label, answer in (("yes", 1), ("no", 0), ("unknown", 2)):
         f.label(label)
         f.returns(f"i64 {answer}")
@@ -172,38 +172,38 @@ def tensor() -> Function:
     f = TableFunction("tensor", "ptr %row, ptr %tensor, ptr %holder", "ptr", linkage="internal")
     known = f.word("%row", _FIRST, "ptr")
     f.is_class("%tensor", f.word(known, tensors.CLASS, "ptr"), "miss")
-    array = f.at("%tensor", layout.slot_offset(BareTensor, "_array"))
-    storage = f.at("%tensor", layout.slot_offset(BareTensor, "_storage"))
+    array = f.load_at("%tensor", layout.slot_offset(BareTensor, "_array"))
+    storage = f.load_at("%tensor", layout.slot_offset(BareTensor, "_storage"))
     f.unless(f.set(f"icmp ne ptr {array}, null"), "miss")
     f.unless(f.set(f"icmp ne ptr {storage}, null"), "miss")
-    inference = f.same(f.at(storage, layout.CLASS), f.word(known, tensors.STORAGE, "ptr"))
+    inference = f.same(f.load_at(storage, layout.CLASS), f.word(known, tensors.STORAGE, "ptr"))
     f.unless(f.same(f.set(f"zext i1 {inference} to i64"), f.word(known, tensors.INFERENCE), "i64"), "miss")
     requires = f.call("i64", "recorded", f"ptr {known}", "ptr %tensor")
     f.unless(f.same(requires, f.word(known, tensors.RECORDED), "i64"), "miss")
     f.do(f"store ptr {array}, ptr %holder")
-    f.branch(f.same(f.at(array, layout.CLASS), f.word(known, tensors.NDARRAY, "ptr")), "ndarray", "scalar")
+    f.branch(f.same(f.load_at(array, layout.CLASS), f.word(known, tensors.NDARRAY, "ptr")), "ndarray", "scalar")
     f.label("scalar")  # no class is at address 0, so 0 admits none
     f.is_class(array, f.word(known, tensors.SCALAR, "ptr"), "miss")
     f.returns(f"ptr {f.address('i8', array, str(layout.SCALAR))}")
     f.label("ndarray")
-    f.unless(f.same(f.at(array, layout.DTYPE), f.word(known, tensors.DTYPE, "ptr")), "miss")
+    f.unless(f.same(f.load_at(array, layout.DTYPE), f.word(known, tensors.DTYPE, "ptr")), "miss")
     ndim = f.word(known, tensors.NDIM)
-    f.unless(f.same(f.set(f"sext i32 {f.at(array, layout.NDIM, 'i32')} to i64"), ndim, "i64"), "miss")
-    aligned = f.set(f"and i32 {f.at(array, layout.FLAGS, 'i32')}, {layout.ALIGNED}")
+    f.unless(f.same(f.set(f"sext i32 {f.load_at(array, layout.NDIM, 'i32')} to i64"), ndim, "i64"), "miss")
+    aligned = f.set(f"and i32 {f.load_at(array, layout.FLAGS, 'i32')}, {layout.ALIGNED}")
     f.unless(f.same(aligned, str(layout.ALIGNED), "i32"), "miss")
-    dims, strides = f.at(array, layout.DIMS), f.at(array, layout.STRIDES)
+    dims, strides = f.load_at(array, layout.DIMS), f.load_at(array, layout.STRIDES)
     expected = f.address("i64", known, str(tensors.SIZES))
     further = f.address("i64", expected, ndim)
     with f.loop(ndim) as d:
         f.unless(f.same(f.word(dims, d), f.word(expected, d), "i64"), "miss")
         f.unless(f.same(f.word(strides, d), f.word(further, d), "i64"), "miss")
-    f.returns(f"ptr {f.at(array, layout.DATA)}")
+    f.returns(f"ptr {f.load_at(array, layout.DATA)}")
     f.label("miss")
     f.returns("ptr null")
     return f
 
 
-def outside() -> Function:
+def is_outside() -> Function:
     """Write i1 outside(row, object): true if the object is none of these."""
     f = TableFunction("outside", "ptr %row, ptr %object", "i1", linkage="internal")
     count, others = f.word("%row", _FIRST), f.word("%row", _SECOND, "ptr")
@@ -264,11 +264,11 @@ def writable() -> Function:
     f.call_void("llvm.memset.p0.i64", f"ptr {met}", "i8 0", f"i64 {size}", "i1 false")
     with f.loop(count) as i:
         array = f.word("%arrays", i, "ptr")
-        f.branch(f.same(f.at(array, layout.CLASS), ndarray), "array", "fine")  # a scalar shares no memory
+        f.branch(f.same(f.load_at(array, layout.CLASS), ndarray), "array", "fine")  # a scalar shares no memory
         f.label("array")
-        own = f.set(f"and i32 {f.at(array, layout.FLAGS, 'i32')}, {layout.OWNDATA}")
+        own = f.set(f"and i32 {f.load_at(array, layout.FLAGS, 'i32')}, {layout.OWNDATA}")
         f.unless(f.same(own, str(layout.OWNDATA), "i32"), "miss")
-        f.unless(f.same(f.at(array, layout.BASE), "null"), "miss")
+        f.unless(f.same(f.load_at(array, layout.BASE), "null"), "miss")
         f.unless(f.call("i1", "is_new", f"ptr {met}", f"i64 {bits}", f"i64 {f.word('%arrays', i)}"), "miss")
         f.jump("fine")
         f.label("fine")
@@ -277,12 +277,12 @@ def writable() -> Function:
         number = f.word(numbers, i)
         array, tensor = f.word("%arrays", number, "ptr"), f.word("%tensors", number, "ptr")
         f.is_class(array, ndarray, "miss")
-        flags = f.set(f"and i32 {f.at(array, layout.FLAGS, 'i32')}, {needed}")
+        flags = f.set(f"and i32 {f.load_at(array, layout.FLAGS, 'i32')}, {needed}")
         f.unless(f.same(flags, str(needed), "i32"), "miss")
-        storage = f.at(tensor, layout.slot_offset(BareTensor, "_storage"))
+        storage = f.load_at(tensor, layout.slot_offset(BareTensor, "_storage"))
         f.branch(f.same(storage, none), "good", "versions")
         f.label("versions")
-        f.branch(f.same(f.at(storage, layout.slot_offset(Storage, "keeps")), false), "good", "miss")
+        f.branch(f.same(f.load_at(storage, layout.slot_offset(Storage, "keeps")), false), "good", "miss")
         f.label("good")
     _endings(f)
     return f
@@ -291,6 +291,6 @@ def writable() -> Function:
 def functions() -> list[Function]:
     """Return all functions, callees first."""
     kinds = (
-        words, bytes_, items, entries, keys, names, attributes, recorded, tensor, outside, distinct, is_new, writable
+        words, bytes_, items, entries, keys, names, attributes, recorded, tensor, is_outside, distinct, is_new, writable
     )  # fmt: skip
     return [make() for make in kinds]

@@ -33,10 +33,10 @@ class TableFunction(Function):
         """Load a word of a table."""
         return self.set(f"load {type}, ptr {self.address('i64', table, str(index))}")
 
-    def put(self, value: str, table: str, index: int | str, type: str = "i64") -> None:
+    def store_word(self, value: str, table: str, index: int | str, type: str = "i64") -> None:
         self.do(f"store {type} {value}, ptr {self.address('i64', table, str(index))}")
 
-    def at(self, object: str, offset: int | str, type: str = "ptr") -> str:
+    def load_at(self, object: str, offset: int | str, type: str = "ptr") -> str:
         """Load the word at a byte offset of an object."""
         return self.set(f"load {type}, ptr {self.address('i8', object, str(offset))}")
 
@@ -53,4 +53,4 @@ class TableFunction(Function):
         return self.set(f"icmp eq {type} {a}, {b}")
 
     def is_class(self, object: str, cls: str, otherwise: str) -> None:
-        self.unless(self.same(self.at(object, layout.CLASS), cls), otherwise)
+        self.unless(self.same(self.load_at(object, layout.CLASS), cls), otherwise)

@@ -148,7 +148,7 @@ def processor(name: str) -> Target:
 def host() -> Target:
     """Return the processor to generate code for: this machine's, or the one that NDGRAD_COMPILE_CPU names."""
     name = os.environ.get("NDGRAD_COMPILE_CPU", "")
-    return _native() if name in ("", "native") else _checked(name)
+    return _native() if name in ("", "native") else _check_processor(name)
 
 
 @functools.cache
@@ -166,7 +166,7 @@ def _native() -> Target:
 
 
 @functools.cache
-def _checked(name: str) -> Target:
+def _check_processor(name: str) -> Target:
     """Return a processor by name whose code this machine can run."""
     target = processor(name)
     if target.triple:

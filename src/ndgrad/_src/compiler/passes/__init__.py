@@ -35,14 +35,14 @@ from __future__ import annotations
 
 from ndgrad._src.compiler.passes.broadcast import broadcasting
 from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
-from ndgrad._src.compiler.passes.counters import counted_rows
-from ndgrad._src.compiler.passes.cse import without_repetition
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.counters import read_counted_rows
+from ndgrad._src.compiler.passes.cse import merge_repeated
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.passes.part_reads import read_parts
-from ndgrad._src.compiler.passes.piecewise import put_together
-from ndgrad._src.compiler.passes.reroll import rolled
+from ndgrad._src.compiler.passes.piecewise import assemble_parts
+from ndgrad._src.compiler.passes.reroll import find_loops
 from ndgrad._src.compiler.passes.rewrite import Rules
-from ndgrad._src.compiler.passes.shared_rounds import shared_rounds
+from ndgrad._src.compiler.passes.shared_rounds import share_rounds
 from ndgrad._src.compiler.passes.simplify import no_arithmetic
 from ndgrad._src.compiler.passes.views import canonical_views
 from ndgrad._src.compiler.program.program import Program
@@ -53,23 +53,23 @@ _RULES = Rules(canonical_views, read_parts, folding, no_arithmetic, broadcasting
 _WALKS = 4
 
 
-def simplified(program: Program) -> Program:
+def simplify_program(program: Program) -> Program:
     """Return a program after all passes that do not depend on the backend."""
     # Values that all rounds of a loop read are merged before the rules look at them.
-    program = without_dead(without_repetition(splat_constants(program)))
+    program = remove_dead_code(merge_repeated(splat_constants(program)))
     for _ in range(_WALKS):
         walked = _RULES(program)
         if walked.instructions == program.instructions:  # no rule changed anything
             program = walked
             break
         before = len(program.instructions)
-        program = without_dead(without_repetition(walked))
+        program = remove_dead_code(merge_repeated(walked))
         if len(program.instructions) == before:
             break
-    return without_dead(put_together(program))
+    return remove_dead_code(assemble_parts(program))
 
 
-def with_loops(program: Program) -> Program:
+def roll_loops(program: Program) -> Program:
     """Return a simplified program with its repeated blocks as loops."""
-    found = counted_rows(rolled(program))
-    return shared_rounds(found if found is program else without_dead(_RULES(found)))
+    found = read_counted_rows(find_loops(program))
+    return share_rounds(found if found is program else remove_dead_code(_RULES(found)))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, rewritten
 
@@ -38,7 +38,7 @@ def attention_gradients(program: Program) -> Program:
     made: dict[Value, tuple[Instruction, _Found]] = {}
     for instruction in program.instructions:
         if instruction.op.name == "attention_weights" and instruction.arguments[2] is None:
-            found = _found(program, users, instruction)
+            found = _match_rule(program, users, instruction)
             if found is not None:
                 made[_last(program, found)] = instruction, found
     if not made:
@@ -64,10 +64,10 @@ def attention_gradients(program: Program) -> Program:
         return [instruction, *new]
 
     # All operands are available after the last of the three results. The other two are read only later.
-    return _kept(without_dead(rewritten(_with_readers_last(program, made), rewrite, replaced)))
+    return _keep_logs(remove_dead_code(rewritten(_with_readers_last(program, made), rewrite, replaced)))
 
 
-def _kept(program: Program) -> Program:
+def _keep_logs(program: Program) -> Program:
     """Return the program in which attention also stores the values that speed up its gradients in the same program."""
     gradients = {i.arguments[1:4]: i for i in program.instructions if i.op.name == "attention_gradients"}
     kept: dict[tuple[Value, ...], tuple[Value, ...]] = {}
@@ -111,7 +111,7 @@ def _last(program: Program, found: _Found) -> Value:
     return max((found.gq, found.gk, found.gv), key=order.__getitem__)
 
 
-def _found(program: Program, users: dict[Value, list[Instruction]], weights: Instruction) -> _Found | None:
+def _match_rule(program: Program, users: dict[Value, list[Instruction]], weights: Instruction) -> _Found | None:
     """Return the operands of the rule around the weights; None unless the pattern matches exactly and all heads are
     alike.
     """
@@ -119,19 +119,19 @@ def _found(program: Program, users: dict[Value, list[Instruction]], weights: Ins
     q, k, _ = weights.arguments
     definitions = program.definitions()
 
-    def made(value: object, name: str) -> Instruction | None:
+    def find_reader(value: object, name: str) -> Instruction | None:
         found = definitions.get(value) if isinstance(value, Value) else None
         return found if found is not None and found.op.name == name else None
 
     for h in [u for u in users.get(p, ()) if u.op.name == "mul"]:
-        difference = made(next((a for a in h.arguments if a is not p), None), "sub")
+        difference = find_reader(next((a for a in h.arguments if a is not p), None), "sub")
         if difference is None:
             continue
         product, total = difference.arguments
-        summed, scored = made(total, "sum"), made(product, "matmul")
-        if summed is None or scored is None or (weighted := made(summed.arguments[0], "mul")) is None:
+        summed, scored = find_reader(total, "sum"), find_reader(product, "matmul")
+        if summed is None or scored is None or (weighted := find_reader(summed.arguments[0], "mul")) is None:
             continue
-        if {*weighted.arguments} != {p, product} or (swapped := made(scored.arguments[1], "permute")) is None:
+        if {*weighted.arguments} != {p, product} or (swapped := find_reader(scored.arguments[1], "permute")) is None:
             continue
         g, v = scored.arguments[0], swapped.arguments[0]
         by_weights = [u for u in users.get(p, ()) if u.op.name == "permute" and _swaps(u)]

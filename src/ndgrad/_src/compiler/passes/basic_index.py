@@ -35,7 +35,7 @@ def places(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Place, ...] 
     return tuple(found)
 
 
-def written(index: tuple[Place, ...]) -> tuple[int | slice, ...]:
+def to_setting(index: tuple[Place, ...]) -> tuple[int | slice, ...]:
     """Return the index as a setting of an op."""
     return tuple([item if isinstance(item, int) else _slice(item) for item in index])
 
@@ -46,10 +46,10 @@ def _slice(item: Range) -> slice:
     return slice(start, None if stop < 0 else stop, step)
 
 
-def is_written(index: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+def is_setting(index: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
     """True if a setting has the form that `to_setting` returns."""
     found = places(index, shape) if None not in index and len(index) == len(shape) else None
-    return found is not None and written(found) == index
+    return found is not None and to_setting(found) == index
 
 
 def shape_of(index: tuple[Place, ...]) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ def is_whole(index: tuple[Place, ...], shape: tuple[int, ...]) -> bool:
     return all(item == (0, n, 1) for item, n in zip(index, shape, strict=True))
 
 
-def after(first: tuple[Place, ...], second: tuple[Place, ...]) -> tuple[Place, ...]:
+def compose(first: tuple[Place, ...], second: tuple[Place, ...]) -> tuple[Place, ...]:
     """Return the index equivalent to applying `first` and then `second`."""
     rest = iter(second)
     found: list[Place] = []
@@ -79,12 +79,12 @@ def after(first: tuple[Place, ...], second: tuple[Place, ...]) -> tuple[Place, .
     return tuple(found)
 
 
-def disjoint(a: tuple[Place, ...], b: tuple[Place, ...]) -> bool:
+def are_disjoint(a: tuple[Place, ...], b: tuple[Place, ...]) -> bool:
     """True if two indices into one array show no common element: in some dimension they are disjoint."""
     return any(not _meet(positions(i), positions(j)) for i, j in zip(a, b, strict=True))
 
 
-def within(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...] | None:
+def relative_to(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...] | None:
     """Return the index of `inner`'s elements in the part that `outer` shows; None if some are missing.
 
     It satisfies `compose(outer, relative_to(inner, outer)) == inner`.
@@ -131,7 +131,7 @@ def _meet(a: range, b: range) -> bool:
     return any(k in many for k in few)
 
 
-def common(indices: Sequence[tuple[Place, ...]]) -> tuple[Place, ...] | None:
+def intersect(indices: Sequence[tuple[Place, ...]]) -> tuple[Place, ...] | None:
     """Return the index of the elements that all indices show; None if there are none, or no index shows them."""
     found: list[Place] = []
     for items in zip(*indices, strict=True):

@@ -85,7 +85,7 @@ def elementwise(rules: Rules, *names: str) -> Callable[[Callable[..., Pair | Par
 
     def add(formula: Callable[..., Pair | Part | None]) -> Callable[..., Any]:
         @rules.rule(*names)
-        def written(walk: Walk, instruction: Instruction) -> Rewritten:
+        def apply_formula(walk: Walk, instruction: Instruction) -> Rewritten:
             assert isinstance(walk, ByParts)
             dtype = _computing_dtype(instruction)
             if dtype is None:
@@ -291,7 +291,7 @@ def _copy(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 @rule("zeros_like", "zero", "fill")
-def _filled(walk: Walk, instruction: Instruction) -> Rewritten:
+def _fill(walk: Walk, instruction: Instruction) -> Rewritten:
     assert isinstance(walk, ByParts)
     if instruction.result.dtype.kind != "c":
         return None
@@ -304,7 +304,7 @@ def _truth(r: Reals, x: Pair) -> Part:
 
 
 @rule("where", "masked_fill", "keep")
-def _chosen(walk: Walk, instruction: Instruction) -> Rewritten:
+def _choose(walk: Walk, instruction: Instruction) -> Rewritten:
     assert isinstance(walk, ByParts)
     arguments, result = instruction.arguments, instruction.result
     if result.dtype.kind != "c":

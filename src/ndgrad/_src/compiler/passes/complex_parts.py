@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.basic_index import is_written
+from ndgrad._src.compiler.passes.basic_index import is_setting
 from ndgrad._src.compiler.passes.complex_formulas import formulas
 from ndgrad._src.compiler.passes.complex_functions import functions
 from ndgrad._src.compiler.passes.complex_products import products
@@ -42,7 +42,7 @@ rule = _rules.rule
 
 def by_parts(program: Program) -> Program:
     """Return the program without complex values. Complex inputs and outputs become pairs."""
-    return ByParts(program, _rules).done() if has_complex(program) else program
+    return ByParts(program, _rules).run_by_parts() if has_complex(program) else program
 
 
 
@@ -70,7 +70,7 @@ def _of_pairs(walk: Walk, instruction: Instruction) -> Rewritten:
         return None
     if instruction.op.name == "reshape":
         return walk.of_pairs(walk.emit("reshape", walk.pairs(z), shape=(*instruction.result.shape, 2)))
-    if not is_written(settings["index"], z.shape):
+    if not is_setting(settings["index"], z.shape):
         return None
     return walk.of_pairs(walk.emit("getitem", walk.pairs(z), index=(*settings["index"], slice(0, 2, 1))))
 

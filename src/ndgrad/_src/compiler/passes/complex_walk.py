@@ -53,7 +53,7 @@ class ByParts(Walk):
         #: transposed or conjugated view -> (source, is transposed, is conjugated)
         self.seen_as: dict[Value, tuple[Value, bool, bool]] = {}
 
-    def done(self) -> Program:
+    def run_by_parts(self) -> Program:
         """Return the whole program by parts."""
         program, inputs, replaced = self._program, [], {}
         for value in program.inputs:
@@ -167,15 +167,15 @@ class ByParts(Walk):
             found = found_rule(self, instruction)
             if found is not None:
                 return (found,) if found.__class__ is Value else found  # type: ignore[return-value]
-        return self._called(instruction)
+        return self._call_on_pairs(instruction)
 
-    def _called(self, instruction: Instruction) -> tuple[Value, ...]:
+    def _call_on_pairs(self, instruction: Instruction) -> tuple[Value, ...]:
         """Emit an op without a rule, on pairs. Programs inside it are rewritten by parts."""
         op, settings = instruction.op, instruction.settings
         arguments = tuple([self.pairs(a) if is_complex(a) else a for a in instruction.arguments])
         results = tuple([self._pairs_like(v) for v in instruction.results])
         if getattr(op, "programs", ()):
-            settings = {k: self._within(s) if isinstance(s, Program) else s for k, s in settings.items()}
+            settings = {k: self._rewrite_inner(s) if isinstance(s, Program) else s for k, s in settings.items()}
         else:
             given = tuple([i for i, a in enumerate(instruction.arguments) if is_complex(a)])
             made = tuple([i for i, v in enumerate(instruction.results) if v.dtype.kind == "c"])
@@ -186,8 +186,8 @@ class ByParts(Walk):
             [self.of_pairs(r) if v.dtype.kind == "c" else r for v, r in zip(instruction.results, results, strict=True)]
         )
 
-    def _within(self, program: Program) -> Program:
-        return ByParts(program, self._inside).done() if has_complex(program) else program
+    def _rewrite_inner(self, program: Program) -> Program:
+        return ByParts(program, self._inside).run_by_parts() if has_complex(program) else program
 
     def _pairs_like(self, value: Value) -> Value:
         if value.dtype.kind != "c":

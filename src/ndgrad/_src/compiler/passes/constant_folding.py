@@ -79,7 +79,7 @@ _SHAPING = (
 
 
 @folding.rule(ELEMENTWISE, *_SHAPING)
-def _computed(walk: Walk, instruction: Instruction) -> Rewritten:
+def _compute(walk: Walk, instruction: Instruction) -> Rewritten:
     arrays = []
     for argument in instruction.arguments:
         if argument.__class__ is Value:

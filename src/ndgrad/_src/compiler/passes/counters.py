@@ -16,31 +16,31 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.basic_index import Place, written
+from ndgrad._src.compiler.passes.basic_index import Place, to_setting
 from ndgrad._src.compiler.passes.loop_parts import LoopParts
 from ndgrad._src.compiler.program.compiler_ops import loop, op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 
 
-def counted_rows(program: Program) -> Program:
+def read_counted_rows(program: Program) -> Program:
     """Return the program whose loops read such rows."""
     if not any(i.op is loop for i in program.instructions):
         return program
     out: list[Instruction] = []
     for instruction in program.instructions:
-        out += _changed(program, instruction) if instruction.op is loop else [instruction]
+        out += _rewrite_loop(program, instruction) if instruction.op is loop else [instruction]
     return Program(program.inputs, program.outputs, out, program.constants, program.name)
 
 
-def _changed(program: Program, instruction: Instruction) -> list[Instruction]:
+def _rewrite_loop(program: Program, instruction: Instruction) -> list[Instruction]:
     """Rewrite a loop, and return the instructions after it."""
     parts = LoopParts(instruction)
     body = Program([], [n for n, _ in parts.next.values()], parts.body, parts.constants)
-    parts.body = counted_rows(body).instructions  # loops inside the body
+    parts.body = read_counted_rows(body).instructions  # loops inside the body
     counters = _counters(program, parts)
     if not counters:
-        return [parts.rebuilt()]
+        return [parts.rebuild()]
     found: list[Instruction] = []
     for row in parts.body:
         if row.op.name == "index" and len(row.arguments) == 2 and row.arguments[0] in parts.fixed:
@@ -51,7 +51,7 @@ def _changed(program: Program, instruction: Instruction) -> list[Instruction]:
     parts.body = [i for i in parts.body if not any(v in parts.rows for v in i.results)]
     for begin in list(parts.starts):
         found += _sum_after(parts, begin, counters)
-    return [parts.rebuilt(), *found]
+    return [parts.rebuild(), *found]
 
 
 def _counters(program: Program, parts: LoopParts) -> dict[Value, Any]:
@@ -88,7 +88,7 @@ def _steps(numbers: Any, size: int) -> tuple[int, int] | None:
 def _sum_after(parts: LoopParts, begin: Value, counters: dict[Value, Any]) -> list[Instruction]:
     """Move a carried sum of rows at distinct places out of the body. Return the code that computes it after the loop.
     """
-    made, uses = parts.made(), parts.uses()
+    made, uses = parts.definitions(), parts.uses()
     following, result = parts.next[begin]
     terms = _terms(following, made, uses) if uses.get(begin) == 1 else []
     if begin not in terms:
@@ -115,7 +115,7 @@ def _sum_after(parts: LoopParts, begin: Value, counters: dict[Value, Any]) -> li
     for g, index in places:
         stack, whole = Value((parts.count, *g.shape), g.dtype), Value(result.shape, result.dtype)
         parts.stacks.append((g, stack))
-        settings = {"shape": begin.shape, "index": written(index)}
+        settings = {"shape": begin.shape, "index": to_setting(index)}
         found.append(Instruction(op_named("embed"), (stack,), settings, (whole,), parts.instruction.where))
         following = result if len(found) == 2 * len(places) - 1 else Value(result.shape, result.dtype)
         found.append(Instruction(op_named("add"), (total, whole), {}, (following,), parts.instruction.where))

@@ -20,7 +20,7 @@ _COMMUTATIVE = frozenset(("add", "mul"))
 SMALL_CONSTANT = 4096
 
 
-def without_repetition(program: Program) -> Program:
+def merge_repeated(program: Program) -> Program:
     """Return the program in which each expression is computed once."""
     replaced: dict[Value, Value] = {}
     constants: dict[Value, Any] = {}

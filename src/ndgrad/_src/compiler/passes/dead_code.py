@@ -6,7 +6,7 @@ from ndgrad._src.compiler.passes.loop_parts import LoopParts
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
-def without_dead(program: Program) -> Program:
+def remove_dead_code(program: Program) -> Program:
     """Return the program without instructions that its outputs do not depend on. All inputs stay."""
     needed = set(program.outputs)
     kept = []
@@ -31,9 +31,9 @@ def _with_needed(instruction: Instruction, needed: set[Value]) -> Instruction:
     if all(v in needed for v in instruction.results):
         return instruction
     parts = LoopParts(instruction)
-    parts.without(needed)
-    made = parts.rebuilt()
+    parts.drop_unused(needed)
+    made = parts.rebuild()
     if len(made.results) == len(instruction.results):
         return instruction
-    made.settings["body"] = without_dead(made.settings["body"])
+    made.settings["body"] = remove_dead_code(made.settings["body"])
     return made

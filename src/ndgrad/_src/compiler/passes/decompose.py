@@ -25,7 +25,7 @@ import numpy as np
 
 from ndgrad._src.compiler.passes.contraction import contractions
 from ndgrad._src.compiler.passes.expansion import Expansion, is_plain
-from ndgrad._src.compiler.passes.indexing import added_to_gathered, gathered, indexing
+from ndgrad._src.compiler.passes.indexing import add_along, gather_along, indexing
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
@@ -248,7 +248,7 @@ def _gather(walk: Walk, instruction: Instruction) -> Rewritten:
     x, index = instruction.arguments
     dim = instruction.settings["dim"]
     if not is_plain(x) or index.__class__ is not Value or not _names_one_of_each_row(walk, index, x.shape, dim):
-        return gathered(walk, instruction)
+        return gather_along(walk, instruction)
     return _sum(walk, walk.emit("where", _places(walk, index, x.shape, dim), x, 0.0), (dim,), True)
 
 
@@ -257,7 +257,7 @@ def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
     g, index = instruction.arguments
     dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])
     if not is_plain(g) or index.__class__ is not Value or not _names_one_of_each_row(walk, index, shape, dim):
-        return added_to_gathered(walk, instruction)
+        return add_along(walk, instruction)
     return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ndgrad._src.compiler.passes.basic_index import Place, is_whole, written
+from ndgrad._src.compiler.passes.basic_index import Place, is_whole, to_setting
 from ndgrad._src.compiler.passes.loop_parts import LoopParts
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Value
@@ -88,7 +88,7 @@ class _Parts(LoopParts):
 
     def products_after(self) -> int:
         """Move products with invariants after the loop, if the body does not read them. Return their number."""
-        made, uses = self.made(), self.uses()
+        made, uses = self.definitions(), self.uses()
         found = []
         for v, result in self.stacks:
             term = made.get(v)
@@ -110,7 +110,7 @@ class _Parts(LoopParts):
 
     def sums_after(self) -> int:
         """Move carried sums of products, and of sums, after the loop. Return their number."""
-        made, uses = self.made(), self.uses()
+        made, uses = self.definitions(), self.uses()
         wanted = {v for v, _ in self.stacks} | {g for _, g, _ in self.late}
         found = []
         for begin, (following, result) in self.next.items():
@@ -161,21 +161,21 @@ class _Parts(LoopParts):
                 stacked[v] = Value((self.count, *v.shape), v.dtype)
         extra = [(v, result) for v, result in stacked.items() if all(result is not r for _, r in self.stacks)]
         self.stacks += extra
-        walk.append(self.rebuilt())
+        walk.append(self.rebuild())
         totals = {total.result: self._total(walk, total, stacked) for total in self.sums}
         for result, g, b in self.late:
-            totals[result] = walk.reshaped(walk.emit("matmul", self._below(walk, g, stacked), b), result.shape)
+            totals[result] = walk.reshaped(walk.emit("matmul", self._concatenate(walk, g, stacked), b), result.shape)
         return tuple([totals.get(v, v) for v in self.instruction.results])
 
     def _total(self, walk: Walk, total: _Sum, stacked: dict[Value, Value]) -> Value:
-        below = functools.partial(self._below, walk, stacked=stacked)
+        below = functools.partial(self._concatenate, walk, stacked=stacked)
         if total.left is None:
             made = walk.emit("sum", below(total.right), dim=(0,), keepdim=False, dtype=None)
         else:
             made = walk.emit("matmul", walk.emit("permute", below(total.left), dims=(1, 0)), below(total.right))
         return walk.emit("add", total.start, made)
 
-    def _below(self, walk: Walk, v: Value, stacked: dict[Value, Value]) -> Value:
+    def _concatenate(self, walk: Walk, v: Value, stacked: dict[Value, Value]) -> Value:
         """Return a value of all rounds, with the rows of all rounds concatenated."""
         array = _rows(walk, *self.rows[v][:2], self.count, self.rows[v][2]) if v in self.rows else stacked[v]
         return walk.reshaped(array, (self.count * v.shape[0], v.shape[1]))
@@ -183,4 +183,4 @@ class _Parts(LoopParts):
 
 def _rows(walk: Walk, array: Value, first: int, count: int, step: int) -> Value:
     index: tuple[Place, ...] = ((first, count, step), *[(0, n, 1) for n in array.shape[1:]])
-    return array if is_whole(index, array.shape) else walk.emit("getitem", array, index=written(index))
+    return array if is_whole(index, array.shape) else walk.emit("getitem", array, index=to_setting(index))

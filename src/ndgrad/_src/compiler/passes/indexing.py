@@ -31,7 +31,7 @@ def _is_index(value: Any) -> bool:
     return value.__class__ is Value and value.dtype.kind in "iu" and value.dtype != np.uint64 and value.size > 0
 
 
-def _checked(walk: Walk, index: Value, length: int, wraps: bool) -> Value:
+def _check_index(walk: Walk, index: Value, length: int, wraps: bool) -> Value:
     """Return an index as nonnegative int64, and add a check of its range. If it `wraps`, negative numbers count from
     the end.
     """
@@ -47,7 +47,7 @@ def _keys(walk: Walk, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Val
     """Combine indices into leading dimensions to one index into the flattened dimensions."""
     found: Value | None = None
     for index, length in zip(indices, shape, strict=False):
-        here = _checked(walk, index, length, True)
+        here = _check_index(walk, index, length, True)
         found = here if found is None else walk.emit("add", walk.emit("mul", found, length), here)
     assert found is not None
     return found
@@ -62,7 +62,7 @@ def _slices(walk: Walk, instruction: Instruction) -> Rewritten:
     dim = instruction.settings.get("dim", 0)
     if x.__class__ is not Value or not x.size or not _is_index(index):
         return None
-    return walk.emit("take_slices", x, _checked(walk, index, x.shape[dim], instruction.op.name == "rows"), dim=dim)
+    return walk.emit("take_slices", x, _check_index(walk, index, x.shape[dim], instruction.op.name == "rows"), dim=dim)
 
 
 @rule("index_select_backward")
@@ -71,7 +71,7 @@ def _slices_backward(walk: Walk, instruction: Instruction) -> Rewritten:
     dim, length = instruction.settings["dim"], instruction.settings["length"]
     if not is_plain(g) or not _is_index(index) or not length:
         return None
-    return walk.emit("add_slices", g, _checked(walk, index, length, True), dim=dim, length=length)
+    return walk.emit("add_slices", g, _check_index(walk, index, length, True), dim=dim, length=length)
 
 
 @rule("index")
@@ -103,13 +103,13 @@ def _take(walk: Walk, instruction: Instruction) -> Rewritten:
     x, index = instruction.arguments
     if x.__class__ is not Value or not x.size or not _is_index(index):
         return None
-    return walk.emit("take_slices", walk.reshaped(x, (x.size,)), _checked(walk, index, x.size, True), dim=0)
+    return walk.emit("take_slices", walk.reshaped(x, (x.size,)), _check_index(walk, index, x.size, True), dim=0)
 
 
 # ----- writes ---------------------------------------------------------------------------------------------------------
 
 
-def _put(walk: Walk, x: Value, y: Any, keys: Value, dim: int, adds: bool) -> Value | None:
+def _write_slices(walk: Walk, x: Value, y: Any, keys: Value, dim: int, adds: bool) -> Value | None:
     """Return x with y, which broadcasts, in the slices that keys name; None if there is no kernel for that."""
     if adds and not is_plain(x):
         return None
@@ -132,7 +132,7 @@ def _put_slices(walk: Walk, instruction: Instruction) -> Rewritten:
     fills = instruction.op.name == "index_fill"
     if y.__class__ is Value and y.shape != (() if fills else (*x.shape[:dim], index.size, *x.shape[dim + 1 :])):
         return None
-    return _put(walk, x, y, _checked(walk, index, x.shape[dim], fills), dim, instruction.op.name == "index_add")
+    return _write_slices(walk, x, y, _check_index(walk, index, x.shape[dim], fills), dim, instruction.op.name == "index_add")
 
 
 @rule("index_put")
@@ -142,7 +142,7 @@ def _index_put(walk: Walk, instruction: Instruction) -> Rewritten:
     if x.__class__ is not Value or not x.size or not all(_is_index(i) for i in indices):
         return None
     line = walk.reshaped(x, (prod(x.shape[:count]), *x.shape[count:]))
-    found = _put(walk, line, y, _keys(walk, tuple(indices), x.shape), 0, instruction.settings["accumulate"])
+    found = _write_slices(walk, line, y, _keys(walk, tuple(indices), x.shape), 0, instruction.settings["accumulate"])
     return None if found is None else walk.reshaped(found, x.shape)
 
 
@@ -155,7 +155,7 @@ def _scatter(walk: Walk, instruction: Instruction) -> Rewritten:
     if y.__class__ is Value and y.shape and y.shape != index.shape:
         return None
     keys = _places(walk, index, x.shape, dim)
-    found = _put(walk, walk.reshaped(x, (x.size,)), y, keys, 0, instruction.op.name == "scatter_add")
+    found = _write_slices(walk, walk.reshaped(x, (x.size,)), y, keys, 0, instruction.op.name == "scatter_add")
     return None if found is None else walk.reshaped(found, x.shape)
 
 
@@ -191,7 +191,7 @@ def _named_again(walk: Walk, keys: Value, length: int) -> Value:
 
 def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:
     """Return the flat positions, in an array of a shape, of the elements that an index along a dimension names."""
-    found = walk.emit("mul", _checked(walk, index, shape[dim], False), prod(shape[dim + 1 :]))
+    found = walk.emit("mul", _check_index(walk, index, shape[dim], False), prod(shape[dim + 1 :]))
     for d, n in enumerate(index.shape):
         step = prod(shape[d + 1 :])
         if d != dim and n > 1:
@@ -200,7 +200,7 @@ def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value
     return found
 
 
-def gathered(walk: Walk, instruction: Instruction) -> Rewritten:
+def gather_along(walk: Walk, instruction: Instruction) -> Rewritten:
     """Return the elements of an array that an index along a dimension names."""
     x, index = instruction.arguments
     dim = instruction.settings["dim"]
@@ -209,7 +209,7 @@ def gathered(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("take_slices", walk.reshaped(x, (x.size,)), _places(walk, index, x.shape, dim), dim=0)
 
 
-def added_to_gathered(walk: Walk, instruction: Instruction) -> Rewritten:
+def add_along(walk: Walk, instruction: Instruction) -> Rewritten:
     """Return the transpose of `gather_along`."""
     g, index = instruction.arguments
     dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])

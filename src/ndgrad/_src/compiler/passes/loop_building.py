@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.basic_index import Place, written
-from ndgrad._src.compiler.passes.views import stated
+from ndgrad._src.compiler.passes.basic_index import Place, to_setting
+from ndgrad._src.compiler.passes.views import to_places
 from ndgrad._src.compiler.program.compiler_ops import loop, op_named
 from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
@@ -89,13 +89,13 @@ class Building:
                 continue
             instruction = self.instructions[i]
             arguments = tuple(
-                [self._outside(self.number[a]) if a.__class__ is Value else a for a in instruction.arguments]
+                [self._outer_value(self.number[a]) if a.__class__ is Value else a for a in instruction.arguments]
             )
             self.out.append(
                 Instruction(instruction.op, arguments, instruction.settings, instruction.results, instruction.where)
             )
             i += 1
-        outputs = [self._outside(self.number[v]) for v in program.outputs]
+        outputs = [self._outer_value(self.number[v]) for v in program.outputs]
         return Program(program.inputs, outputs, self.out, self.constants, program.name)
 
     def _home(self, number: int) -> FoundLoop | None:
@@ -152,7 +152,7 @@ class Building:
             value = self.value[here.start * RESULTS + place]
             here.stacks[kind, which] = Value((here.count, *value.shape), value.dtype)
 
-    def _outside(self, number: int) -> Value:
+    def _outer_value(self, number: int) -> Value:
         """Return a value as seen by the program around the loops."""
         here = self._home(number)
         if here is None:
@@ -160,7 +160,7 @@ class Building:
         place, round_ = self._split(here, number)
         if place // RESULTS in here.running:
             if number not in self.parts:
-                source = self._outside(here.running[place // RESULTS][1])
+                source = self._outer_value(here.running[place // RESULTS][1])
                 self.parts[number] = self._emit("getitem", source, **self.instructions[number // RESULTS].settings)
             return self.parts[number]
         if place in here.last:
@@ -168,7 +168,7 @@ class Building:
         if number not in self.parts:
             stack = here.stacks["stack", place]
             index: tuple[Place, ...] = (round_, *[(0, n, 1) for n in stack.shape[1:]])
-            self.parts[number] = self._emit("getitem", stack, index=written(index))
+            self.parts[number] = self._emit("getitem", stack, index=to_setting(index))
         return self.parts[number]
 
     def _emit(self, name: str, *arguments: Value, **settings: Any) -> Value:
@@ -180,8 +180,8 @@ class Building:
 
     def _emit_loop(self, made: FoundLoop) -> None:
         slots = list(made.carried)
-        starts = [self._outside(n) for _, first in slots for n in reversed(first)]
-        fixed = [self._outside(n) for n in made.invariants]
+        starts = [self._outer_value(n) for _, first in slots for n in reversed(first)]
+        fixed = [self._outer_value(n) for n in made.invariants]
         sequences, reads = [], []
         for reading in made.rows:
             array, first, step = self._numbers(made, reading[1]) if reading[0] == "numbers" else self._sequence(reading)
@@ -229,11 +229,11 @@ class Building:
             kind, here, which, first, step = reading
             return here.stacks[kind, which], first, step
         _, number, position, dim, first, step = reading
-        source = self._outside(number)
-        index = list(stated(self.instructions[position].settings["index"], source.shape))
+        source = self._outer_value(number)
+        index = list(to_places(self.instructions[position].settings["index"], source.shape))
         index[dim] = (0, source.shape[dim], 1)
         if any(item != (0, n, 1) for item, n in zip(index, source.shape, strict=True)):
-            source = self._emit("getitem", source, index=written(tuple(index)))
+            source = self._emit("getitem", source, index=to_setting(tuple(index)))
         front = sum(not isinstance(item, int) for item in index[:dim])
         if front:
             source = self._emit("permute", source, dims=(front, *[d for d in range(source.ndim) if d != front]))

@@ -34,7 +34,7 @@ class LoopParts:
         self.last = made[carried : carried + last]
         self.stacks = made[carried + last :]
 
-    def made(self) -> dict[Value, Instruction]:
+    def definitions(self) -> dict[Value, Instruction]:
         """Return the instruction of the body that defines each value."""
         return {v: i for i in self.body for v in i.results}
 
@@ -46,7 +46,7 @@ class LoopParts:
             uses[v] = uses.get(v, 0) + 1
         return uses
 
-    def without(self, used: set[Value]) -> None:
+    def drop_unused(self, used: set[Value]) -> None:
         """Drop all other results, and values that are carried only for their own sake."""
         self.last = [(v, result) for v, result in self.last if result in used]
         self.stacks = [(v, result) for v, result in self.stacks if result in used]
@@ -64,7 +64,7 @@ class LoopParts:
         self.starts = {v: a for v, a in self.starts.items() if v in alive}
         self.next = {v: n for v, n in self.next.items() if v in alive}
 
-    def rebuilt(self) -> Instruction:
+    def rebuild(self) -> Instruction:
         """Return the loop, without instructions that its results do not depend on."""
         outputs = [*[n for n, _ in self.next.values()], *[v for v, _ in (*self.last, *self.stacks)]]
         instructions = needed_for(self.body, outputs)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import combinations
 
-from ndgrad._src.compiler.passes.basic_index import Place, after, disjoint, is_whole, places, shape_of, written
+from ndgrad._src.compiler.passes.basic_index import Place, are_disjoint, compose, is_whole, places, shape_of, to_setting
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, with_values
 
@@ -30,14 +30,14 @@ _MOST = 8
 Index = tuple[Place, ...]
 
 
-def neighbours_in_place(program: Program, cost: Callable[[Instruction], int | None]) -> Program:
+def recompute_neighbours(program: Program, cost: Callable[[Instruction], int | None]) -> Program:
     """Return the program in which no value is stored only for its neighbours.
 
     `cost` returns the number of machine instructions per element, and None for ops that are not elementwise.
     """
     if not any(_is_slice(i) and next(i.values()).nbytes >= _LARGE for i in program.instructions):
         return program
-    return _Sweep(program, cost).done()
+    return _Sweep(program, cost).finish()
 
 
 def _is_slice(instruction: Instruction) -> bool:
@@ -63,7 +63,7 @@ class _Sweep:
         self.replaced: dict[Value, Value] = {}
         self.changed = False
 
-    def done(self) -> Program:
+    def finish(self) -> Program:
         program = self.program
         for instruction in reversed(program.instructions):
             if _is_slice(instruction):
@@ -107,7 +107,7 @@ class _Sweep:
         assert index is not None
         result = instruction.result
         for inner, value in self.slices.pop(result, {}).items():
-            self._note(source, after(index, inner), value)
+            self._note(source, compose(index, inner), value)
         if result in self.read:
             self._note(source, index, result)
 
@@ -119,7 +119,7 @@ class _Sweep:
     def _show(self, source: Value) -> None:
         """Emit the slices of a value in memory."""
         for index, value in self.slices.pop(source, {}).items():
-            self._emit(Instruction(op_named("getitem"), (source,), {"index": written(index)}, (value,)))
+            self._emit(Instruction(op_named("getitem"), (source,), {"index": to_setting(index)}, (value,)))
 
     def _is_pushed(self, instruction: Instruction) -> bool:
         """True if the result of an instruction is read only as overlapping slices, and is cheap enough to recompute for
@@ -167,4 +167,4 @@ def _size(index: Index) -> int:
 
 
 def _overlap(indices: Iterable[Index]) -> bool:
-    return any(not disjoint(a, b) for a, b in combinations(indices, 2))
+    return any(not are_disjoint(a, b) for a, b in combinations(indices, 2))

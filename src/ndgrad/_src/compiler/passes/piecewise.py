@@ -24,14 +24,22 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
-from ndgrad._src.compiler.passes.basic_index import Place, common, disjoint, is_written, places, shape_of, written
+from ndgrad._src.compiler.passes.basic_index import (
+    Place,
+    are_disjoint,
+    intersect,
+    is_setting,
+    places,
+    shape_of,
+    to_setting,
+)
 from ndgrad._src.compiler.passes.rewrite import Rules, Walk
-from ndgrad._src.compiler.passes.views import stated
+from ndgrad._src.compiler.passes.views import to_places
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
-def put_together(program: Program) -> Program:
+def assemble_parts(program: Program) -> Program:
     """Return the program with each chain of embedded parts, and of overwritten parts, as one instruction."""
     if not any(i.op.name in ("embed", "slice_scatter") for i in program.instructions):
         return program
@@ -75,7 +83,7 @@ class _Sum:
         done = self.taken == len(self.parts)
         if not done and not self.are_apart and self.parts[self.taken - 1][1] == self.parts[-1][1]:
             whole = tuple([(0, n, 1) for n in end.result.shape])
-            self.so_far = [(chains.put(self.so_far, Value(end.result.shape, end.result.dtype), end), whole)]
+            self.so_far = [(chains.assemble(self.so_far, Value(end.result.shape, end.result.dtype), end), whole)]
         return done
 
 
@@ -88,7 +96,7 @@ def _repeated(parts: list[Part], shape: tuple[int, ...]) -> _Sum | None:
         return _Sum(parts, True)
     if len(indices) > _FEW:
         return None
-    return _Sum(parts, all(disjoint(a, b) for a, b in combinations(indices, 2)))
+    return _Sum(parts, all(are_disjoint(a, b) for a, b in combinations(indices, 2)))
 
 
 class _Chains(Walk):
@@ -169,10 +177,10 @@ class _Chains(Walk):
             made is None
             or made.op.name != "embed"
             or value.shape != shape
-            or not is_written(made.settings["index"], shape)
+            or not is_setting(made.settings["index"], shape)
         ):
             return None
-        return made.arguments[0], stated(made.settings["index"], shape)
+        return made.arguments[0], to_places(made.settings["index"], shape)
 
     def _overlaid(self, end: Instruction, is_link: Any) -> Any:
         """Return the overwritten array and the parts written over it, in their order."""
@@ -224,41 +232,41 @@ class _Chains(Walk):
     def _sum_of(self, parts: list[Part], end: Instruction) -> Value:
         shape = end.result.shape
         if len(parts) == 1:
-            return self.emit("embed", parts[0][0], shape=shape, index=written(parts[0][1]))
+            return self.emit("embed", parts[0][0], shape=shape, index=to_setting(parts[0][1]))
         line = in_line([index for _, index in parts], shape)
         if line is not None:
-            joined = self._joined([v for v, _ in parts], line, shape)
+            joined = self._join([v for v, _ in parts], line, shape)
             return self.emit("add", joined, 0 if end.result.dtype.kind in "iu" else 0.0)
-        return self.put(parts, end.result, end)
+        return self.assemble(parts, end.result, end)
 
-    def put(self, parts: list[Part], result: Value, end: Instruction) -> Value:
+    def assemble(self, parts: list[Part], result: Value, end: Instruction) -> Value:
         """Assemble parts in one instruction, which defines `result`."""
-        index = tuple([written(index) for _, index in parts])
-        meet = common([index for _, index in parts])
-        settings = {"shape": result.shape, "index": index, "common": None if meet is None else written(meet)}
-        return self._made("pieces", [v for v, _ in parts], settings, result, end.where)
+        index = tuple([to_setting(index) for _, index in parts])
+        meet = intersect([index for _, index in parts])
+        settings = {"shape": result.shape, "index": index, "common": None if meet is None else to_setting(meet)}
+        return self._define("pieces", [v for v, _ in parts], settings, result, end.where)
 
     def _overlay_of(self, parts: list[Part], end: Instruction) -> Value:
         shape = end.result.shape
         line = in_line([index for _, index in parts[1:]], shape)
         if line is not None and line.covers:
-            return self._joined([v for v, _ in parts[1:]], line, shape)
+            return self._join([v for v, _ in parts[1:]], line, shape)
         if line is not None and len(parts) > _MANY:
             whole = self._in_order([v for v, _ in parts[1:]], line)
-            return self.emit("slice_scatter", parts[0][0], whole, index=written(line.place(shape)))
-        index = tuple([written(index) for _, index in parts[1:]])
-        return self._made("overlaid", [v for v, _ in parts], {"index": index}, end.result, end.where)
+            return self.emit("slice_scatter", parts[0][0], whole, index=to_setting(line.place(shape)))
+        index = tuple([to_setting(index) for _, index in parts[1:]])
+        return self._define("overlaid", [v for v, _ in parts], {"index": index}, end.result, end.where)
 
-    def _made(
+    def _define(
         self, name: str, values: list[Value], settings: dict[str, Any], result: Value, where: str | None
     ) -> Value:
         self.instructions.append(Instruction(op_named(name), tuple(values), settings, (result,), where))
         return result
 
-    def _joined(self, values: list[Value], line: Line, shape: tuple[int, ...]) -> Value:
+    def _join(self, values: list[Value], line: Line, shape: tuple[int, ...]) -> Value:
         """Return consecutive parts as one array, with zeros around them if they do not cover everything."""
         whole = self._in_order(values, line)
-        return whole if line.covers else self.emit("embed", whole, shape=shape, index=written(line.place(shape)))
+        return whole if line.covers else self.emit("embed", whole, shape=shape, index=to_setting(line.place(shape)))
 
     def _in_order(self, values: list[Value], line: Line) -> Value:
         """Return consecutive parts as one array."""

@@ -31,13 +31,13 @@ from ndgrad._src.compiler.native.ir import TYPES
 from ndgrad._src.compiler.passes.basic_index import (
     Place,
     Range,
-    disjoint,
+    are_disjoint,
     is_whole,
     places,
     positions,
+    relative_to,
     shape_of,
-    within,
-    written,
+    to_setting,
 )
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.compiler_ops import op_named
@@ -63,7 +63,7 @@ class _Cutting(Walk):
     is_type: Callable[[np.dtype[Any]], bool]
 
 
-def in_regions(program: Program, is_type: Callable[[np.dtype[Any]], bool] = _is_native) -> Program:
+def split_into_regions(program: Program, is_type: Callable[[np.dtype[Any]], bool] = _is_native) -> Program:
     """Return the program with overlapping parts as disjoint ones, if kernels support their dtypes."""
     if not any(i.op.name in _rules.by_name for i in program.instructions):
         return program
@@ -86,7 +86,7 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
     for region, numbers in cut:
         if not numbers:
             continue
-        terms = [_taken(walk, *parts[k], region) for k in numbers]
+        terms = [_take(walk, *parts[k], region) for k in numbers]
         if starts_at_zero and (len(numbers) < len(parts) or settings["common"] is None):
             terms[0] = walk.emit("add", terms[0], 0.0)
         total = terms[0]
@@ -110,17 +110,17 @@ def _in_layers(
         at = places(common, instruction.result.shape)
         assert at is not None
         number = walk.full(-0.0, Value(shape_of(at), instruction.result.dtype))
-        total = _put(walk, instruction, "assembled", [number], [common])
+        total = _emit_assembly(walk, instruction, "assembled", [number], [common])
     else:
         first = [parts[k] for k in layers.pop(0)]
         values = [walk.emit("add", part, 0.0) for part, _ in first] if starts_at_zero else [part for part, _ in first]
-        total = _put(walk, instruction, "assembled", values, [written(index) for _, index in first])
+        total = _emit_assembly(walk, instruction, "assembled", values, [to_setting(index) for _, index in first])
     for layer in layers:
         sums = [walk.emit("add", _part_of(walk, total, parts[k][1]), parts[k][0]) for k in layer]
         if is_whole(parts[layer[0]][1], total.shape):
             total = sums[0]
         else:
-            total = _put(walk, instruction, "overlaid", [total, *sums], [written(parts[k][1]) for k in layer])
+            total = _emit_assembly(walk, instruction, "overlaid", [total, *sums], [to_setting(parts[k][1]) for k in layer])
     return total
 
 
@@ -132,7 +132,7 @@ def _layers(indices: Sequence[Index]) -> list[list[int]] | None:
         return None
     depths: list[int] = []
     for index in indices:
-        below = [depth for depth, other in zip(depths, indices, strict=False) if not disjoint(index, other)]
+        below = [depth for depth, other in zip(depths, indices, strict=False) if not are_disjoint(index, other)]
         depths.append(1 + max(below, default=-1))
         if depths[-1] >= _LAYERS:
             return None
@@ -150,7 +150,7 @@ def _overlaid(walk: Walk, instruction: Instruction) -> Rewritten:
     if parts is None or cut is None:
         return None
     return _assembled(
-        walk, instruction, [(_taken(walk, *parts[numbers[-1]], region), region) for region, numbers in cut]
+        walk, instruction, [(_take(walk, *parts[numbers[-1]], region), region) for region, numbers in cut]
     )
 
 
@@ -171,22 +171,22 @@ def _parts(
     return found
 
 
-def _taken(walk: Walk, part: Value, index: Index, region: Index) -> Value:
+def _take(walk: Walk, part: Value, index: Index, region: Index) -> Value:
     """Return the elements of a part in a region."""
-    inner = within(region, index)
+    inner = relative_to(region, index)
     assert inner is not None
     return _part_of(walk, part, inner)
 
 
 def _part_of(walk: Walk, value: Value, index: tuple[Place, ...]) -> Value:
-    return value if is_whole(index, value.shape) else walk.emit("getitem", value, index=written(index))
+    return value if is_whole(index, value.shape) else walk.emit("getitem", value, index=to_setting(index))
 
 
 def _assembled(walk: Walk, instruction: Instruction, parts: list[tuple[Value, Index]]) -> Value:
-    return _put(walk, instruction, "assembled", [v for v, _ in parts], [written(index) for _, index in parts])
+    return _emit_assembly(walk, instruction, "assembled", [v for v, _ in parts], [to_setting(index) for _, index in parts])
 
 
-def _put(
+def _emit_assembly(
     walk: Walk, instruction: Instruction, name: str, values: Sequence[Value], index: Sequence[tuple[Any, ...]]
 ) -> Value:
     """Return an array like an instruction's result, assembled from values by an op of the compiler."""
@@ -208,14 +208,14 @@ def regions(
     With `last_alone`, only the last part of each region is needed. None if there are too many.
     """
     found: list[tuple[Index, tuple[int, ...]]] = []
-    for region in _cut((), tuple(range(len(indices))), indices, shape, last_alone):
+    for region in _cut_regions((), tuple(range(len(indices))), indices, shape, last_alone):
         found.append(region)
         if len(found) > _REGIONS:
             return None
     return found
 
 
-def _cut(
+def _cut_regions(
     begun: Index, active: tuple[int, ...], indices: Sequence[Index], shape: tuple[int, ...], last_alone: bool
 ) -> Iterator[tuple[Index, tuple[int, ...]]]:
     """Yield the regions that begin with some places, covered by the parts that are active so far."""
@@ -237,7 +237,7 @@ def _cut(
         kinds[start + step * np.arange(count)] += 1
     for run in _runs(kinds):
         still = tuple([k for k in active if run[0] in positions(indices[k][dim])])
-        yield from _cut((*begun, run), still, indices, shape, last_alone)
+        yield from _cut_regions((*begun, run), still, indices, shape, last_alone)
 
 
 def _is_full(index: Index, shape: tuple[int, ...]) -> bool:

@@ -29,7 +29,7 @@ import numpy as np
 
 from ndgrad._src.compiler.passes.loop_building import RESULTS, Building, FoundLoop, home_of
 from ndgrad._src.compiler.passes.periods import periods, runs
-from ndgrad._src.compiler.passes.schedule import with_views_in_place
+from ndgrad._src.compiler.passes.schedule import move_views
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, frozen
 
 #: Minimum numbers of rounds and of instructions in all rounds. Shorter loops cost more than they save, except those
@@ -43,9 +43,9 @@ _OPERANDS = 8
 _NONE = np.iinfo(np.int64).min
 
 
-def rolled(program: Program) -> Program:
+def find_loops(program: Program) -> Program:
     """Return the program with its repeated blocks as loops."""
-    program = with_views_in_place(program)
+    program = move_views(program)
     while True:
         found = _Roller(program).rolled()
         if found is None:
@@ -104,7 +104,7 @@ class _Roller:
             if count * period < LEAST_INSTRUCTIONS and not self._is_missed(start * RESULTS, end * RESULTS):
                 continue
             self._lacking = None
-            made = self._checked(start, period, count)
+            made = self._check_run(start, period, count)
             if made is None:
                 self._failed[period, start, count] = self._lacking
             else:
@@ -185,7 +185,7 @@ class _Roller:
 
     # ----- checking ---------------------------------------------------------------------------------------------------
 
-    def _checked(self, start: int, period: int, count: int) -> FoundLoop | None:
+    def _check_run(self, start: int, period: int, count: int) -> FoundLoop | None:
         """Return the longest part of a run whose operands follow the rules."""
         if count < LEAST_ROUNDS or all(self.instructions[start + j].op.name == "getitem" for j in range(period)):
             return None

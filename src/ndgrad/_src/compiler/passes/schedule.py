@@ -9,7 +9,7 @@ from __future__ import annotations
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
-def with_views_in_place(program: Program) -> Program:
+def move_views(program: Program) -> Program:
     """Return the program with its views next to their first use."""
     early: list[Instruction] = []
     at_top = {*program.inputs, *program.constants}
@@ -18,7 +18,7 @@ def with_views_in_place(program: Program) -> Program:
 
     def place(instruction: Instruction) -> None:
         if waiting and any(value in waiting for value in instruction.values()):
-            rest.extend(_before(instruction, waiting))
+            rest.extend(_release(instruction, waiting))
         rest.append(instruction)
 
     for instruction in program.instructions:
@@ -36,7 +36,7 @@ def with_views_in_place(program: Program) -> Program:
     return Program(program.inputs, program.outputs, [*early, *rest], program.constants, program.name)
 
 
-def _before(instruction: Instruction, waiting: dict[Value, Instruction]) -> list[Instruction]:
+def _release(instruction: Instruction, waiting: dict[Value, Instruction]) -> list[Instruction]:
     """Return the waiting instructions that an instruction needs, in a valid order, and remove them from the queue."""
     found: list[Instruction] = []
     for value in instruction.values():

@@ -27,7 +27,7 @@ _OF_INTEGERS = frozenset(
 _SHAPING = frozenset(["cast", "clone", "expand", "zeros_like"])
 
 
-def selected_branches(program: Program) -> Program:
+def select_short_branches(program: Program) -> Program:
     """Return the program with its short branches as selections, including those in the bodies of loops."""
     if not any(getattr(i.op, "programs", ()) for i in program.instructions):
         return program
@@ -47,7 +47,7 @@ def _inside(instruction: Instruction) -> Instruction:
     names = getattr(instruction.op, "programs", ())
     if not names:
         return instruction
-    settings = {k: selected_branches(s) if k in names else s for k, s in instruction.settings.items()}
+    settings = {k: select_short_branches(s) if k in names else s for k, s in instruction.settings.items()}
     return Instruction(instruction.op, instruction.arguments, settings, instruction.results, instruction.where)
 
 

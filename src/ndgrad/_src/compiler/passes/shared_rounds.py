@@ -23,7 +23,7 @@ import numpy as np
 
 from ndgrad._src.compiler.passes.basic_index import places
 from ndgrad._src.compiler.passes.cse import key_of
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.passes.loop_parts import LoopParts
 from ndgrad._src.compiler.program.compiler_ops import loop
 from ndgrad._src.compiler.program.partition import is_view
@@ -32,7 +32,7 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Unhashabl
 _PLAIN = frozenset(["add", "sub", "mul", "neg"])
 
 
-def shared_rounds(program: Program) -> Program:
+def share_rounds(program: Program) -> Program:
     """Return the program with loops that share the common work of their rounds."""
     if not any(i.op is loop for i in program.instructions):
         return program
@@ -45,13 +45,13 @@ def shared_rounds(program: Program) -> Program:
             if earlier.count == loop_.count:
                 _share(earlier, loop_)
         later.append(loop_)
-    instructions = [parts[i].rebuilt() if i in parts else i for i in program.instructions]
-    return without_dead(Program(program.inputs, program.outputs, instructions, program.constants, program.name))
+    instructions = [parts[i].rebuild() if i in parts else i for i in program.instructions]
+    return remove_dead_code(Program(program.inputs, program.outputs, instructions, program.constants, program.name))
 
 
 def _with_inner(instruction: Instruction) -> Instruction:
     """Return the loop, with the loops inside its body rewritten."""
-    body = shared_rounds(instruction.settings["body"])
+    body = share_rounds(instruction.settings["body"])
     settings = {**instruction.settings, "body": body}
     return Instruction(instruction.op, instruction.arguments, settings, instruction.results, instruction.where)
 
@@ -142,7 +142,7 @@ def _frontier(later: LoopParts, twice: set[Instruction]) -> list[Value]:
     """Return the values computed twice that the rest of the body should read as rows."""
     outputs = [*[n for n, _ in later.next.values()], *[v for v, _ in (*later.last, *later.stacks)]]
     inputs = {*later.starts, *later.fixed, *later.rows, *later.constants}
-    made = later.made()
+    made = later.definitions()
     found: dict[Value, None] = {}
     stack = [v for i in later.body if i not in twice for v in i.values()] + outputs
     seen: set[Value] = set()

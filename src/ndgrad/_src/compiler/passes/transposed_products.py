@@ -10,7 +10,7 @@ reassociates: the transposed product may add its terms in another order. For nat
 
 from __future__ import annotations
 
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.passes.views import canonical_views
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
@@ -25,7 +25,7 @@ class _Turning(Walk):
     read_once: set[Value]
 
 
-def with_turned_products(program: Program) -> Program:
+def transpose_products(program: Program) -> Program:
     """Return the program with products in the order in which they leave it."""
     definitions, outputs = program.definitions(), set(program.outputs)
     if all(v not in definitions or definitions[v].op.name != "permute" for v in outputs):
@@ -33,7 +33,7 @@ def with_turned_products(program: Program) -> Program:
     walk = _Turning(program, _rules)
     walk.outputs = outputs
     walk.read_once = {v for v, users in program.users().items() if len(users) == 1 and v not in outputs}
-    return without_dead(walk.run())
+    return remove_dead_code(walk.run())
 
 
 @_rules.rule("permute")
@@ -44,7 +44,7 @@ def _of_product(walk: Walk, instruction: Instruction) -> Rewritten:
         return None
     (x,) = instruction.arguments
     terms = _terms(walk, x)
-    return None if terms is None else _turned(walk, terms)
+    return None if terms is None else _transpose_sum(walk, terms)
 
 
 def swapped(ndim: int) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ def _terms(walk: _Turning, value: Value) -> list[Instruction] | None:
     return found
 
 
-def _turned(walk: _Turning, terms: list[Instruction]) -> Value:
+def _transpose_sum(walk: _Turning, terms: list[Instruction]) -> Value:
     """Return the first of `_terms`, with its last two dimensions exchanged."""
     turned: dict[Value, Value] = {}
     for made in reversed(terms):

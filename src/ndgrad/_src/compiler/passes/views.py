@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.basic_index import Place, after, is_whole, is_written, places, shape_of, written
+from ndgrad._src.compiler.passes.basic_index import Place, compose, is_setting, is_whole, places, shape_of, to_setting
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Value
 
@@ -161,12 +161,12 @@ def _permute(walk: Walk, instruction: Instruction) -> Rewritten:
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-def read(walk: Walk, x: Value, index: tuple[Place, ...]) -> Value:
+def read_part(walk: Walk, x: Value, index: tuple[Place, ...]) -> Value:
     """Return the part of a value that an index shows."""
-    return x if is_whole(index, x.shape) else walk.emit("getitem", x, index=written(index))
+    return x if is_whole(index, x.shape) else walk.emit("getitem", x, index=to_setting(index))
 
 
-def along(x: Value, dim: int, place: Place) -> tuple[Place, ...]:
+def index_along(x: Value, dim: int, place: Place) -> tuple[Place, ...]:
     """Return the index of a place in one dimension, and of everything in the others."""
     return tuple([place if d == dim else (0, n, 1) for d, n in enumerate(x.shape)])
 
@@ -177,21 +177,21 @@ def _getitem(walk: Walk, instruction: Instruction) -> Rewritten:
     index = places(instruction.settings["index"], x.shape)
     if index is None:
         return None
-    if instruction.op.name == "element" or not is_written(instruction.settings["index"], x.shape):
-        return walk.reshaped(read(walk, x, index), instruction.result.shape)
+    if instruction.op.name == "element" or not is_setting(instruction.settings["index"], x.shape):
+        return walk.reshaped(read_part(walk, x, index), instruction.result.shape)
     if is_whole(index, x.shape):
         return x
     inner = walk.made_by(x, "getitem")
     if inner is not None:
         source = inner.arguments[0]
-        return read(walk, source, after(stated(inner.settings["index"], source.shape), index))
+        return read_part(walk, source, compose(to_places(inner.settings["index"], source.shape), index))
     inner = walk.made_by(x, "expand")
     if inner is not None and inner.arguments[0].size == 1:
         return walk.emit("expand", inner.arguments[0], shape=instruction.result.shape)
     return None
 
 
-def stated(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> tuple[Place, ...]:
+def to_places(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> tuple[Place, ...]:
     """Return the places of an index in the form of this pass."""
     found = places(index, shape)
     assert found is not None
@@ -202,17 +202,17 @@ def stated(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> tuple[Plac
 def _select(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
     dim, at = instruction.settings["dim"], int(instruction.settings["index"])
-    return read(walk, x, along(x, dim, at + x.shape[dim] if at < 0 else at))
+    return read_part(walk, x, index_along(x, dim, at + x.shape[dim] if at < 0 else at))
 
 
 @rule("slice")
 def _slice(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
-    return read(walk, x, _sliced(x.shape, **instruction.settings))
+    return read_part(walk, x, _sliced(x.shape, **instruction.settings))
 
 
 def _sliced(shape: tuple[int, ...], dim: int, start: int, stop: int, step: int) -> tuple[Place, ...]:
-    return stated((slice(None),) * dim + (slice(start, stop, step),), shape)
+    return to_places((slice(None),) * dim + (slice(start, stop, step),), shape)
 
 
 @rule("split", "split_with_sizes", "unbind")
@@ -220,11 +220,11 @@ def _split(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
     dim = instruction.settings["dim"]
     if instruction.op.name == "unbind":
-        return tuple([read(walk, x, along(x, dim, at)) for at in range(x.shape[dim])])
+        return tuple([read_part(walk, x, index_along(x, dim, at)) for at in range(x.shape[dim])])
     found, start = [], 0
     for part in instruction.results:
         count = part.shape[dim]
-        found.append(read(walk, x, along(x, dim, (start, count, 1) if count else (0, 0, 1))))
+        found.append(read_part(walk, x, index_along(x, dim, (start, count, 1) if count else (0, 0, 1))))
         start += count
     return tuple(found)
 
@@ -237,7 +237,7 @@ def _embed(walk: Walk, instruction: Instruction) -> Rewritten:
     match instruction.op.name:
         case "select_backward":
             at = int(settings["index"])
-            index = along(instruction.result, settings["dim"], at + shape[settings["dim"]] if at < 0 else at)
+            index = index_along(instruction.result, settings["dim"], at + shape[settings["dim"]] if at < 0 else at)
         case "slice_backward":
             index = _sliced(shape, settings["dim"], settings["start"], settings["stop"], settings["step"])
         case _:
@@ -245,20 +245,20 @@ def _embed(walk: Walk, instruction: Instruction) -> Rewritten:
             if found is None:
                 return None
             index = found
-            if is_written(settings["index"], shape):
+            if is_setting(settings["index"], shape):
                 return x if is_whole(index, shape) and x.shape == shape else None
     part = shape_of(index)
     if x.size != math.prod(part):  # NumPy broadcasts the written value
         return None
     x = walk.reshaped(x, part)
-    return x if is_whole(index, shape) else walk.emit("embed", x, shape=shape, index=written(index))
+    return x if is_whole(index, shape) else walk.emit("embed", x, shape=shape, index=to_setting(index))
 
 
 @rule("slice_scatter")
 def _slice_scatter(walk: Walk, instruction: Instruction) -> Rewritten:
     x, y = instruction.arguments
     index = places(instruction.settings["index"], x.shape)
-    if index is None or is_written(instruction.settings["index"], x.shape):
+    if index is None or is_setting(instruction.settings["index"], x.shape):
         return None
     if y.__class__ is Value:
         part = shape_of(index)
@@ -268,4 +268,4 @@ def _slice_scatter(walk: Walk, instruction: Instruction) -> Rewritten:
             return None
         else:
             y = walk.emit("expand", y, shape=part)
-    return walk.emit("slice_scatter", x, y, index=written(index))
+    return walk.emit("slice_scatter", x, y, index=to_setting(index))

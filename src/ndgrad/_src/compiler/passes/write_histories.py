@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad._src.compiler.passes.basic_index import (
     Place,
-    disjoint,
-    is_written,
+    are_disjoint,
+    is_setting,
     places,
     positions,
+    relative_to,
     shape_of,
-    within,
-    written,
+    to_setting,
 )
 from ndgrad._src.compiler.program.program import Argument, Instruction, Value
 
@@ -92,7 +92,7 @@ class History:
         rows = positions(index[self._dim]) if index else range(1)
         for _ in range(_TRIES):
             number = self._candidate(rows, count)
-            if not number or not all(disjoint(index, place) for place in self.links[number - 1].places):
+            if not number or not all(are_disjoint(index, place) for place in self.links[number - 1].places):
                 return number
             count = number - 1
         return count
@@ -116,7 +116,7 @@ class Histories:
         #: parts found so far
         self._found: dict[tuple[Value, Index], Value] = {}
 
-    def read(self, value: Value, index: Index) -> Value | None:
+    def find_part(self, value: Value, index: Index) -> Value | None:
         """Return the part of a value that an index shows, computed from the writes; None if there is no shorter form.
         """
         additions: list[Link | None] = []  # newest first; None for skipped additions
@@ -158,36 +158,36 @@ class Histories:
             if link is None:
                 found = walk.emit("add", found, 0.0)
                 continue
-            part = self.read(link.part, index)
+            part = self.find_part(link.part, index)
             if part is None:
                 return None
             found = self._found[link.value, index] = walk.emit("add", found, part)
         return found
 
     def _replaced_part(self, link: Link, index: Index, dtype: Any) -> Value | None:
-        inside = within(index, link.places[0])
+        inside = relative_to(index, link.places[0])
         if inside is None:
             return None
         walk, part = self._walk, link.part
         if part.__class__ is not Value:
             number = walk.constant(part, dtype) if isinstance(part, (bool, int, float)) else None
-            return None if number is None else self._expanded(number, shape_of(index))
+            return None if number is None else self._expand(number, shape_of(index))
         found = self._get(part, inside)
         return found if found.dtype == dtype else walk.emit("cast", found, dtype=dtype)
 
     def _base_part(self, base: Argument, index: Index, like: Value) -> Value | None:
         """Return the part of a history's base."""
         if base is None:
-            return self._expanded(self._walk.constant(0, like.dtype), shape_of(index))
+            return self._expand(self._walk.constant(0, like.dtype), shape_of(index))
         if base.__class__ is not Value:
-            return self._expanded(self._walk.constant(base, like.dtype), shape_of(index))
-        return self._get(base, index) if base.shape == like.shape else self._expanded(base, shape_of(index))
+            return self._expand(self._walk.constant(base, like.dtype), shape_of(index))
+        return self._get(base, index) if base.shape == like.shape else self._expand(base, shape_of(index))
 
     def _get(self, value: Value, index: Index) -> Value:
         whole = all(item == (0, n, 1) for item, n in zip(index, value.shape, strict=True))
-        return value if whole else self._walk.emit("getitem", value, index=written(index))
+        return value if whole else self._walk.emit("getitem", value, index=to_setting(index))
 
-    def _expanded(self, value: Value, shape: tuple[int, ...]) -> Value:
+    def _expand(self, value: Value, shape: tuple[int, ...]) -> Value:
         return self._walk.emit("expand", value, shape=shape) if shape else value
 
     # ----- building histories -----------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ _Change = tuple[Argument, Argument, tuple[Index, ...]]
 def _replacement(made: Instruction) -> _Change | None:
     *base, part = made.arguments
     index, shape = made.settings["index"], made.result.shape
-    if not is_written(index, shape):
+    if not is_setting(index, shape):
         return None
     place = places(index, shape)
     assert place is not None
@@ -268,5 +268,5 @@ def _replacement(made: Instruction) -> _Change | None:
 
 def _is_apart(index: Index, parts: tuple[Index, ...]) -> bool:
     """True if an index lies within some of the parts, and does not overlap the others."""
-    inside = [within(index, place) is not None for place in parts]
-    return any(inside) and all(i or disjoint(index, place) for i, place in zip(inside, parts, strict=True))
+    inside = [relative_to(index, place) is not None for place in parts]
+    return any(inside) and all(i or are_disjoint(index, place) for i, place in zip(inside, parts, strict=True))

@@ -116,7 +116,7 @@ def measure(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], f
     total = float("inf")
     for n in range(_BEFORE + _MEASURED):
         host = program.on_the_host(inputs)
-        arrays = program.given(inputs, host)
+        arrays = program.collect_inputs(inputs, host)
         times = _seconds(program.running(arrays))  # one time per step, because nothing is written in place
         if n < _BEFORE:
             continue

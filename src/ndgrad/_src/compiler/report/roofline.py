@@ -164,7 +164,7 @@ def _fma(target: Target, element: str) -> Function:
     place = f.set(f"alloca {kind}, align 64")
     f.store(kind, kind.constant(0.999), place)
     factor = f.set(f"load volatile {kind}, ptr {place}")
-    sums = [f.carried(kind, kind.constant(k)) for k in range(_registers(target))]
+    sums = [f.carry(kind, kind.constant(k)) for k in range(_registers(target))]
     with f.loop(rounds, carried=sums):
         for s in sums:
             if target.fma:

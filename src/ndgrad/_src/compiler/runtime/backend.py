@@ -19,8 +19,8 @@ from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.phases import Times, compiling, phase
 from ndgrad._src.compiler.native.target import available
 from ndgrad._src.compiler.passes.hoist_products import hoisting
-from ndgrad._src.compiler.passes.reroll import rolled
-from ndgrad._src.compiler.passes.select_branches import selected_branches
+from ndgrad._src.compiler.passes.reroll import find_loops
+from ndgrad._src.compiler.passes.select_branches import select_short_branches
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.core.modes import ThreadState
@@ -111,7 +111,7 @@ class Runner:
             return Replay(self.program)
         try:
             with phase("passes"):
-                program = hoisting(rolled(selected_branches(self.program)))
+                program = hoisting(find_loops(select_short_branches(self.program)))
             return NativeProgram(program, self.threads, self.sizes, self.writes)
         except TooLong as error:
             self.too_long = str(error)

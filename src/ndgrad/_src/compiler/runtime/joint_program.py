@@ -19,7 +19,7 @@ import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.lower.templates import Sizes
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.runtime.backend import Later, Runner
 
@@ -73,7 +73,7 @@ class JointProgram:
             p = self._program
             inputs = [v for v in p.inputs if v is not self._cotangent]
             one = {**p.constants, self._cotangent: np.ones((), self._cotangent.dtype)}
-            whole = simplified(Program(inputs, p.outputs, p.instructions, one, p.name))
+            whole = simplify_program(Program(inputs, p.outputs, p.instructions, one, p.name))
             self._runner = Runner(whole, threads=self._threads, sizes=self._sizes, later=self._later)
         return self._runner
 

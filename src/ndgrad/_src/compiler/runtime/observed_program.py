@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ndgrad._src.compiler.lower.accounting import Work, called, in_words, instruction_flops, parts_of, work_of
+from ndgrad._src.compiler.lower.accounting import Work, in_words, instruction_flops, op_name, parts_of, work_of
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call, Finished
 from ndgrad._src.compiler.program.program import Program
@@ -75,7 +75,7 @@ class WatchedNative(NativeProgram):
         known, defined = {*self.program.inputs, *self.program.constants}, self.program.definitions()
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
-            name = called(step.instruction) if isinstance(step, Call) else _name(step, functions)
+            name = op_name(step.instruction) if isinstance(step, Call) else _name(step, functions)
             self.watched.append(
                 WatchedStep(program.name, name, parts_of(step, defined), work_of(step, known, defined), functions)
             )

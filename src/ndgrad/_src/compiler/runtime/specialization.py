@@ -65,7 +65,6 @@ from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.phases import Times, compiling, phase
-from ndgrad._src.compiler.passes import simplified, with_loops
 from ndgrad._src.compiler.program.partition import split
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay

@@ -23,11 +23,11 @@ def symbol(name: str, type: Vector) -> str:
     return f"maths.{name}.{type.suffix}"
 
 
-def reduced(x: Real) -> tuple[Real, Pair]:
+def reduce_angle(x: Real) -> tuple[Real, Pair]:
     """Return n, as a float, and r. For an infinite x, r is NaN."""
     w = x.w
     n = muladd(x, 0.6366197723675814, w.shifter) - w.shifter
-    return _beyond(x, n, _fused(x, n) if w.fma else _exact(x, n))
+    return _reduce_large(x, n, _fused(x, n) if w.fma else _exact(x, n))
 
 
 def _fused(x: Real, n: Real) -> Pair:
@@ -47,7 +47,7 @@ def _exact(x: Real, n: Real) -> Pair:
     return two_sum(second.hi, (first.lo + second.lo) - n * c4)
 
 
-def _beyond(x: Real, n: Real, r: Pair) -> tuple[Real, Pair]:
+def _reduce_large(x: Real, n: Real, r: Pair) -> tuple[Real, Pair]:
     """Replace n and r where x is large."""
     w = x.w
     f, type = w.f, w.type

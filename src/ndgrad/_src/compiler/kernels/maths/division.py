@@ -101,8 +101,8 @@ def _by_hand(f: Function, fma: bool) -> None:
     (top, e), (bottom, d) = parts("%a"), parts("%b")
     bottom = bottom.equals(0).choose(w.bits(1), bottom)  # in unused lanes
     first = f.set(f"urem i64 {top}, {bottom}")
-    shift = f.carried("i64", str(e - d))
-    left = f.carried("i64", first)
+    shift = f.carry("i64", str(e - d))
+    left = f.carry("i64", first)
     head, body, after = f.fresh("head"), f.fresh("body"), f.fresh("after")
     before = f.block
     f.jump(head)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from ndgrad._src.compiler.kernels.maths.coefficients import POLYNOMIALS
-from ndgrad._src.compiler.kernels.maths.exponential import excess, reduced, scaled
+from ndgrad._src.compiler.kernels.maths.exponential import excess, reduce_argument, scaled
 from ndgrad._src.compiler.kernels.maths.logarithm import log
 from ndgrad._src.compiler.kernels.maths.pairs import quick_two_sum, two_product, two_sum
 from ndgrad._src.compiler.kernels.maths.values import (
@@ -42,7 +42,7 @@ def erf(x: Real) -> Real:
         inside = lesser(a, 6.0 if not w.single else 4.0)  # it is 1 to the last place there
         t = (inside - 2.0) / (inside + 2.0)
         g = polynomial(t, POLYNOMIALS["scaled_erfc"][w.degrees]) + 1.28125
-        parts = reduced(-(inside * inside))
+        parts = reduce_argument(-(inside * inside))
         e = (excess(parts.r) + 1.0) * parts.shifted.scale()
         return [1.0 - e * (g / muladd(inside, 2.0, 1.0))]
 
@@ -74,7 +74,7 @@ def _tail(x: Real) -> Real:
     g = quick_two_sum(w.real(1.28125), muladd(slope, t_low, polynomial(first, coefficients)))
     quotient = g / two_sum(x + x, 1.0)
     square = two_product(x, x)
-    parts = reduced(-square.hi, -square.lo)
+    parts = reduce_argument(-square.hi, -square.lo)
     e = quick_two_sum(w.real(1.0), excess(parts.r, parts.rest))
     product = quotient * e
     return scaled(product.value(), parts.shifted, x > (26.5 if not w.single else 9.1))
@@ -92,7 +92,7 @@ def single_normal(x: Real) -> Real:
     t = (a - 2.0) / (a + 2.0)
     g = polynomial(t, POLYNOMIALS["scaled_normal"]["float32"]) + 1.28125
     square = two_product(inside, inside * 0.5)
-    parts = reduced(-square.hi)
+    parts = reduce_argument(-square.hi)
     e = excess(parts.r, parts.rest - square.lo) + 1.0
     tail = scaled(e * (g * 0.5 / muladd(a, 2.0, 1.0)), parts.shifted, inside > 12.5)
     return x.is_nan().choose(x, (x < 0.0).choose(tail, 1.0 - tail))
@@ -118,7 +118,7 @@ def erfinv(x: Real) -> Real:
     if x.w.degrees != "wide":
         near = muladd(_near(t), t, t) - inside
         far = (1.0 - inside) - _tail(t)
-        parts = reduced(t * t)
+        parts = reduce_argument(t * t)
         growth = (excess(parts.r) + 1.0) * parts.shifted.scale()
         step = (inside > 0.53).choose(far, near) * growth * (math.sqrt(math.pi) / 2)
         t = t - step / muladd(t, step, 1.0)

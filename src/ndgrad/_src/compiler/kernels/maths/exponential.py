@@ -36,7 +36,7 @@ class Reduced:
         self.rest = rest
 
 
-def reduced(x: Real, more: Real | None = None) -> Reduced:
+def reduce_argument(x: Real, more: Real | None = None) -> Reduced:
     """Reduce the argument x + more towards 0 by multiples of ln 2, for |x| below the limits."""
     w = x.w
     shifted = muladd(x, 1 / math.log(2), w.shifter)
@@ -69,10 +69,10 @@ def exp(x: Real, more: Real | None = None) -> Real:
     high, low, normal = LIMITS[x.w.precision]
     inside = greater(x, low)
     if more is None:
-        parts = reduced(inside)
+        parts = reduce_argument(inside)
         p = excess(parts.r) + 1.0
     else:
-        parts = reduced(inside, more)
+        parts = reduce_argument(inside, more)
         p = excess(parts.r, parts.rest) + 1.0
     return x.not_at_most(high).choose(x + math.inf, scaled(p, parts.shifted, x < normal))
 
@@ -93,7 +93,7 @@ def expm1(x: Real) -> Real:
     Below -40 the result is -1 to the last place.
     """
     w = x.w
-    parts = reduced(greater(x, -40.0))
+    parts = reduce_argument(greater(x, -40.0))
     small = w.power_of_two(-lesser(parts.n, 64.0))  # negligible compared to 1 for greater n
     h = excess(parts.r, parts.rest) + (1.0 - small)
     # Scale by one power of two less than n, which may be too large for an exponent.

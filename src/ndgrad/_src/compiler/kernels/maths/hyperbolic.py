@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from ndgrad._src.compiler.kernels.maths.coefficients import POLYNOMIALS
-from ndgrad._src.compiler.kernels.maths.exponential import LIMITS, excess, reduced, scaled
+from ndgrad._src.compiler.kernels.maths.exponential import LIMITS, excess, reduce_argument, scaled
 from ndgrad._src.compiler.kernels.maths.logarithm import log_of_one_plus
 from ndgrad._src.compiler.kernels.maths.pairs import Pair, quick_two_sum, root, two_product, two_sum
 from ndgrad._src.compiler.kernels.maths.values import (
@@ -40,7 +40,7 @@ def tanh(x: Real) -> Real:
 
     def far() -> list[Real]:
         inside = lesser(a, 20.0)  # it is 1 to the last place there, and no NaN
-        parts = reduced(inside + inside)
+        parts = reduce_argument(inside + inside)
         e = (excess(parts.r, parts.rest) + 1.0) * parts.shifted.scale()
         return [1.0 - 2.0 / (e + 1.0)]
 
@@ -50,7 +50,7 @@ def tanh(x: Real) -> Real:
 def sigmoid(x: Real) -> Real:
     down = -absolute(x)
     _, low, normal = LIMITS[x.w.precision]
-    parts = reduced(greater(down, low))
+    parts = reduce_argument(greater(down, low))
     e = scaled(excess(parts.r, parts.rest) + 1.0, parts.shifted, down < normal)
     total = e + 1.0
     lost = e - (total - 1.0)
@@ -65,7 +65,7 @@ def _half_exp(a: Real) -> Real:
     """Return 0.5 exp(a) for a >= 0; infinite if it overflows."""
     limit = 710.4758600739439 if not a.w.single else 89.415985107421875
     inside = lesser(a, limit)
-    parts = reduced(inside)
+    parts = reduce_argument(inside)
     p = excess(parts.r, parts.rest) + 1.0
     result = p * (parts.shifted - 2).scale() * 2.0
     return a.not_at_most(limit).choose(a + math.inf, result)

@@ -9,7 +9,7 @@ parts.
 
 from __future__ import annotations
 
-from ndgrad._src.compiler.kernels.maths.angles import reduced
+from ndgrad._src.compiler.kernels.maths.angles import reduce_angle
 from ndgrad._src.compiler.kernels.maths.coefficients import POLYNOMIALS
 from ndgrad._src.compiler.kernels.maths.pairs import Pair, quick_two_sum, two_product
 from ndgrad._src.compiler.kernels.maths.values import Bits, Mask, Real, absolute, muladd, polynomial, with_sign
@@ -41,7 +41,7 @@ def _sign(quadrant: Bits) -> Bits:
 
 def _of_quadrant(x: Real, ahead: int) -> Real:
     """Return sin(x + ahead pi/2)."""
-    n, r = reduced(x)
+    n, r = reduce_angle(x)
     z = r.hi * r.hi
     quadrant = x.w.shifted(n) + ahead if ahead else x.w.shifted(n)
     value = _odd(quadrant).choose(cosine(r, z).value(), sine(r, z).value())
@@ -63,7 +63,7 @@ def cos(x: Real) -> Real:
 def tan(x: Real) -> Real:
     if x.w.single and not x.w.fma:
         return tan(x.wide()).narrow()
-    n, r = reduced(x)
+    n, r = reduce_angle(x)
     z = r.hi * r.hi
     s, c = sine(r, z), cosine(r, z)
     s, c = quick_two_sum(s.hi, s.lo), quick_two_sum(c.hi, c.lo)

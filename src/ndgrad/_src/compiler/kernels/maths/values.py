@@ -73,7 +73,7 @@ class Writer:
     def compared(self, predicate: str, x: Real, y: Real) -> str:
         return self.set(f"fcmp {predicate} {self.type} {x}, {y}")
 
-    def joined(self, op: str, a: Mask, b: Mask) -> str:
+    def combine_masks(self, op: str, a: Mask, b: Mask) -> str:
         """Combine masks by and, or, xor."""
         return self.set(f"{op} {self.type.mask} {a}, {b}")
 
@@ -81,7 +81,7 @@ class Writer:
         """Return a mask that is true in every lane."""
         return Mask(self, self.type.mask.constant(1))
 
-    def chosen(self, mask: Mask, yes: Real, no: Real) -> str:
+    def select(self, mask: Mask, yes: Real, no: Real) -> str:
         return self.set(f"select {self.type.mask} {mask}, {self.type} {yes}, {self.type} {no}")
 
     def sign_bit(self, x: Real) -> str:
@@ -158,20 +158,20 @@ class Mask(_Value):
 
     __slots__ = ()
 
-    def _with(self, op: str, other: Mask) -> Mask:
-        return Mask(self.w, self.w.joined(op, self, other))
+    def _apply_op(self, op: str, other: Mask) -> Mask:
+        return Mask(self.w, self.w.combine_masks(op, self, other))
 
     def __and__(self, other: Mask) -> Mask:
-        return self._with("and", other)
+        return self._apply_op("and", other)
 
     def __or__(self, other: Mask) -> Mask:
-        return self._with("or", other)
+        return self._apply_op("or", other)
 
     def __xor__(self, other: Mask) -> Mask:
-        return self._with("xor", other)
+        return self._apply_op("xor", other)
 
     def __invert__(self) -> Mask:
-        return self._with("xor", self.w.always())
+        return self._apply_op("xor", self.w.always())
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -188,7 +188,7 @@ class Mask(_Value):
             w, bits = yes.w, yes.w.type.integer
             return Bits(w, w.set(f"select {w.type.mask} {self}, {bits} {yes}, {bits} {w.bits(no)}"))  # type: ignore[arg-type]
         w = yes.w if isinstance(yes, Real) else no.w if isinstance(no, Real) else self.w
-        return Real(w, w.chosen(self, w.real(yes), w.real(no)))  # type: ignore[arg-type]
+        return Real(w, w.select(self, w.real(yes), w.real(no)))  # type: ignore[arg-type]
 
 
 class Bits(_Value):
@@ -196,29 +196,29 @@ class Bits(_Value):
 
     __slots__ = ()
 
-    def _with(self, op: str, other: Bits | int) -> Bits:
+    def _apply_op(self, op: str, other: Bits | int) -> Bits:
         return Bits(self.w, self.w.set(f"{op} {self.w.type.integer} {self}, {self.w.bits(other)}"))
 
     def __add__(self, other: Bits | int) -> Bits:
-        return self._with("add", other)
+        return self._apply_op("add", other)
 
     def __sub__(self, other: Bits | int) -> Bits:
-        return self._with("sub", other)
+        return self._apply_op("sub", other)
 
     def __and__(self, other: Bits | int) -> Bits:
-        return self._with("and", other)
+        return self._apply_op("and", other)
 
     def __or__(self, other: Bits | int) -> Bits:
-        return self._with("or", other)
+        return self._apply_op("or", other)
 
     def __xor__(self, other: Bits | int) -> Bits:
-        return self._with("xor", other)
+        return self._apply_op("xor", other)
 
     def __lshift__(self, other: Bits | int) -> Bits:
-        return self._with("shl", other)
+        return self._apply_op("shl", other)
 
     def __rshift__(self, other: Bits | int) -> Bits:
-        return self._with("lshr", other)
+        return self._apply_op("lshr", other)
 
     def equals(self, other: Bits | int) -> Mask:
         return Mask(self.w, self.w.set(f"icmp eq {self.w.type.integer} {self}, {self.w.bits(other)}"))
@@ -238,32 +238,32 @@ class Real(_Value):
 
     __slots__ = ()
 
-    def _with(self, op: str, x: Real | float, y: Real | float) -> Real:
+    def _apply_op(self, op: str, x: Real | float, y: Real | float) -> Real:
         return Real(self.w, self.w.binary(op, self.w.real(x), self.w.real(y)))
 
     def __add__(self, other: Real | float) -> Real:
-        return self._with("fadd", self, other)
+        return self._apply_op("fadd", self, other)
 
     def __radd__(self, other: float) -> Real:
-        return self._with("fadd", other, self)
+        return self._apply_op("fadd", other, self)
 
     def __sub__(self, other: Real | float) -> Real:
-        return self._with("fsub", self, other)
+        return self._apply_op("fsub", self, other)
 
     def __rsub__(self, other: float) -> Real:
-        return self._with("fsub", other, self)
+        return self._apply_op("fsub", other, self)
 
     def __mul__(self, other: Real | float) -> Real:
-        return self._with("fmul", self, other)
+        return self._apply_op("fmul", self, other)
 
     def __rmul__(self, other: float) -> Real:
-        return self._with("fmul", other, self)
+        return self._apply_op("fmul", other, self)
 
     def __truediv__(self, other: Real | float) -> Real:
-        return self._with("fdiv", self, other)
+        return self._apply_op("fdiv", self, other)
 
     def __rtruediv__(self, other: float) -> Real:
-        return self._with("fdiv", other, self)
+        return self._apply_op("fdiv", other, self)
 
     def __neg__(self) -> Real:
         return Real(self.w, self.w.negated(self))
