@@ -59,7 +59,7 @@ def test_values_inside_are_arrays(name: str) -> None:
     assert {n: type(v) for n, v in seen.items()} == dict.fromkeys(seen, Array)
 
 
-# ----- buffers: writes after saves, which this face allows --------------------------------------------------------------------------
+# ----- buffers: writes after saves, which `Array` allows ----------------------------------------------------------------------------
 
 
 def buffered(x: Any) -> Any:
@@ -154,7 +154,7 @@ def test_a_custom_function_sees_arrays(name: str) -> None:
     assert Product.seen == {Array}
 
 
-# ----- plain arrays and numbers in the place of Arrays ---------------------------------------------------------------------
+# ----- plain arrays and numbers instead of Arrays --------------------------------------------------------------------------
 
 
 def test_gradients_of_plain_arrays_and_numbers_are_plain():

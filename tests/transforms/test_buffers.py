@@ -284,7 +284,7 @@ def test_a_vjp_knows_of_writes_to_its_argument_and_its_result(face: str, nested:
         np.testing.assert_allclose(run().numpy(), expected)
 
 
-# ----- in modes that take every call through the general lane ----------------------------------------------------------------------
+# ----- in modes that take every call through the general path ----------------------------------------------------------------------
 
 
 def written_after_a_product(y: Any) -> Any:

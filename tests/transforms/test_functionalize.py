@@ -447,7 +447,7 @@ def test_values_are_written_under_no_grad_where_nothing_is_differentiated():
     close(functionalize(write_detached)(x), write_detached(x))
 
 
-# ----- faces and cuts -------------------------------------------------------------------------------------------------------------------
+# ----- Array and cuts -------------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_computed_from_constants_has_numpys_face_inside():
