@@ -1,4 +1,4 @@
-"""Anomaly mode beyond torch's: what its errors say, in every lane, and what it leaves behind."""
+"""Anomaly mode beyond torch's: its error texts for every kind of backward, and its state afterwards."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_infinite_gradients_pass_unless_asked_for():
         x.sqrt().sum().backward()
 
 
-# ----- every lane -----------------------------------------------------------------------------------------------------------------
+# ----- all kinds of backward -------------------------------------------------------------------------------------------------------------
 
 
 def nan_at_zero(t):

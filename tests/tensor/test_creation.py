@@ -34,7 +34,7 @@ def test_python_numbers_take_the_default_dtype_and_arrays_do_not():
     ndgrad.set_default_dtype(ndgrad.float32)
     assert ndgrad.tensor([1.0, 2]).dtype is ndgrad.float32
     assert ndgrad.tensor([1j]).dtype is ndgrad.complex64
-    assert ndgrad.tensor(np.float64(1)).dtype is ndgrad.float64  # as in torch, though it is a Python float too
+    assert ndgrad.tensor(np.float64(1)).dtype is ndgrad.float64  # as in torch, although it is also a Python float
     assert ndgrad.tensor(np.ones(2)).dtype is ndgrad.float64
     assert ndgrad.tensor([np.ones(2), np.ones(2)]).dtype is ndgrad.float64
     assert ndgrad.tensor([1, 2]).dtype is ndgrad.int64

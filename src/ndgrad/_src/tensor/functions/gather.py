@@ -543,7 +543,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     return deliver("take", ops.take(input, index), out, input)
 
 
-def _put(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bool, in_place: bool) -> Tensor:
+def _put_elements(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bool, in_place: bool) -> Tensor:
     index = as_index(name, input, index)
     source = as_tensor(name, "source", input, source)
     require_same_dtype(name, input, source)
@@ -565,7 +565,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     tensor([[0., 5.],
             [0., 6.]])
     """
-    return _put("put", input, index, source, accumulate, False)
+    return _put_elements("put", input, index, source, accumulate, False)
 
 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -575,7 +575,7 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     >>> ndgrad.zeros(2).put_(ndgrad.tensor([1, 1]), ndgrad.ones(2), accumulate=True)
     tensor([0., 2.])
     """
-    return _put("put_", self, index, source, accumulate, True)
+    return _put_elements("put_", self, index, source, accumulate, True)
 
 
 @both_worlds
