@@ -13,8 +13,10 @@ from ndgrad import func
 
 pytest.importorskip("llvmlite")
 
+from ndgrad._src.compiler.lower.accounting import op_name
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from tests.compiler.traced import traced
 
@@ -63,8 +65,8 @@ def same(f: Callable[..., Any], *tensors: Any, gradients: bool = True) -> Compil
 
 def steps(f: Callable[..., Any], *tensors: Any) -> list[str]:
     """Return the steps of a function as native code, without gradients."""
-    made = NativeProgram(simplified(traced(f, [t.numpy() for t in tensors], gradients=False)))
-    return [called(step.instruction) if isinstance(step, Call) else type(step).__name__ for step in made.groups.steps]
+    made = NativeProgram(simplify_program(traced(f, [t.numpy() for t in tensors], gradients=False)))
+    return [op_name(step.instruction) if isinstance(step, Call) else type(step).__name__ for step in made.groups.steps]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

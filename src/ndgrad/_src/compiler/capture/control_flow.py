@@ -27,7 +27,7 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.subprograms import LiftedFunction, Region
-from ndgrad._src.compiler.passes.basic_index import Place
+from ndgrad._src.compiler.passes.basic_index import Place, to_setting
 from ndgrad._src.compiler.program.compiler_ops import branch, loop
 from ndgrad._src.compiler.program.program import Instruction, Value
 from ndgrad._src.core.variable import np_dtype, wrap

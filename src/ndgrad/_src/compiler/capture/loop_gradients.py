@@ -39,6 +39,7 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.native.phases import phase
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.passes.loop_parts import LoopParts
 from ndgrad._src.compiler.passes.reroll import LEAST_ROUNDS
 from ndgrad._src.compiler.program.compiler_ops import loop
@@ -88,8 +89,8 @@ def _roll_loops(
     """Return the program of `values` with its loops; None if loops do not make it much shorter, or if a loop has no
     gradient in some rounds. `ends` are the outputs that gradients come from.
     """
-    forward = with_loops(
-        simplified(Program(traced.inputs, list(values), traced.instructions, traced.constants, traced.name))
+    forward = roll_loops(
+        simplify_program(Program(traced.inputs, list(values), traced.instructions, traced.constants, traced.name))
     )
     if len(forward.instructions) * LEAST_ROUNDS > len(traced.instructions) or _has_inner_loops(forward):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndgrad._src.compiler.capture.captured_tensors import find_tracer
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.ops.vocabulary import tensor_ops
@@ -20,7 +20,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 def run_on_tensors(program: Program, tensors: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:
     """Return some outputs of a program for these tensors."""
-    wanted = without_dead(Program(program.inputs, list(outputs), program.instructions, program.constants, program.name))
+    wanted = remove_dead_code(Program(program.inputs, list(outputs), program.instructions, program.constants, program.name))
     values: dict[Value, Any] = {v: wrap(Tensor, array) for v, array in wanted.constants.items()}
     values.update(zip(wanted.inputs, tensors, strict=True))
     tracer = find_tracer()

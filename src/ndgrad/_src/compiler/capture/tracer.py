@@ -30,6 +30,7 @@ from ndgrad._src.compiler.capture.user_lines import where
 from ndgrad._src.compiler.kernels.precompile import note_op
 from ndgrad._src.compiler.lower.memory_places import reshaped_view
 from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, settings_key
 from ndgrad._src.compiler.program.replay import Replay
@@ -217,7 +218,7 @@ class Tracer:
             outcome = self.outcomes[number]
         else:
             program = self.program
-            so_far = without_dead(Program(program.inputs, [value], program.instructions, program.constants))
+            so_far = remove_dead_code(Program(program.inputs, [value], program.instructions, program.constants))
             with np.errstate(all="ignore"):  # the call itself reports floating-point errors
                 outcome = bool(Replay(so_far)([np.asarray(on_host(payload_of(o.source))) for o in self.inputs])[0])
         self.conditions.append((value, outcome))

@@ -46,6 +46,7 @@ from ndgrad._src.compiler.capture.control_flow import (
 )
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.subprograms import LiftedFunction, Region
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.compiler_ops import run_while, sweeps
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import np_dtype, wrap

@@ -65,6 +65,7 @@ from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.phases import Times, compiling, phase
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.program.partition import split
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay
@@ -450,9 +451,9 @@ class Specialisation:
         program.check()
         #: Forward and backward in one program. Loops are built before the split, so a value saved for the backward of a
         #: round is a row of an array.
-        self.program = simplified(program)
+        self.program = simplify_program(program)
         if self.place is CPU and not runs_on_numpy(self.strict):  # replay and devices would wait between rounds
-            self.program = with_loops(self.program)
+            self.program = roll_loops(self.program)
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)
         self._drop_trace(halves.forward)
