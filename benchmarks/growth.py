@@ -226,7 +226,7 @@ def measure_compiling() -> Iterator[tuple[str, list[tuple[float, int]]]]:
             compiled = ndgrad.compile(func.grad(f), fullgraph=True)
             start = time.process_time()
             compiled(x)
-            found.append((time.process_time() - start, len(compiled.entries[0].made.forward.instructions)))
+            found.append((time.process_time() - start, len(compiled.entries[0].specialisation.forward.instructions)))
         yield name, found[1:]
 
 

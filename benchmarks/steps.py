@@ -31,10 +31,10 @@ def main() -> None:
         print(f"----- {name}: {WORKLOADS[name].title}")
         for function in compiled_functions(name):
             entry = function.entries[-1] if function.entries else None
-            if entry is None or entry.made is None:
+            if entry is None or entry.specialisation is None:
                 print(f"runs eagerly: {entry.broken.reason if entry is not None else 'it was never called'}")
                 continue
-            if entry.made.places:
+            if entry.specialisation.places:
                 print("has arguments of its own; its steps: function.kernels(*args)")
                 continue
             print(function.kernels())

@@ -1,4 +1,4 @@
-"""Checkpointing beyond torch: memory, messages, transforms, NumPy's face, faults (what is common is compared in torch_parity)."""
+"""Checkpointing beyond torch: memory, messages, transforms, `Array`, faults (torch_parity compares the common part)."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def alternately(*functions):
 
 
 def peak_of_a_chain(depth, segments):
-    """The most memory that a chain of `depth` steps takes, in units of one activation."""
+    """Return the peak memory of a chain of `depth` steps, in units of one activation."""
     size = 1 << 12
 
     def step(h):
         return (h * 1.01).tanh()
 
     x = ndgrad.ones(size, requires_grad=True)
-    checkpoint_sequential([step] * 4, 2, x).sum().backward()  # what is made on first use
+    checkpoint_sequential([step] * 4, 2, x).sum().backward()  # warm-up
     gc.collect()
     tracemalloc.start()
     try:
@@ -76,7 +76,7 @@ def test_memory_of_a_deep_chain_grows_as_the_square_root():
     plain = [peak_of_a_chain(n, 1) for n in (64, 1024)]
     cut = [peak_of_a_chain(n, math.isqrt(n)) for n in (64, 1024)]
     assert plain[1] / plain[0] > 10  # sixteen times as deep
-    assert cut[1] / cut[0] < 6  # four times, and what does not grow
+    assert cut[1] / cut[0] < 6  # four times, plus a constant part
     assert cut[1] < plain[1] / 8
 
 
@@ -99,7 +99,7 @@ def test_nested_checkpoints_hold_no_more_than_the_logarithm():
 
 
 def count_bytes(f, *args):
-    """What a graph saves, in bytes, as saved-tensor hooks see it."""
+    """Return the bytes that a graph saves, as seen by saved-tensor hooks."""
     held = []
     with ndgrad.autograd.graph.saved_tensors_hooks(lambda t: held.append(t.nbytes) or t, lambda t: t):
         f(*args)
@@ -192,7 +192,7 @@ def test_the_check_can_be_left_out():
     x = leaf()
     f = alternately(lambda x: x.sin(), lambda x: (x + 1).sin())
     checkpoint(f, x, determinism_check="none").sum().backward()
-    assert np.allclose(x.grad.numpy(), np.cos(A + 1))  # what was asked for
+    assert np.allclose(x.grad.numpy(), np.cos(A + 1))  # the requested value
 
 
 def test_a_missing_value_is_named():
@@ -429,7 +429,7 @@ def test_a_list_of_names_is_a_policy():
     x, w = ndgrad.ones(3, 3, requires_grad=True), ndgrad.full((3, 3), 0.5, requires_grad=True)
     y = selective(["matmul"], lambda x: ((x @ w).sigmoid() @ w).sin(), x)
     with Log():
-        y.grad_fn._saved_self  # the argument of sin, for which the whole function is run again
+        y.grad_fn._saved_self  # the argument of sin; the whole function runs again for it
     assert ran == ["sigmoid", "sin"]
     y.sum().backward()
     z, v = ndgrad.ones(3, 3, requires_grad=True), ndgrad.full((3, 3), 0.5, requires_grad=True)
@@ -502,7 +502,7 @@ def test_a_kept_result_may_be_mutated_if_the_user_says_so():
 
 def test_another_op_in_the_recomputation_is_named():
     f = alternately(lambda x: x.sin().exp(), lambda x: x.cos().exp())
-    with pytest.raises(CheckpointError, match="op number 0 of the recomputation is cos, and that of the forward was sin"):
+    with pytest.raises(CheckpointError, match="op number 0 of the recomputation is cos, but that of the forward was sin"):
         selective(["exp"], f, leaf()).sum().backward()
 
 
@@ -530,7 +530,7 @@ def _linearized(x):
     return ndgrad.func.vjp(push, x)[1](x)[0]
 
 
-#: Functions of x that transform functions which close over x, and their values and derivatives.
+#: Functions of x that transform functions which capture x, with their values and derivatives.
 TRANSFORMING = {
     "grad": (lambda x: x * ndgrad.func.grad(lambda u: (u * u * x).sum())(x), lambda a: 2 * a**3, lambda a: 6 * a**2),
     "vjp": (lambda x: ndgrad.func.vjp(lambda u: u * u * x, x)[1](x)[0], lambda a: 2 * a**3, lambda a: 6 * a**2),
@@ -581,7 +581,7 @@ def test_checkpoints_inside_transforms_around_functions_that_transform_others(na
 
 
 def test_a_frame_keeps_nothing_of_what_the_graph_around_it_saves_beside_a_transform():
-    """What is left out is what the graph around the call saves; what the transform inside saves dies with it."""
+    """A frame leaves out values saved by the graph around the call; values saved by the inner transform die with it."""
     kept = []
 
     def function(x):
@@ -604,7 +604,7 @@ def test_a_reentrant_checkpoint_that_closes_over_a_wanted_tensor_is_refused_and_
     for wanted in (w, leaf):
         with pytest.raises(RuntimeError, match="incompatible with .grad"):
             ndgrad.autograd.grad(loss, wanted, retain_graph=True)
-    (of_y,) = ndgrad.autograd.grad(loss, y, retain_graph=True)  # which lies before the checkpoint
+    (of_y,) = ndgrad.autograd.grad(loss, y, retain_graph=True)  # y precedes the checkpoint
     assert of_y.tolist() == [3, 4]
 
 
@@ -615,7 +615,7 @@ def test_a_reentrant_checkpoint_of_constants_keeps_the_gradients_of_what_its_fun
 
 
 def test_a_rerun_is_inside_the_transforms_of_another_thread_that_the_function_worked_in():
-    """A thread opens transforms of its own inside one of the main thread's, whose backward comes when all of them have ended."""
+    """A thread opens its own transforms inside one of the main thread, whose backward runs after all of them have ended."""
 
     def f(y, run):
         def inner(z):

@@ -1,4 +1,4 @@
-"""Tests of the compiler leave the user's cache alone, and know nothing of what it holds; where no code can be made, they fail."""
+"""Tests of the compiler use a cache folder of their own, and fail if code generation fails."""
 
 from __future__ import annotations
 

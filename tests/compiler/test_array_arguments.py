@@ -1,4 +1,6 @@
-"""Compiled functions that are called with NumPy's own arrays: inputs, whatever they hold, and results as without compiling."""
+"""Compiled functions called with NumPy arrays: the arrays are inputs of any contents, and results are as without
+compiling.
+"""
 
 from __future__ import annotations
 

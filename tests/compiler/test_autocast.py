@@ -39,7 +39,7 @@ def gradients(net: Any, loss: Any) -> list[Any]:
 
 
 def programs(compiled: Any) -> int:
-    return sum(entry.made is not None for entry in compiled.entries)
+    return sum(entry.specialisation is not None for entry in compiled.entries)
 
 
 @pytest.mark.parametrize("dtype", [ndgrad.bfloat16, ndgrad.float16])
@@ -58,7 +58,7 @@ def test_autocast_around_a_call_is_part_of_its_kind(dtype: Any) -> None:
         for a, b in zip(gradients(net, found), gradients(net, expected), strict=True):
             assert a.dtype == b.dtype == np.float32
             np.testing.assert_allclose(a, b, rtol=5e-2, atol=2e-3)
-        plain = compiled(x)  # and no block is around this one
+        plain = compiled(x)  # outside of any autocast block
         assert plain.dtype is ndgrad.float32
         np.testing.assert_allclose(plain.item(), loss(x).item(), rtol=1e-6)
     assert programs(compiled) == 2
@@ -88,7 +88,7 @@ def test_no_cast_of_a_trace_stays_in_the_block() -> None:
     compiled = ndgrad.compile(lambda x: (x @ w).sum(), fullgraph=True)
     with ndgrad.autocast("cpu"):
         compiled(data())
-        found = data() @ w  # uses the kept cast of w, if there is one
+        found = data() @ w  # uses the cached cast of w, if there is one
     assert isinstance(found.detach().float().numpy(), np.ndarray)
     found.sum().backward()
     np.testing.assert_allclose(w.grad.numpy()[0], data().numpy().sum(0)[0], rtol=3e-2)

@@ -1,4 +1,6 @@
-"""Functions that check values: the check is part of the program, and a call that fails it is traced again or raises as eager does."""
+"""Functions that check values: the check is part of the program, and a call that fails it is traced again or raises as
+in eager code.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_targets_and_indices_of_all_kinds(f: Any):
     for values in (*TARGETS, *TARGETS[::-1]):
         t = ndgrad.tensor(values)
         assert outcome(compiled, x, t) == outcome(f, x, t), values
-    assert any(e.made is not None for e in compiled.entries)
+    assert any(e.specialisation is not None for e in compiled.entries)
 
 
 def test_probabilities_out_of_range_raise():
@@ -55,7 +57,7 @@ def test_probabilities_out_of_range_raise():
     for values in ([0.25, 0.5], [0.25, 1.5], [0.75, 0.5], [-0.5, 0.5]):
         x = ndgrad.tensor(values)
         assert outcome(compiled, x) == outcome(f, x), values
-    assert compiled.entries[0].made is not None
+    assert compiled.entries[0].specialisation is not None
 
 
 def test_gradients_of_gradients_follow_the_conditions_of_their_call():

@@ -1,4 +1,6 @@
-"""Compiling where something is missing or goes wrong: what runs is right, what fails says where, and all stays usable."""
+"""Compiling with missing or failing parts: results are right, errors name their source line, and everything stays
+usable.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ class Missing(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 """
-RUNS_ON_NUMPY = "assert type(g.entries[0].made.ran[0]).__name__ == 'Replay'"
+RUNS_ON_NUMPY = "assert type(g.entries[0].specialisation.ran[0]).__name__ == 'Replay'"
 ONE_CORE = "if hasattr(os, 'sched_setaffinity'): os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
 
 
@@ -105,7 +107,7 @@ def test_what_ends_the_making_of_code_leaves_inputs_and_function_usable(
             g(x)
         assert x.tolist() == [3.0, 4.0]
         assert w.grad is None
-    else:  # the program runs on NumPy, and says so
+    else:  # the program runs on NumPy, with a warning
         monkeypatch.delenv("NDGRAD_COMPILE_RAISE", raising=False)
         with pytest.warns(UserWarning, match="runs on NumPy instead"):
             assert g(x).item() == 22.0
@@ -143,5 +145,5 @@ def test_an_error_while_running_has_written_nothing_and_is_the_functions_own(mon
     with pytest.raises(IndexError) as compiled:
         g(t, table, outside)
     assert str(compiled.value) == str(eager.value)
-    assert t.tolist() == expected.tolist()  # written once, by the function, before it failed
+    assert t.tolist() == expected.tolist()  # written once by the function, before it failed
     assert g(t, table, inside).item() == 4.0 + 2 * (expected[0].item() + 1)

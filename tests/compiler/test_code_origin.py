@@ -1,4 +1,4 @@
-"""Which code reads the world: asked of the modules that a function names, without loading anything."""
+"""Detection of code that reads external state, from the modules that a function names, without loading anything."""
 
 from __future__ import annotations
 

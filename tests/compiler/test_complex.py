@@ -1,4 +1,4 @@
-"""Functions of complex numbers, compiled and eager: where they lie, how they are written, differentiated, looped over and transformed."""
+"""Functions of complex numbers, compiled and eager: memory order, writes, derivatives, loops and transforms."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from ndgrad import func
 
 pytest.importorskip("llvmlite")
 
-from ndgrad._src.compiler.lower.accounting import called
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call
-from ndgrad._src.compiler.passes import simplified
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from tests.compiler.traced import traced
 
@@ -46,7 +44,7 @@ def weighted(r: Any) -> Any:
 
 
 def same(f: Callable[..., Any], *tensors: Any, gradients: bool = True) -> CompiledFunction:
-    """A function gives what it gives eagerly, thrice: traced, by its program, and as a builtin."""
+    """Check that a function returns its eager result three times: traced, by its program, and as a builtin."""
     compiled = CompiledFunction(f, fullgraph=True)
     for _ in range(3):
         results = []
@@ -64,7 +62,7 @@ def same(f: Callable[..., Any], *tensors: Any, gradients: bool = True) -> Compil
 
 
 def steps(f: Callable[..., Any], *tensors: Any) -> list[str]:
-    """What a function consists of as native code, without gradients."""
+    """Return the steps of a function as native code, without gradients."""
     made = NativeProgram(simplified(traced(f, [t.numpy() for t in tensors], gradients=False)))
     return [called(step.instruction) if isinstance(step, Call) else type(step).__name__ for step in made.groups.steps]
 
@@ -99,7 +97,7 @@ def test_arguments_that_lie_otherwise(view: str) -> None:
 
 
 def test_parts_of_an_argument_are_views_of_it() -> None:
-    """Real tensors with a stride of two."""
+    """Return real tensors with a stride of two."""
     z = numbers(5, 6)
     same(lambda x, y, w: x * y + w.real, z.real, z.imag, numbers(5, 6))
 
@@ -132,7 +130,7 @@ def test_an_argument_that_is_written() -> None:
 
 
 def test_results_are_memory_of_their_own() -> None:
-    """Pairs and their numbers are one memory in the program, and two outside it."""
+    """Pairs and their complex numbers share memory in eager code, but are two values in the program."""
     z = numbers(4)
     compiled = CompiledFunction(lambda z: (z * 1.0, ndgrad.view_as_real(z * 1.0), z), fullgraph=True)
     for _ in range(3):
@@ -172,7 +170,7 @@ def test_a_transform_between_kernels() -> None:
 
 
 def test_a_quantum_circuit() -> None:
-    """Gates on a state of several qubits, in a Python loop, which is found, and its expectation, with gradients."""
+    """Gates on a state of several qubits in a Python loop, which is detected, and the expectation with gradients."""
 
     def rotation(angle: Any) -> Any:
         c, s = ndgrad.cos(angle / 2), ndgrad.sin(angle / 2)

@@ -1,4 +1,6 @@
-"""Compiled functions inside and around everything else: transforms, custom functions, hooks, modes, writes, views, threads, forks."""
+"""Compiled functions inside and around other features: transforms, custom functions, hooks, modes, writes, views,
+threads, forks.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def tensor(values: Any = X, **options: Any) -> Any:
 
 
 def equal(a: Any, b: Any) -> None:
-    """Two trees of tensors are alike: structure, classes, dtypes, requires_grad, and values to the last few bits."""
+    """Check that two trees of tensors agree: structure, classes, dtypes, requires_grad, and values to the last few
+    bits.
+    """
     left, spec = ndgrad.utils._pytree.tree_flatten(a)
     right, other = ndgrad.utils._pytree.tree_flatten(b)
     assert spec == other
@@ -48,7 +52,7 @@ def equal(a: Any, b: Any) -> None:
 
 
 def compiled(f: Any, broken: bool = False) -> Any:
-    """A compiled function, which must not run eagerly where it is called directly."""
+    """Return a compiled function that must not run eagerly when it is called directly."""
     return ndgrad.compile(f, fullgraph=not broken)
 
 
@@ -135,9 +139,11 @@ def test_dual_numbers_and_derivatives_of_third_order():
 
 
 def both(f: Any, run: Callable[[Any], Any], broken: bool = False) -> None:
-    """What `run` makes of the compiled function is what it makes of the function, the first time and later."""
+    """Check that `run` gives the same result for the compiled function as for the function, in the first and in later
+    calls.
+    """
     c = compiled(f, broken)
-    for _ in range(5):  # the fifth computes gradients with the value
+    for _ in range(5):  # the fifth call computes gradients together with the value
         equal(run(c), run(f))
 
 
@@ -211,7 +217,8 @@ def test_tensors_from_outside_that_depend_on_each_other():
 
 
 def test_results_that_are_needed_for_backward_may_be_written_as_in_eager():
-    """On torch's face eager raises. So does a compiled call, unless its backward computes the result again."""
+    """Eager code raises for torch's tensor class. So does a compiled call, unless its backward recomputes the result.
+    """
     c = compiled(lambda x: (x @ x.t()).exp())
     for _ in range(2):
         x = tensor([X, Y], requires_grad=True)
@@ -250,7 +257,7 @@ def test_inputs_that_are_written_after_the_call():
 
 
 class Twice(Function):
-    """x * 2 forward, and a gradient of its own: times 5."""
+    """Compute x * 2 forward, with a custom gradient: times 5."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -345,7 +352,7 @@ def test_writes_through_views_of_arguments_and_shared_memory():
 
     both(f, run)
 
-    def shared(x: Any, y: Any) -> Any:
+    def check_shared(x: Any, y: Any) -> Any:
         x.add_(1)
         return x * y
 
@@ -353,7 +360,7 @@ def test_writes_through_views_of_arguments_and_shared_memory():
         whole = tensor(np.arange(4.0))
         return g(whole[:3], whole[1:]), whole
 
-    both(shared, overlapping, broken=True)
+    both(check_shared, overlapping, broken=True)
 
 
 def test_written_arguments_with_a_history():
@@ -576,7 +583,7 @@ def test_threads_trace_and_call_one_function():
         for i in range(10):
             x = tensor(np.ones(2 + (k + i) % 3)[:3] * 1.0) if False else tensor(X * (i + 1))
             found.append(abs(float(c(x).detach()) - float(np.sin(X * (i + 1) * Y).sum())))
-            float((w * 2).sum().detach())  # eager work beside a trace
+            float((w * 2).sum().detach())  # eager work during a trace
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for t in threads:
@@ -625,7 +632,7 @@ def test_a_fork_after_compiling():
 
 
 class Slope(ndgrad.autograd.Function):
-    """3 x^2, whose backward looks at values."""
+    """Compute 3 x^2, with a backward that reads values."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -639,7 +646,7 @@ class Slope(ndgrad.autograd.Function):
 
 
 class Cube(ndgrad.autograd.Function):
-    """x^3. The function and its gradient can be traced, the gradient of the gradient cannot."""
+    """Compute x^3. The function and its gradient can be traced; the gradient of the gradient cannot."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:

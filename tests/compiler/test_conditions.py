@@ -1,4 +1,6 @@
-"""What a function asks of values: a trace follows the answer, each call checks it, and few answers have a program each."""
+"""Conditions on values in a function: a trace follows the outcome, each call checks it, and a few outcomes have a
+program each.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_WAYS
+from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_PATHS
 from ndgrad.func import grad, scan, vmap
 
 UP, DOWN = [1.0, 2.0], [-1.0, -2.0]
@@ -103,7 +105,7 @@ def test_many_ways_run_eagerly_and_are_right() -> None:
     for _ in range(2 * MOST_IN_VAIN):
         x = tensor(rng.standard_normal(4))
         assert g(x).item() == pytest.approx(f(x).item())
-    assert g.traces == MOST_WAYS
+    assert g.traces == MOST_PATHS
     g.fullgraph = True
     with pytest.raises(RuntimeError, match="changes from call to call"):
         g(x)
@@ -156,7 +158,7 @@ def test_constants_are_known_while_a_function_is_traced(name: str) -> None:
     np.testing.assert_allclose(compiled(x).numpy(), f(x).numpy())
     total = lambda x: (f(x) ** 2).sum()
     np.testing.assert_allclose(ndgrad.compile(grad(total), fullgraph=True)(x).numpy(), grad(total)(x).numpy())
-    assert not compiled.entries[-1].made.outcomes
+    assert not compiled.entries[-1].specialisation.outcomes
 
 
 def test_a_constant_that_was_written_is_none() -> None:

@@ -1,4 +1,6 @@
-"""Loops and branches inside compiled functions: traced once, run by the program, with the values and derivatives of eager code."""
+"""Loops and branches inside compiled functions: traced once, run by the program, with the values and derivatives of
+eager code.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ WEIGHTS = RNG.standard_normal(3)
 
 @pytest.fixture(params=["numpy", "native"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How programs run."""
+    """Run the test natively and on NumPy."""
     if request.param == "native" and not available():
         pytest.skip("llvmlite is not installed")
     if request.param == "numpy":
@@ -49,18 +51,18 @@ def close(a: Any, b: Any, rtol: float = 1e-11) -> None:
 
 
 def same(f: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """A function gives compiled, without running eagerly, what it gives."""
+    """Check that a function gives its eager result when compiled, without running eagerly."""
     compiled = ndgrad.compile(f, fullgraph=True)
     expected = f(*args)
     for _ in range(2):
         close(compiled(*args), expected, **options)
 
 
-def made(f: Callable[..., Any], *args: Any) -> Any:
-    """What became of a function."""
+def specialise(f: Callable[..., Any], *args: Any) -> Any:
+    """Return the specialisation of a function."""
     compiled = ndgrad.compile(f, fullgraph=True)
     compiled(*args)
-    return compiled.entries[-1].made
+    return compiled.entries[-1].specialisation
 
 
 # ----- scan --------------------------------------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ def test_backward_of_a_compiled_scan(way: str) -> None:
     w, rows = tensor(WEIGHTS, requires_grad=True), tensor(ROWS, requires_grad=True)
     compiled = ndgrad.compile(recurrent, fullgraph=True)
     expected = ndgrad.autograd.grad(recurrent(w, rows), (w, rows), create_graph=True)
-    for _ in range(5):  # at last, forward computes the gradients too
+    for _ in range(5):  # the last calls compute the gradients in forward
         close(ndgrad.autograd.grad(compiled(w, rows), (w, rows)), expected)
     again = ndgrad.autograd.grad(compiled(w, rows), (w, rows), create_graph=True)
     close(again, expected)
@@ -125,7 +127,8 @@ def test_backward_of_a_compiled_scan(way: str) -> None:
 def test_a_body_is_traced_once_however_many_rounds() -> None:
     sizes = []
     for n in (4, 4000):
-        found = made(lambda x, n=n: scan(lambda c, _: (c * 0.9 + c.sin(), None), x, length=n)[0].sum(), tensor(WEIGHTS, requires_grad=True))
+        weights = tensor(WEIGHTS, requires_grad=True)
+        found = specialise(lambda x, n=n: scan(lambda c, _: (c * 0.9 + c.sin(), None), x, length=n)[0].sum(), weights)
         sizes.append((len(found.program.instructions), [len(b.instructions) for b in bodies(found.program)]))
     assert sizes[0] == sizes[1]
     assert len(sizes[0][1]) == 2  # forward and backward
@@ -144,10 +147,10 @@ def test_loops_are_native_forward_and_backward() -> None:
     w, rows = tensor(WEIGHTS, requires_grad=True), tensor(ROWS)
     compiled = ndgrad.compile(lambda w, rows: scan(lambda c, x: ((c * w + x).tanh(), None), w, rows)[0].sum(), fullgraph=True)
     compiled(w, rows).backward()
-    specialisation = compiled.entries[-1].made
+    specialisation = compiled.entries[-1].specialisation
     for runner in (specialisation.run_forward, specialisation.run_backward):
-        assert [type(s) for s in runner.made.groups.steps].count(Loop) == 1
-        assert not any(hasattr(s, "forward") for s in runner.made.steps)
+        assert [type(s) for s in runner.executable.groups.steps].count(Loop) == 1
+        assert not any(hasattr(s, "forward") for s in runner.executable.steps)
     assert "loop of 5 rounds: native" in str(ndgrad.compiler.explain(compiled, w, rows))
 
 
@@ -171,7 +174,9 @@ def test_rows_read_by_a_counter(way: str) -> None:
 
 
 def test_constants_that_a_body_shares_with_what_is_done_before_it(way: str) -> None:
-    """What does not depend on the round is computed once, before the loop; its constant is needed in every round, too."""
+    """Computations that do not depend on the round are done once, before the loop. Their constant is used in every
+    round, too.
+    """
 
     def f(w: Any, rows: Any) -> Any:
         def step(c: Any, x: Any) -> Any:
@@ -192,7 +197,7 @@ def test_map_and_associative_scan_compiled(way: str) -> None:
 
 def test_no_gradient_goes_where_eager_lets_none_go(way: str) -> None:
     class Doubled(Function):
-        """Whose derivative is not that of its value."""
+        """A function with a custom derivative."""
 
         @staticmethod
         def forward(x: Any) -> Any:
@@ -260,7 +265,7 @@ def test_a_training_step_with_a_scan_inside(way: str) -> None:
             return loss
 
         xs, y = tensor(np.random.default_rng(0).standard_normal((7, 3, 2))), tensor(np.ones((3, 1)))
-        step(xs, y)  # which the optimizer notes
+        step(xs, y)  # recorded by the optimizer
         run = ndgrad.compile(step, fullgraph=True) if compiled else step
         return [run(xs, y).item() for _ in range(4)]
 
@@ -310,7 +315,7 @@ def test_while_loop_compiled_runs_as_long_as_the_call_needs(way: str) -> None:
 
 
 def test_a_native_while_loop_runs_any_number_of_rounds() -> None:
-    """It is left now and then, so that Ctrl-C is heard; two pieces of memory take turns, whichever was written last."""
+    """The native loop returns now and then, so that Ctrl-C works. Two buffers alternate, whichever was written last."""
     if not available():
         pytest.skip("llvmlite is not installed")
     f = ndgrad.compile(lambda n, x: while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + x), (n * 0, x * 0)), fullgraph=True)
@@ -334,7 +339,7 @@ def test_gradients_of_what_a_compiled_while_loop_captures(way: str) -> None:
 
 
 def halved(x: Any, w: Any, shift: Any) -> Any:
-    """A loop whose rounds bend, with a carry that has no derivative and one that only the condition reads."""
+    """A loop with nonlinear rounds, a carry without derivative, and a carry that only the condition reads."""
 
     def body(c: Any) -> Any:
         y, total, count = c
@@ -383,12 +388,12 @@ def test_second_derivatives_of_a_loop_without_rounds(way: str) -> None:
 
 
 def test_sweeps_keep_only_rows_that_are_read() -> None:
-    """The gradient of a linear loop reads no row at all, and that of a product those of one factor."""
+    """The gradient of a linear loop reads no rows, and that of a product reads the rows of one factor."""
 
     def linear(x: Any) -> Any:
         return while_loop(lambda c: c.sum() < 50, lambda c: c * 1.5 + 1, x).sum()
 
-    (found,) = [i for i in made(linear, tensor(WEIGHTS, requires_grad=True)).program.instructions if i.op.name == "sweeps"]
+    (found,) = [i for i in specialise(linear, tensor(WEIGHTS, requires_grad=True)).program.instructions if i.op.name == "sweeps"]
     assert found.settings["reads"] == ((),)
 
 
@@ -408,7 +413,7 @@ def test_a_gradient_of_some_results_of_a_compiled_while_loop(way: str) -> None:
 
 
 def test_pullbacks_of_a_compiled_function_inside_transforms(way: str) -> None:
-    """Cotangents are batched, or have tangents, after the call: its gradients are then computed by ops."""
+    """Cotangents are batched, or have tangents, after the call. Its gradients are then computed by ops."""
 
     def f(x: Any, rows: Any) -> Any:
         c = scan(lambda c, row: (cond(row.sum() > 0, lambda c: c * row, lambda c: c.sin(), c), None), x, rows)[0]
@@ -447,7 +452,7 @@ def test_loops_and_branches_in_one_another_compiled(way: str) -> None:
 
 
 def test_tensors_from_outside_that_no_op_of_a_body_touches(way: str) -> None:
-    """A body that returns what it closes over, starts an inner loop with it, or decides by it."""
+    """A body that returns a captured tensor, starts an inner loop with it, or branches on it."""
 
     def f(w: Any, rows: Any) -> Any:
         first, seen = scan(lambda c, x: (w, c * x), w * 2, rows)
@@ -501,7 +506,7 @@ def test_programs_with_branches_and_loops_are_read_back_from_their_text() -> Non
         y = while_loop(lambda c: c.sum() < 5, lambda c: c * c + 1, x)
         return scan(lambda c, _: (cond(c.sum() > 1, lambda c: c * 2, lambda c: -c, c), None), y, length=3)[0].sum()
 
-    program = made(f, tensor(WEIGHTS, requires_grad=True)).program
+    program = specialise(f, tensor(WEIGHTS, requires_grad=True)).program
     assert {i.op.name for i in program.instructions} >= {"loop", "while", "sweeps"}
     assert str(parse_program(str(program))) == str(program)
 

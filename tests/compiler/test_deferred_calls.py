@@ -16,8 +16,8 @@ logger = logging.getLogger("tests.deferred_calls")
 
 
 @contextmanager
-def written() -> Iterator[Any]:
-    """A stream to which the logger alone writes, with the line that asked for it."""
+def capture_log() -> Iterator[Any]:
+    """Return a stream that only the logger writes to, with the source line of each record."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(levelname)s %(funcName)s:%(lineno)d %(message)s"))
@@ -42,15 +42,15 @@ def test_records_are_those_of_eager_code(level: int) -> None:
     compiled = ndgrad.compile(logs, fullgraph=True)
     texts = []
     for f in (logs, compiled):
-        with written() as stream:
+        with capture_log() as stream:
             logger.setLevel(level)
             for i in range(4):
                 f(ndgrad.full((2,), float(i)))
             texts.append(stream.getvalue())
     assert texts[0] == texts[1]
     assert bool(texts[0]) is (level < logging.CRITICAL)
-    with written() as stream:
-        logger.setLevel(logging.ERROR)  # a change is seen
+    with capture_log() as stream:
+        logger.setLevel(logging.ERROR)  # the guard sees the change
         compiled(ndgrad.ones(2))
         assert stream.getvalue().startswith("ERROR logs:")
         assert len(stream.getvalue().splitlines()) == 1
@@ -82,8 +82,8 @@ def test_handlers_of_other_classes_and_objects_that_change_run_eagerly() -> None
         return x
 
     g = ndgrad.compile(logs)
-    for level in (logging.CRITICAL, logging.DEBUG):  # a logger that is off, and then on
-        with written():
+    for level in (logging.CRITICAL, logging.DEBUG):  # a logger that is disabled, and then enabled
+        with capture_log():
             logger.setLevel(level)
             g(ndgrad.ones(1))
             handler = Capturing()

@@ -1,4 +1,6 @@
-"""Calls with tensors of other sizes: the results of eager code, whatever Python makes of a size, and machine code that is shared."""
+"""Calls with tensors of other sizes: the results of eager code for any use of a size in Python, and shared machine
+code.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ pytest.importorskip("llvmlite")
 
 @pytest.fixture(autouse=True)
 def modules(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The modules that are compiled in a test, which begins with none."""
+    """Return the modules that a test compiles. The cache is empty at the start."""
     compiled: list[str] = []
 
     class Counted(templates.Code):
@@ -41,7 +43,7 @@ def layer(x: Any) -> Any:
 
 
 def by_size(x: Any) -> Any:
-    """What it does depends on a size in ways that no two sizes tell."""
+    """The behaviour depends on a size in a way that two sizes do not show."""
     n = x.shape[0]
     y = x * n if n > 10 else x / (n * n)
     return (y[: n // 2].sum() + y[n // 2] ** 2).sum() if n % 7 else y.sum()
@@ -157,7 +159,7 @@ def test_a_module_is_a_skeleton_and_numbers() -> None:
     assert [n.bits for n in numbers[:4]] == [3, 16, 48, 16]
     assert [np.int64(n.bits).view(np.float64) for n in numbers[4:6]] == [16.0, 0.0625]
     assert "alloca [16 x double]" in skeleton
-    assert "add i64 %x, 16" in skeleton  # where no parameters can be read
+    assert "add i64 %x, 16" in skeleton  # a place that allows no parameters
     assert [n.varies(frozenset([16])) for n in numbers] == [False, True, True, True, True, True, True]
     assert not varies(0, frozenset([16]))
 
@@ -176,13 +178,13 @@ def test_chosen_numbers_are_read_from_memory() -> None:
 
 
 def test_a_number_in_every_lane_stays_in_the_text() -> None:
-    """`splat (i64 31)` is a form for constants: a register may not stand in it."""
+    """`splat (i64 31)` is syntax for constants only; it cannot contain a register."""
 
     def f(x: Any) -> Any:
         return x.gather(0, x.long() % 31)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # as where no native code could be made
+        warnings.simplefilter("error")  # a failure of code generation would warn
         x = ndgrad.linspace(-40, 40, 31).requires_grad_()
         for function in (f, ndgrad.compile(f, dynamic=True)):
             (g,) = ndgrad.autograd.grad((function(x) ** 2).sum(), x)

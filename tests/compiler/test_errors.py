@@ -1,4 +1,4 @@
-"""Errors in compiled functions: those of eager code, with the user's line, and nothing is spoiled by them."""
+"""Errors in compiled functions: those of eager code, with the user's line, and without damage to later calls."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_errors_name_the_line_and_leave_the_function_compiled(name: str) -> None
     f = make()
     g = ndgrad.compile(f)
     expected = raised(f, *bad)
-    for calls in (0, 3):  # by a trace that fails, and beside calls that run without Python
+    for calls in (0, 3):  # during a failing trace, and next to calls without Python
         for _ in range(calls):
             assert_same(g(*good), f(*good))
         before = arrays((good, bad))
@@ -153,9 +153,9 @@ def test_an_error_in_a_backward_pass_that_is_compiled() -> None:
     x = shape(3).requires_grad_()
     g(x, shape(4)).backward()
     assert_same(x.grad, shape(4)[:3])
-    for _ in range(30):  # also by the code of ops that is written when they have come often, whose errors are others
+    for _ in range(30):  # also in generated code of frequent ops, which raises other errors
         h = ndgrad.compile(lambda x, y: Shifted.apply(x, y).sum())
-        found = h(x, shape(2))  # the call itself is all right, and its gradient is not
+        found = h(x, shape(2))  # the call succeeds, its gradient fails
         error = raised(found.backward)
         assert any(MEANT in line for line in lines_of(error)), error
     x.grad = None
@@ -175,7 +175,7 @@ def test_a_gradient_of_another_shape_is_refused_and_the_next_pass_runs() -> None
 
 
 def test_a_step_that_fails_after_its_writes_leaves_what_eager_code_leaves() -> None:
-    def made(c: Any) -> Any:
+    def make_model(c: Any) -> Any:
         model, seen = nn.Linear(3, 2), ndgrad.zeros(3)
         optimizer = ndgrad.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
@@ -191,9 +191,9 @@ def test_a_step_that_fails_after_its_writes_leaves_what_eager_code_leaves() -> N
         return step, [*model.parameters(), seen], [p.grad for p in model.parameters()]
 
     ndgrad.manual_seed(0)
-    eager, eager_state, _ = made(lambda f: f)
+    eager, eager_state, _ = make_model(lambda f: f)
     ndgrad.manual_seed(0)
-    step, state, _ = made(ndgrad.compile)
+    step, state, _ = make_model(ndgrad.compile)
     good, bad = (shape(5, 3), shape(5, 2)), (shape(5, 3), shape(4, 2))
     for args in (good, good, good, bad, good, bad, good):
         if args is bad:
@@ -258,7 +258,7 @@ def here(offset: int) -> str:
 def test_every_op_of_a_trace_has_the_line_that_asked_for_it() -> None:
     def f(x: Any, y: Any) -> Any:
         z = x * 2.0
-        for _ in range(25):  # more than it takes for the code of an op to be written
+        for _ in range(25):  # more calls than an op needs before its code is generated
             z = z + x * y
         return z.sin().sum()
 
@@ -267,7 +267,7 @@ def test_every_op_of_a_trace_has_the_line_that_asked_for_it() -> None:
     assert lines[0] == ("mul", here(2))
     assert lines[1:51] == [("mul", here(4)), ("add", here(4))] * 25
     assert lines[51:53] == [("sin", here(5)), ("sum_all", here(5))]
-    assert {where for _, where in lines[53:]} == {None}  # gradients that the function did not ask for
+    assert {where for _, where in lines[53:]} == {None}  # gradients that the function does not compute itself
 
 
 def test_lines_of_bodies_transforms_custom_functions_and_the_numpy_face() -> None:

@@ -22,10 +22,11 @@ from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of
 
 ULP = int(os.environ.get("NDGRAD_COMPILE_ULP", "0"))
-#: Of gradients: eager's rules know arrays, and take short cuts by what they hold and who owns them, which round differently.
+#: Tolerance for gradients: eager rules see arrays and take short cuts by their contents and owners, which round
+#: differently.
 RULES = 32
 
-#: Ops whose programs run eagerly, and why.
+#: Ops whose programs run eagerly, with the reason.
 EAGER = {
     "as_strided": "shows memory in another way than a program can",
     "view_dtype": "shows memory in another way than a program can",
@@ -45,7 +46,7 @@ EAGER = {
 
 @pytest.fixture(autouse=True)
 def lanes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ops are traced as in long programs, where each has a function written for it."""
+    """Trace ops as in long programs, in which each op has a generated function."""
     monkeypatch.setattr("ndgrad._src.compiler.capture.traced_calls._FREQUENT", 0)
 
 
@@ -54,7 +55,7 @@ def as_array(t: Any) -> Any:
 
 
 def equal(found: Any, expected: Any, what: str) -> None:
-    """Whether two lists of arrays are the same in every bit, or within ULP units in the last place."""
+    """True if two lists of arrays agree in every bit, or within ULP units in the last place."""
     assert len(found) == len(expected), what
     for a, b in zip(found, expected, strict=True):
         assert (a is None) == (b is None), what
@@ -70,7 +71,8 @@ def equal(found: Any, expected: Any, what: str) -> None:
 
 
 def outcome(run: Callable[..., Any], inputs: list[Any], second: bool) -> dict[str, Any]:
-    """What a function gives: results, gradients of a weighted sum, and gradients of a weighted sum of these."""
+    """Return the results of a function, the gradients of a weighted sum, and the gradients of a weighted sum of these.
+    """
     leaves = [t.detach().clone().requires_grad_() if t.is_floating_point() or t.is_complex() else t for t in inputs]
     wanted = [t for t in leaves if t.requires_grad]
     results = run(*leaves)
@@ -136,7 +138,9 @@ def is_complex(sample: Any) -> bool:
 
 
 def check_complex(name: str, dtype: str, second: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ops of complex numbers, which are taken apart (ndgrad._src.compiler.passes.complex_parts), in some units in the last place."""
+    """Complex ops, which are split into real ones (ndgrad._src.compiler.passes.complex_parts), within some units in the
+    last place.
+    """
     monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
     monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
     monkeypatch.setattr(f"{__name__}.ULP", ULP or 200)
@@ -145,7 +149,7 @@ def check_complex(name: str, dtype: str, second: bool, monkeypatch: pytest.Monke
 
 
 OF_COMPLEX = sorted(name for name in SAMPLES if any(is_complex(s) for s in SAMPLES[name]))
-#: One of each kind: arithmetic, functions, parts, choices, views, indices, sums, products, and what NumPy runs.
+#: One of each kind: arithmetic, functions, parts, choices, views, indices, sums, products, and ops that NumPy runs.
 SOME = (
     "addcdiv pow exp log sgn where getitem index_add cumsum mean matmul contract linear vector_norm fft_c2c solve"
 ).split()
@@ -180,7 +184,7 @@ def in_order(argument: Any, order: Any) -> Any:
 
 
 def results_of(op: Any, sample: Any, order: Any) -> tuple[list[Any], list[Any]]:
-    """An op on arguments in one order in memory, and these."""
+    """Return an op on arguments in one memory order, and these arguments."""
     args: Any = sample.args
     if sample.prepare is not None:
         made = sample.prepare(*[ndgrad.tensor(a) if isinstance(a, np.ndarray) else a for a in args])
@@ -194,7 +198,7 @@ def results_of(op: Any, sample: Any, order: Any) -> tuple[list[Any], list[Any]]:
 def test_results_lie_in_order_where_a_trace_says_so(name: str) -> None:
     tried = 0
     for sample in SAMPLES[name]:
-        if sample.settings.get("reverse"):  # a view that goes backwards
+        if sample.settings.get("reverse"):  # a view with negative strides
             continue
         for array in results_of(find(name), sample, "C")[0]:
             assert np.asarray(array).flags.c_contiguous, f"{name} of {[np.shape(a) for a in sample.args]}, {sample.settings}"
@@ -202,7 +206,7 @@ def test_results_lie_in_order_where_a_trace_says_so(name: str) -> None:
     assert tried
 
 
-#: What `copy` gives is never seen: it is written into memory that is there.
+#: The result of `copy` is not visible: it is written into existing memory.
 KEEPING = sorted(n for n in SAMPLES if (find(n).elementwise and n not in ("copy", *_AS_LEFT)) or n in _KEPT)
 
 

@@ -25,7 +25,7 @@ from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 @pytest.fixture(autouse=True)
 def nothing_is_set() -> Iterator[None]:
-    """NumPy's settings are those of a new context, in which it warns."""
+    """Use NumPy's settings of a new context, in which it warns."""
     token = settings.set(default_settings)
     yield
     settings.reset(token)
@@ -35,7 +35,7 @@ def t(*values: float) -> Any:
     return ndgrad.tensor(values)
 
 
-#: Functions, and arguments for which an eager call has nothing and something to report.
+#: Functions, with arguments for which an eager call reports nothing, and arguments for which it reports an error.
 CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "divide": (lambda x: 1 / x, t(1.0, 2.0), t(0.0, 1.0)),
     "log": (lambda x: x.log(), t(1.0, 2.0), t(0.0, 1.0)),
@@ -127,7 +127,7 @@ def test_a_warning_that_is_shown_once_is_shown_and_does_not_slow_later_calls_dow
         for _ in range(8):
             compiled(t(0.0))
     assert [str(w.message) for w in shown] == ["divide by zero encountered in divide"]
-    assert compiled.entries[0].made is not None
+    assert compiled.entries[0].specialisation is not None
     assert not available() or compiled.entries[0].native is not None
 
 
@@ -144,8 +144,9 @@ def test_an_error_that_comes_late_is_shown(name: str) -> None:
 
 @pytest.mark.parametrize("action", ["always", "default", "error"])
 def test_errors_of_programs_that_write_inputs(action: str) -> None:
-    """Eager code is the oracle for each warning; with a filter that shows the first, the kind is."""
-    size = 40_000  # from a size on, programs write inputs themselves
+    """Eager code is the oracle for each warning. With a filter that shows the first warning, only the kind is compared.
+    """
+    size = 40_000  # from a certain size on, programs write inputs themselves
     total = ndgrad.zeros(size)
 
     def f(x: Any) -> Any:
@@ -213,7 +214,7 @@ INTEGERS = (0, 1, -1, 127)
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_native_code_sets_a_bit_or_is_known_to_be_silent(name: str) -> None:
-    """Finite arguments: where NumPy reports an error, a program sets a bit, or has an op of SILENT."""
+    """Finite arguments: if NumPy reports an error, a program sets a bit or has an op of SILENT."""
     if name in SILENT:
         return
     op = op_named(name)
@@ -242,7 +243,7 @@ def test_native_code_sets_a_bit_or_is_known_to_be_silent(name: str) -> None:
 
 
 def test_other_filters_show_a_warning_again() -> None:
-    """Python forgets which warnings it has shown when filters change, and a compiled call does too."""
+    """Python forgets the shown warnings when filters change, and so does a compiled call."""
 
     def f(x: Any) -> Any:
         return (x * 0 - 1).sqrt()

@@ -1,4 +1,4 @@
-"""Compiled functions as objects: copies, pickles, how often they are traced, and what they return and keep."""
+"""Compiled functions as objects: copies, pickles, number of traces, results and kept references."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_model_is_compiled_in_place() -> None:
     model.register_forward_hook(lambda module, args, output: output * 2)
     for _ in range(4):
         np.testing.assert_allclose(model(X).detach().numpy(), 2 * before, rtol=1e-6)
-    assert model._compiled_call_impl.entries[0].made is not None
+    assert model._compiled_call_impl.entries[0].specialisation is not None
     assert list(model.state_dict()) == ["layer.weight", "layer.bias"]
     other = copy.deepcopy(model)
     assert other._compiled_call_impl is None
@@ -160,7 +160,7 @@ def test_what_is_returned_around_a_tensor_holds_that_of_the_call(name: str) -> N
 def test_functions_and_classes_that_are_found_in_modules_are_returned_by_programs() -> None:
     f = CompiledFunction(lambda x: (x * 2, plain, len, Model, slice(1, 2)))
     assert f(X)[1:] == (plain, len, Model, slice(1, 2))
-    assert f.entries[0].made is not None
+    assert f.entries[0].specialisation is not None
 
 
 # ----- what is kept -------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_a_state_that_is_kept_over_calls_is_differentiated(detaches: bool) -> No
 
         g = ndgrad.compile(f) if compiles else f
         losses = [g(ndgrad.ones(3)) for _ in range(5)]
-        state["scale"] = 3.0  # what the calls read was another number
+        state["scale"] = 3.0  # the calls have read another number
         losses[-1].backward()
         assert state["scale"] == 3.0
         return [w.grad.tolist(), [loss.item() for loss in losses]]

@@ -1,4 +1,6 @@
-"""When a compiled function is traced again: whatever it depends on has changed, and its answer is the one of eager."""
+"""Retracing: a compiled function is traced again if any dependency has changed, and its results are those of eager
+code.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def tensor(values: Any = X, **options: Any) -> Any:
 
 
 def same(compiled: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-    """The compiled function gives what the function gives, on NumPy in every bit."""
+    """Check that the compiled function gives the function's result, on NumPy in every bit."""
     a, b = compiled(*args, **kwargs), f(*args, **kwargs)
     assert a.dtype == b.dtype
     assert a.requires_grad == b.requires_grad
@@ -125,7 +127,7 @@ def test_small_arrays_among_arguments_count_by_their_contents():
     for value in (1.0, 2.0, 1.0):
         a[0] = value
         same(g, f, tensor(), a)
-    assert traced(g) == 3  # once to find that it asks for their values
+    assert traced(g) == 3  # one trace shows that it reads their values
     large = np.ones(100_000)
     assert g(ndgrad.ones(100_000), large).sum().item() == 100_000
     assert "NumPy array" in ndgrad.compiler.explain(g, ndgrad.ones(100_000), large).reason
@@ -155,7 +157,7 @@ def test_large_arrays_from_outside_count_by_their_contents():
 
 
 def changing(monkeypatch: pytest.MonkeyPatch, f: Any, *changes: Any) -> None:
-    """The function is followed through changes of what it reaches."""
+    """Call the function through changes of its captured state."""
     g = ndgrad.compile(f)
     same(g, f, tensor())
     for count, change in enumerate(changes, start=2):
@@ -293,7 +295,7 @@ def test_modules_follow_train_eval_parameters_and_hooks():
 
 
 def breaks(f: Any, *args: Any, reason: str) -> None:
-    """The function runs eagerly, for this reason, and with fullgraph it raises."""
+    """Check that the function runs eagerly for this reason, and raises with fullgraph."""
     g = ndgrad.compile(f)
     for _ in range(2):
         a, b = g(*args), f(*args)
@@ -345,7 +347,7 @@ def test_prints_random_numbers_and_side_effects(capsys: pytest.CaptureFixture[st
     log: list[Any] = []
     state = {"calls": 0}
 
-    def counted(x: Any) -> Any:
+    def count_call(x: Any) -> Any:
         state["calls"] += 1
         return x * 2
 
@@ -357,7 +359,7 @@ def test_prints_random_numbers_and_side_effects(capsys: pytest.CaptureFixture[st
     g(tensor())
     g(tensor())
     assert capsys.readouterr().out == "once\nonce\n"
-    g = ndgrad.compile(counted)
+    g = ndgrad.compile(count_call)
     for _ in range(3):
         g(tensor())
     assert state["calls"] == 3
@@ -461,7 +463,7 @@ def test_the_clock_and_files():
     breaks(lambda x: x * (time.perf_counter() > 0), tensor(), reason="outside of it")
     breaks(lambda x: x * (perf_counter() > 0), tensor(), reason="outside of it")
     breaks(lambda x: x * (datetime.datetime.now().year > 0), tensor(), reason="outside of it")
-    breaks(lambda x: x * len(open(os.devnull).read()), tensor(), reason="outside of it")  # noqa: SIM115  # the function is what is tried
+    breaks(lambda x: x * len(open(os.devnull).read()), tensor(), reason="outside of it")  # noqa: SIM115  # tests the function itself
 
 
 def test_objects_that_are_returned():
@@ -532,7 +534,7 @@ def test_default_device():
 
 
 def test_functions_whose_code_is_written_when_they_are_first_called_may_be_held() -> None:
-    """A fresh process: nothing has called these ops before."""
+    """A new process, in which these ops have not been called before."""
     program = (
         "import ndgrad\n"
         "held = [ndgrad.asinh, ndgrad.Tensor.erfc, ndgrad.special.log_ndtr]\n"

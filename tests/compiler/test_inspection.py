@@ -1,4 +1,6 @@
-"""Looking at what was compiled: programs as text and picture, steps with their work, kernels in the profiler, the time of compiling."""
+"""Inspection of compiled functions: programs as text and picture, steps with their work, kernels in the profiler,
+compile times.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def native() -> None:
-    """Skip where programs run on NumPy."""
+    """Skip if programs run on NumPy."""
     pytest.importorskip("llvmlite")
     if os.environ.get("NDGRAD_COMPILE_REPLAY"):
         pytest.skip("programs run on NumPy")
@@ -32,7 +34,7 @@ def native() -> None:
 
 @pytest.fixture
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> roofline.Machine:
-    """A machine that takes no time to measure."""
+    """Return a machine that takes no time to measure."""
     made = roofline.Machine({1 << 15: 100e9, 1 << 27: 10e9}, {"float32": 100e9, "float64": 50e9}, 1)
     monkeypatch.setattr("ndgrad._src.compiler.report.report.machine", lambda: made)
     return made
@@ -112,14 +114,14 @@ def test_loop_is_a_box_around_its_body() -> None:
     svg = ElementTree.fromstring(picture.svg)
     drawn = [box for box in picture._contents.boxes if box.kind == "loop"]
     assert [box.inner.node_count > 0 for box in drawn] == [True] * len(loops)
-    for inner in [g for g in svg.iter(f"{_SVG}g") if g.get("transform")][1:-1]:  # of the body, in the box of its loop
+    for inner in [g for g in svg.iter(f"{_SVG}g") if g.get("transform")][1:-1]:  # boxes of the body, inside the box of its loop
         outer = _boxes(svg, inner)
         assert outer, "a body stands outside all boxes"
     assert picture.dot.count("subgraph cluster_") == len(loops)
 
 
 def _boxes(svg: Any, inner: Any) -> list[Any]:
-    """The boxes beside a group in which all of its own boxes lie."""
+    """Return the boxes next to a group that contain all of its own boxes."""
     parent = next(p for p in svg.iter() if inner in list(p))
     x, y = (float(part) for part in inner.get("transform").removeprefix("translate(").removesuffix(")").split())
     corners = [(x + _number(r, "x"), y + _number(r, "y"), _number(r, "width"), _number(r, "height")) for r in inner.iter(f"{_SVG}rect")]
@@ -228,7 +230,7 @@ def test_convolutions_and_pooling_are_steps_with_their_work(small_machine: Any) 
     assert by_op["convolution"].work.flops == 2 * (2 * 4 * 6 * 6) * 3 * 9
     assert by_op["convolution"].work.read == 4 * (2 * 3 * 64 + 4 * 3 * 9)
     assert by_op["convolution"].work.written == 4 * 2 * 4 * 36
-    assert by_op["max_pool"].work.written == (4 + 8) * 2 * 4 * 9  # with the index of each
+    assert by_op["max_pool"].work.written == (4 + 8) * 2 * 4 * 9  # including the index of each
     assert by_op["max_pool"].work.dtype == "float32"
     assert by_op["max_pool"].work.flops == 4 * 2 * 4 * 9
     assert by_op["convolution"].name == "routine0"
@@ -246,7 +248,7 @@ def test_ir_and_assembly_of_each_kernel_and_of_all(small_machine: Any) -> None:
     found = ndgrad.compile(lambda x: (x * 2.0).exp()).kernels(ndgrad.ones(64))
     assert found[0].ir.startswith("define internal void @kernel0(")
     assert "fmul" in found[0].ir
-    assert "segment0:" in found[0].assembly  # into which it was inlined
+    assert "segment0:" in found[0].assembly  # the caller that it was inlined into
     assert "define void @segment0" in found.ir
     assert "segment0:" in found.assembly
     assert "kernel0:" not in found.assembly
@@ -295,7 +297,7 @@ def test_machine_is_measured_natively_and_on_numpy(with_llvm: bool, monkeypatch:
     monkeypatch.setattr(roofline, "SIZES", (1 << 15, 1 << 18))
     monkeypatch.setattr(roofline, "_SAMPLING", 0.005)
     monkeypatch.setattr(roofline, "available", lambda: with_llvm)
-    machine = roofline._measured.__wrapped__(1)
+    machine = roofline._measure.__wrapped__(1)
     assert set(machine.bandwidth) == {1 << 15, 1 << 18}
     assert all(speed > 1e8 for speed in (*machine.bandwidth.values(), *machine.peak.values()))
     assert "GB/s" in str(machine)
@@ -326,7 +328,7 @@ def test_profiler_has_a_row_for_every_kernel_of_a_compiled_call() -> None:
 
 def test_profiler_has_a_row_for_every_op_of_a_compiled_call_on_numpy() -> None:
     compiled = ndgrad.compile(lambda x: (x * 2.0).exp(), strict=True)
-    with timing.profile():  # the form that is watched is made
+    with timing.profile():  # creates the watched executable
         compiled(ndgrad.ones(3))
     with timing.profile() as prof:
         compiled(ndgrad.ones(3))
@@ -379,7 +381,7 @@ def test_time_goes_to_the_innermost_phase() -> None:
     assert before["passes"] >= 0.03
     assert times.seconds["passes"] == before["passes"]
     assert times.seconds["trace"] >= before["trace"] + 0.01
-    with phases.phase("LLVM"):  # of nobody's
+    with phases.phase("LLVM"):  # belongs to no program
         pass
     assert "LLVM" not in times.seconds
 
@@ -390,7 +392,8 @@ class _Terminal(io.StringIO):
 
 
 def impatient_terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
-    """A terminal that is told soon; made in the test, since pytest sets the stream after its fixtures."""
+    """Return a terminal with a short delay. It is made in the test, because pytest sets the stream after its fixtures.
+    """
     made = _Terminal()
     monkeypatch.setattr("sys.stderr", made)
     monkeypatch.setattr(phases, "PATIENCE", 0.02)
@@ -427,7 +430,7 @@ def test_tracing_beside_the_line_is_not_taken_for_a_print(monkeypatch: pytest.Mo
             x = x * (1 + number % 7)
         return x
 
-    for size in range(2, 12):  # on a busy machine the thread that writes the line may come too late
+    for size in range(2, 12):  # on a busy machine the writing thread may be late
         assert ndgrad.compiler.explain(slow, ndgrad.ones(size)).compiled
         if "ndgrad.compile: slow, trace" in terminal.getvalue():
             return

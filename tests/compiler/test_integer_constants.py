@@ -1,4 +1,4 @@
-"""Integers beside constants that their dtype does not hold: compiled as eager, which is as NumPy."""
+"""Integers with constants outside of their dtype: compiled as in eager code and NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.text import parse_program
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 
@@ -41,7 +41,7 @@ def test_comparisons_with_numbers(dtype: str) -> None:
 
     compiled = CompiledFunction(f)
     assert outcome(compiled, values(dtype)) == outcome(f, values(dtype))
-    assert compiled.entries[0].made is not None
+    assert compiled.entries[0].specialisation is not None
     expected = [compare(values(dtype).numpy(), c).tolist() for compare in COMPARISONS for c in CONSTANTS]
     assert [t.tolist() for t in compiled(values(dtype))[: 2 * len(expected) : 2]] == expected
 
@@ -85,5 +85,5 @@ program f(%0: uint8[3], %1: uint8[3])
   %3: bool[3] = ge(-1, %1)
   return %2, %3
 """
-    program = simplified(parse_program(text))
+    program = simplify_program(parse_program(text))
     assert [i.op.name for i in program.instructions] == ["expand", "expand"]

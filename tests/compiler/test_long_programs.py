@@ -1,4 +1,4 @@
-"""Long programs: no recursion over their length, work that grows with it and no faster, and limits to both."""
+"""Long programs: no recursion over their length, work that grows linearly with it, and limits for both."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ndgrad._src.compiler.lower import native_program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.runtime import backend
 
-#: Rounds of a loop, and frames that compiling may use: fewer than there are rounds.
+#: Rounds of a loop, and frames that compiling may use: fewer than rounds.
 LONG, FRAMES = 300, 200
 
 
 @contextlib.contextmanager
 def few_frames() -> Iterator[None]:
-    """A block in which anything that recurses over the length of a program fails."""
+    """Context in which any recursion over the length of a program fails."""
     depth, frame = 0, sys._getframe()
     while frame is not None:
         depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
@@ -127,13 +127,13 @@ def tolerance(n: int) -> tuple[Callable[..., Any], Any]:
 
 
 PROGRAMS = [compound, two_before, rows, items_of_rows, windows, scattered, irregular]
-#: Those whose rounds become loops, with their gradients too.
+#: Functions whose rounds become loops, with their gradients.
 ROLLED = [compound, two_before, rows]
 
 
 @pytest.mark.parametrize("make", PROGRAMS)
 def test_gradients_of_long_loops_compile_without_recursion(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_program, "MOST_SMALL_STEPS", 100)  # code for thousands of steps takes long to make
+    monkeypatch.setattr(native_program, "MOST_SMALL_STEPS", 100)  # code for thousands of steps takes long to compile
     f, x = make(LONG)
     gradient = func.grad(f)
     compiled = ndgrad.compile(gradient, fullgraph=True)
@@ -141,7 +141,7 @@ def test_gradients_of_long_loops_compile_without_recursion(make: Any, monkeypatc
         found = compiled(x)
     numpy.testing.assert_allclose(found.detach().numpy(), gradient(x).detach().numpy(), rtol=1e-9, atol=1e-12)
     if make in ROLLED:
-        assert len(compiled.entries[0].made.forward.instructions) < 40
+        assert len(compiled.entries[0].specialisation.forward.instructions) < 40
 
 
 @pytest.mark.parametrize("make", [compound, rows, irregular])
@@ -201,7 +201,7 @@ def test_a_loop_with_a_tolerance() -> None:
 
 
 def calls_for(make: Any, n: int) -> int:
-    """How many Python functions are called to compile the gradient of a loop."""
+    """Return the number of Python calls needed to compile the gradient of a loop."""
     f, x = make(n)
     compiled = ndgrad.compile(func.grad(f), fullgraph=True)
     count = 0
@@ -221,7 +221,7 @@ def calls_for(make: Any, n: int) -> int:
 @pytest.mark.parametrize("make", [compound, scattered])
 def test_work_grows_with_the_length(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_program, "MOST_SMALL_STEPS", 10)
-    calls_for(make, 30)  # what is done once
+    calls_for(make, 30)  # does the work of the first call
     short, long = calls_for(make, 40), calls_for(make, 160)
     assert long < 5 * short
 
@@ -237,7 +237,7 @@ def test_a_program_of_too_many_small_steps_runs_on_numpy(monkeypatch: pytest.Mon
     compiled = ndgrad.compile(f, fullgraph=True)
     for _ in range(3):
         numpy.testing.assert_allclose(compiled(x).item(), f(x).item(), rtol=1e-12)
-    assert isinstance(compiled.entries[0].made.run_forward.made, Replay)
+    assert isinstance(compiled.entries[0].specialisation.run_forward.executable, Replay)
     assert "on NumPy, op by op: it has" in str(ndgrad.compiler.explain(compiled, x))
     short, x = irregular(3)
     assert "op by op" not in str(ndgrad.compiler.explain(ndgrad.compile(short), x))

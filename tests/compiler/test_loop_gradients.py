@@ -1,4 +1,4 @@
-"""Gradients of Python loops that are found before they are differentiated: those of eager code, or the general way."""
+"""Gradients of Python loops that are detected before differentiation: those of eager code, or the general path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def normal(*shape: int) -> Any:
     return np.random.default_rng(len(shape) + sum(shape)).standard_normal(shape)
 
 
-trust(__file__)  # `watched` stands in the place of one of the compiler's functions
+trust(__file__)  # `watch` replaces one of the compiler's functions
 
 
 def gradients(f: Callable[..., Any], arrays: Sequence[Any]) -> list[Any]:
@@ -35,15 +35,16 @@ def gradients(f: Callable[..., Any], arrays: Sequence[Any]) -> list[Any]:
 
 
 def compared(f: Callable[..., Any], arrays: Sequence[Any]) -> loop_gradients.Joint | None:
-    """Compiled gradients, beside those of eager code; what the loop's own way has made of the function, None if it took
-    the general one."""
+    """Compare compiled gradients with those of eager code. Return the joint program of the loop path; None if the
+    general path was taken.
+    """
     made: list[Any] = []
 
-    def watched(*args: Any) -> Any:
+    def watch(*args: Any) -> Any:
         made.append(loop_gradients.joint_program(*args))
         return made[-1]
 
-    with mock.patch.object(specialization, "joint_program", watched):
+    with mock.patch.object(specialization, "joint_program", watch):
         found = gradients(ndgrad.compile(f, fullgraph=True), arrays)
     expected = gradients(f, arrays)
     for a, b in zip(found, expected, strict=True):
@@ -199,7 +200,7 @@ def _saved(x: Any, w: Any) -> Any:
         return ndgrad.sin(x * w)
 
 
-def _written(x: Any, w: Any) -> Any:
+def _write_function(x: Any, w: Any) -> Any:
     y = x * w
     y.sin_()
     return y
@@ -233,7 +234,7 @@ def test_writes_take_either_way() -> None:
     def f(w: Any) -> Any:
         x = w
         for _ in range(ROUNDS):
-            x = _written(x, w)
+            x = _write_function(x, w)
         return x.sum()
 
     compared(f, [normal(3)])
@@ -257,7 +258,7 @@ def test_a_graph_that_was_used_up_inside() -> None:
 # ----- no gradient is not a gradient of zero --------------------------------------------------------------------------
 
 
-#: 0 but for the last round: the slope of sqrt(r * r * w) is infinite in all rounds but that
+#: Zero except in the last round: the slope of sqrt(r * r * w) is infinite in all other rounds.
 LAST = np.eye(ROUNDS)[ROUNDS - 1]
 
 
@@ -293,7 +294,7 @@ def test_the_last_of_what_is_stored_has_a_gradient() -> None:
 
 
 def reached(body: str, after: str) -> bool:
-    """Whether a loop over (x, s, w) has its gradients in all rounds alike, with `after` behind it."""
+    """True if a loop over (x, s, w), followed by `after`, has the same gradients in all rounds."""
     program = parse_program(f"""program p(%0: float64[3], %1: float64[3])
   %2: float64[3], %3: float64[3], %4: float64[20,3] = loop(%0, %0, %1, count=20, carried=2, invariant=1, reads=(), last=0)
     program body(%0: float64[3], %1: float64[3], %2: float64[3])
@@ -301,8 +302,8 @@ def reached(body: str, after: str) -> bool:
   %5: float64[3] = {after}
   return %5
 """)
-    flowing = loop_gradients._flowing(program, set(program.inputs))
-    return loop_gradients._reached(program, flowing, set(program.outputs)) is not None
+    flowing = loop_gradients._find_flowing(program, set(program.inputs))
+    return loop_gradients._find_reached(program, flowing, set(program.outputs)) is not None
 
 
 DECIDES = """      %3: bool[3] = gt(%1, 2.0)
@@ -317,12 +318,12 @@ BOTH = """      %3: float64[3] = mul(%0, %1)
 @pytest.mark.parametrize(
     ("body", "after", "alike"),
     [
-        (DECIDES, "add(%2, %3)", False),  # s has a gradient behind the loop, and none from a round to the one before
-        (DECIDES, "neg(%2)", False),  # s has none at all, but the loop carries it
-        (DECIDES, "getitem(%4, index=(3, slice(0, 3, 1)))", False),  # of one round
+        (DECIDES, "add(%2, %3)", False),  # s has a gradient after the loop, but none from one round to the previous one
+        (DECIDES, "neg(%2)", False),  # s has no gradient, but the loop carries it
+        (DECIDES, "getitem(%4, index=(3, slice(0, 3, 1)))", False),  # gradient of one round only
         (BOTH, "add(%2, %3)", True),
-        (BOTH, "neg(%2)", True),  # s has one inside each round: x is made of it
-        (BOTH, "neg(%3)", False),  # and x has none in the last round
+        (BOTH, "neg(%2)", True),  # s has a gradient inside each round, because x depends on it
+        (BOTH, "neg(%3)", False),  # x has no gradient in the last round
         (BOTH, "sum(%4, dim=(0,), keepdim=False, dtype=None)", False),
     ],
 )
@@ -344,8 +345,9 @@ TWO: list[Callable[[Any, Any], Any]] = [
 
 
 def random_loop(seed: int) -> tuple[Callable[..., Any], list[Any]]:
-    """A loop over states whose rounds compute with parts of parameters, with rows, and with each other's results; some
-    detach values, write in place, store what rounds make, or read one round's of that."""
+    """Return a loop over states whose rounds compute with parts of parameters, with rows, and with each other's
+    results. Some rounds detach values, write in place, store values, or read a stored value of one round.
+    """
     random = np.random.default_rng(seed)
     states, parameters, rounds = random.integers(1, 4), random.integers(2, 5), random.integers(60, 90)
     plan = [tuple(random.integers(0, 100, 4)) for _ in range(random.integers(3, 10))]
@@ -379,7 +381,7 @@ def random_loop(seed: int) -> tuple[Callable[..., Any], list[Any]]:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [*range(8), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 200)]])
 def test_random_loops(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")  # the same program, which NumPy runs without being compiled
+    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")  # the same program on NumPy, uncompiled
     f, arrays = random_loop(seed)
     with np.errstate(all="ignore"):
         found, expected = gradients(ndgrad.compile(f, fullgraph=True), arrays), gradients(f, arrays)

@@ -1,4 +1,4 @@
-"""Writes by masks, at computed places and where a ufunc is told: parts of a program, with the derivatives of eager code."""
+"""Writes by masks, at computed indices and by `ufunc.at`: parts of a program, with the derivatives of eager code."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PLACES = np.array([0, 2, 5, 2])
 Form = Callable[[Any, Any, Any], Any]
 
 
-def written(change: Callable[[Any, Any, Any, Any], None]) -> Form:
-    """A function that changes a copy of x."""
+def write_copy(change: Callable[[Any, Any, Any, Any], None]) -> Form:
+    """Return a function that changes a copy of x."""
 
     def f(np: Any, x: Any, y: Any) -> Any:
         a = x * 1
@@ -33,7 +33,7 @@ def written(change: Callable[[Any, Any, Any, Any], None]) -> Form:
 
 
 def set_item(index: Callable[[Any, Any], Any], value: Callable[[Any], Any]) -> Form:
-    return written(lambda np, a, x, y: a.__setitem__(index(x, y), value(y)))
+    return write_copy(lambda np, a, x, y: a.__setitem__(index(x, y), value(y)))
 
 
 def two_results(np: Any, x: Any, y: Any) -> Any:
@@ -43,27 +43,27 @@ def two_results(np: Any, x: Any, y: Any) -> Any:
 
 
 FORMS: dict[str, Form] = {
-    # ufuncs
+    # Ufuncs.
     "where= with out=": lambda np, x, y: np.add(x, y * x, where=x > 0, out=np.zeros_like(x)).sum(),
     "where= outside the domain": lambda np, x, y: (np.sqrt(x, where=x > 0, out=np.zeros((3, 4))) * y).sum(),
     "where= that broadcasts": lambda np, x, y: (np.multiply(x, y, where=x[0] > 0, out=x * 2) ** 2).sum(),
     "where= a constant": lambda np, x, y: (np.add(x, y, where=MASK, out=x * 2) ** 2).sum(),
     "where= nowhere": lambda np, x, y: (np.log(x, where=x > 100, out=x * y)).sum(),
     "where= and no out=": lambda np, x, y: np.multiply(x, y, where=np.ones((3, 4), bool)).sum(),
-    "out= twice": written(lambda np, a, x, y: np.multiply(np.exp(x, out=a), y, out=a)),
+    "out= twice": write_copy(lambda np, a, x, y: np.multiply(np.exp(x, out=a), y, out=a)),
     "two results": two_results,
-    "at": written(lambda np, a, x, y: np.add.at(a, np.argmax(y, 0), y[0] * x[0, 0])),
-    "at, multiplied": written(lambda np, a, x, y: np.multiply.at(a.reshape(-1), PLACES, y[0])),
+    "at": write_copy(lambda np, a, x, y: np.add.at(a, np.argmax(y, 0), y[0] * x[0, 0])),
+    "at, multiplied": write_copy(lambda np, a, x, y: np.multiply.at(a.reshape(-1), PLACES, y[0])),
     "reduce where= and initial=": lambda np, x, y: (np.add.reduce(x * y, axis=0, where=x > 0, initial=2.0) ** 2).sum(),
     "maximum.reduce where=": lambda np, x, y: np.maximum.reduce(x * y, axis=1, where=x > 0, initial=-9.0).sum(),
-    "accumulate out=": written(lambda np, a, x, y: np.multiply.accumulate(x, axis=1, out=a)),
+    "accumulate out=": write_copy(lambda np, a, x, y: np.multiply.accumulate(x, axis=1, out=a)),
     "outer": lambda np, x, y: (np.hypot.outer(x[0], y[1]) ** 3).sum(),
     "mean where=": lambda np, x, y: np.mean(x * y, axis=0, where=x > -100).prod(),
-    # masks
-    "putmask": written(lambda np, a, x, y: np.putmask(a, x > 0, y)),
-    "putmask, too few": written(lambda np, a, x, y: np.putmask(a, x > 0, y[0, :3] ** 2)),
-    "place": written(lambda np, a, x, y: np.place(a, x > 0, y[0] ** 2)),
-    "copyto": written(lambda np, a, x, y: np.copyto(a, y * y, where=x > 0)),
+    # Masks.
+    "putmask": write_copy(lambda np, a, x, y: np.putmask(a, x > 0, y)),
+    "putmask, too few": write_copy(lambda np, a, x, y: np.putmask(a, x > 0, y[0, :3] ** 2)),
+    "place": write_copy(lambda np, a, x, y: np.place(a, x > 0, y[0] ** 2)),
+    "copyto": write_copy(lambda np, a, x, y: np.copyto(a, y * y, where=x > 0)),
     "a number by a mask": set_item(lambda x, y: x > 0, lambda y: y[0, 0]),
     "rows by a mask": set_item(lambda x, y: x[:, 0] > 0, lambda y: 0.5),
     "rows by a mask, a row": set_item(lambda x, y: x[:, 0] > 0, lambda y: y[0] * 2),
@@ -75,12 +75,12 @@ FORMS: dict[str, Form] = {
     "read by a constant mask": lambda np, x, y: ((x * y)[MASK] ** 2).sum(),
     "extract by a constant": lambda np, x, y: (np.extract(MASK, x * y) ** 2).sum(),
     "compress by a constant": lambda np, x, y: (np.compress([True, False, True], x * y, axis=0) ** 2).sum(),
-    # places
-    "put": written(lambda np, a, x, y: np.put(a, PLACES, y[0])),
-    "put at computed places": written(lambda np, a, x, y: np.put(a, np.argmax(y, 0) * 4 - 2, y[0] * 2)),
-    "put, clipped": written(lambda np, a, x, y: np.put(a, np.argmax(y, 0) * 40, y[0], mode="clip")),
-    "put far away": written(lambda np, a, x, y: np.put(a, np.argmax(y) * 9, 1.0)),
-    "put_along_axis": written(lambda np, a, x, y: np.put_along_axis(a, np.argmax(x, 1)[:, None], y[:, :1], 1)),
+    # Indices.
+    "put": write_copy(lambda np, a, x, y: np.put(a, PLACES, y[0])),
+    "put at computed places": write_copy(lambda np, a, x, y: np.put(a, np.argmax(y, 0) * 4 - 2, y[0] * 2)),
+    "put, clipped": write_copy(lambda np, a, x, y: np.put(a, np.argmax(y, 0) * 40, y[0], mode="clip")),
+    "put far away": write_copy(lambda np, a, x, y: np.put(a, np.argmax(y) * 9, 1.0)),
+    "put_along_axis": write_copy(lambda np, a, x, y: np.put_along_axis(a, np.argmax(x, 1)[:, None], y[:, :1], 1)),
     "unravel_index": lambda np, x, y: x[np.unravel_index(np.argmax(x), x.shape)] * y[1, 1] ** 2,
     "unravel_index, columns first": lambda np, x, y: x[np.unravel_index(np.argsort(x, axis=None), (3, 4), order="F")] @ np.arange(12.0),
     "ravel_multi_index": lambda np, x, y: (x.ravel()[np.ravel_multi_index((np.argmax(x, 0), np.arange(4)), (3, 4))] ** 2).sum(),
@@ -89,7 +89,7 @@ FORMS: dict[str, Form] = {
     "digitize": lambda np, x, y: (np.digitize(x, [-1.0, 0.0, 1.0]) * x * y).sum(),
     "digitize, falling": lambda np, x, y: (np.digitize(x, [1.0, 0.0, -1.0], right=True) * x * y).sum(),
     "bincount": lambda np, x, y: (np.bincount(np.argmax(x, 1), weights=y[:, 0], minlength=4) ** 2).sum(),
-    # what asked for values that are known, or need not be
+    # Reads of values that are constant or not needed.
     "einsum": lambda np, x, y: (np.einsum("ij,kj->ik", x, y) ** 2).sum(),
     "percentile": lambda np, x, y: (np.percentile(x * y, [30, 60], axis=0) ** 2).sum(),
     "lstsq": lambda np, x, y: (np.linalg.lstsq(x.T, y[0], rcond=None)[0] ** 2).sum(),
@@ -101,7 +101,7 @@ FORMS: dict[str, Form] = {
 
 @pytest.fixture(autouse=True)
 def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What these test is the trace; how programs run is tested elsewhere."""
+    """Use the trace only. Other tests cover the execution of programs."""
     monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")
 
 
@@ -212,7 +212,7 @@ def test_a_large_array_from_outside_is_kept_once() -> None:
     w = dnp.array(RNG.standard_normal(20))
     expected = f.function(w)
     close(f(w), expected)
-    program = f.entries[-1].made.program
+    program = f.entries[-1].specialisation.program
     assert len([a for a in program.constants.values() if a.shape == data.shape]) == 1
     data[3, 4] = 7.0
     close(f(w), f.function(w))

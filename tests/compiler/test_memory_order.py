@@ -1,4 +1,6 @@
-"""Whether a reshape of a result is a view or a copy, in a trace as in eager code: one of the two is written, and both are returned."""
+"""Reshapes of results as views or copies, in a trace as in eager code: one of the two is written, and both are
+returned.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import ndgrad.numpy as ng
 from ndgrad import func
 from ndgrad._src.compiler.capture import memory_order
 
-#: Ops whose results lie as their functions, or libraries, leave them.
+#: Ops whose functions or libraries decide the memory order of the results.
 OPS: dict[str, Callable[[Any], Any]] = {
     "inv": np.linalg.inv,
     "solve": lambda x: np.linalg.solve(x, np.ones((4, 4))),
@@ -37,7 +39,7 @@ FORMS = {
 }
 
 
-def written(op: Callable[[Any], Any], form: Callable[[Any], Any], whole: bool) -> Callable[[Any], Any]:
+def write_both(op: Callable[[Any], Any], form: Callable[[Any], Any], whole: bool) -> Callable[[Any], Any]:
     def f(x: Any) -> Any:
         y = op(form(x))
         z = y.reshape(-1)
@@ -58,15 +60,15 @@ def matrix() -> Any:
 @pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize("name", list(OPS))
 def test_a_reshape_is_a_view_exactly_where_it_is_one_in_eager_code(name: str, form: str, whole: bool) -> None:
-    f = written(OPS[name], FORMS[form], whole)
-    g = ndgrad.compile(f, fullgraph=True, strict=True)  # by NumPy: what is asked is the trace's
+    f = write_both(OPS[name], FORMS[form], whole)
+    g = ndgrad.compile(f, fullgraph=True, strict=True)  # on NumPy, because the test is about the trace
     for a, b in zip(g(matrix()), f(matrix()), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["inv", "batched product", "chain"])
 def test_writes_of_such_memory_have_the_gradients_of_eager_code(name: str) -> None:
-    f = written(OPS[name], FORMS["F"], True)
+    f = write_both(OPS[name], FORMS["F"], True)
     total = lambda x: (f(x)[0] ** 2).sum() + f(x)[1].sum()
     for transform in (func.grad, func.hessian):
         found = ndgrad.compile(transform(total), fullgraph=True, strict=True)(matrix())
@@ -80,7 +82,7 @@ def test_nothing_is_run_where_nothing_is_written() -> None:
 
 
 def test_what_cannot_be_found_out_runs_eagerly_and_is_right() -> None:
-    f = written(OPS["inv"], FORMS["F"], True)
+    f = write_both(OPS["inv"], FORMS["F"], True)
     with mock.patch.object(memory_order, "_strides_of", return_value=None), mock.patch.dict(memory_order._found, clear=True):
         g = ndgrad.compile(f)
         assert "in which order it lies" in str(ndgrad.compiler.explain(g, matrix()).reason)

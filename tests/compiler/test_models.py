@@ -1,4 +1,6 @@
-"""Whole models trained by a compiled step (forward, backward, AdamW) end where eager training ends; none of their ops is left to NumPy."""
+"""Whole models trained by a compiled step (forward, backward, AdamW): the same result as eager training, with no op
+left to NumPy.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,7 @@ def trained(name: str, compiles: bool) -> tuple[list[np.ndarray], list[float]]:
         optimizer.step()
         return loss
 
-    run = ndgrad.compile(step) if compiles else step  # the first call makes the optimizer's state, and runs eagerly
+    run = ndgrad.compile(step) if compiles else step  # the first call creates the optimizer's state and runs eagerly
     losses = [run(*given).item() for _ in range(4)]
     return [a.detach().numpy().copy() for a in (*model.parameters(), *model.buffers())], losses
 
@@ -141,18 +143,18 @@ def test_a_compiled_step_trains_a_model_as_eager_does(name: str, monkeypatch: py
     sizes: list[int] = []
     group = native_program.grouped
 
-    def noted(program: Any) -> Any:
+    def note(program: Any) -> Any:
         groups = group(program)
         sizes.append(len(groups.steps))
         left.extend(step.instruction.op.name for step in groups.steps if isinstance(step, Call))
         return groups
 
-    monkeypatch.setattr(native_program, "grouped", noted)
+    monkeypatch.setattr(native_program, "grouped", note)
     found, losses = trained(name, True)
     assert sizes
     assert not left
     expected, wanted = trained(name, False)
     np.testing.assert_allclose(losses, wanted, rtol=1e-9)
     for a, b in zip(found, expected, strict=True):
-        # a gradient of nothing but rounding is taken for a direction by AdamW
+        # AdamW treats a gradient that is pure rounding error as a direction.
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)

@@ -12,7 +12,7 @@ from ndgrad._src.compiler.program.text import parse_program
 
 pytest.importorskip("llvmlite")
 
-import tests.op_programs  # noqa: F401  # which loads all ops
+import tests.op_programs  # noqa: F401  # loads all ops
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 
 
@@ -56,7 +56,7 @@ def test_a_constant_of_a_loop_in_a_loop_in_a_loop_is_read_by_it():
 
 @pytest.mark.parametrize("rows", [495, 500, 513])
 def test_a_number_summed_in_pieces_has_whole_vectors_in_each(rows: int) -> None:
-    """Over all dimensions but one of a single element: one loop, which the workers share."""
+    """A reduction over all dimensions except one of size one: one loop, shared by the workers."""
     same(
         f"""program p(%0: float64[{rows},1,8], %1: float64[1,1,1], %2: float64[{rows},1,8])
   %3: float64[{rows},1,8] = clamp(%0, -0.8, 0.8)

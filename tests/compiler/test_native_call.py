@@ -1,4 +1,4 @@
-"""Calls without Python before they run: the native test says "the same as last time" only where Python would."""
+"""Calls that run without Python: the native guards hold only if Python's comparison would."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _code = functools.cache(lambda: target.Code("define i64 @nothing(ptr %p) {\n  re
 
 
 def quick_test(environment: Environment) -> Callable[[], bool]:
-    """Whether the environment is surely as it was, as a native call asks."""
+    """True if the native guards find the environment unchanged."""
     snapshot = Snapshot(environment)
     tensors = [tensor_guard(Place(object=t), known, False) for t, known, _, _ in environment.tensors.values() if known is not None]
     entry = NativeEntry()
@@ -82,7 +82,7 @@ class Computed:
 
 
 def _function(body: str, **space: Any) -> Any:
-    """A function of a module of its own."""
+    """Return a function in a module of its own."""
     module = types.ModuleType("users_module")
     module.__dict__.update(space)
     exec(f"def f(x):\n    return {body}\n", module.__dict__)
@@ -97,10 +97,10 @@ def _closure(value: Any) -> Any:
 
 
 def _defaults(f: Any) -> tuple[Any, Callable[[], None]]:
-    def given(x: Any, y: Any = 1, *, z: Any = 2) -> Any:
+    def give(x: Any, y: Any = 1, *, z: Any = 2) -> Any:
         return x, y, z
 
-    return given, lambda: f(given)
+    return give, lambda: f(give)
 
 
 def setting(holder: Any, name: str, value: Any) -> Callable[[], None]:
@@ -108,7 +108,7 @@ def setting(holder: Any, name: str, value: Any) -> Callable[[], None]:
 
 
 def cases() -> dict[str, tuple[Any, Callable[[], Any]]]:
-    """Functions, each with a change of what it reaches."""
+    """Functions, each with a change of its captured state."""
     found: dict[str, tuple[Any, Callable[[], Any]]] = {}
     other = _function("x + 1")
     found["code"] = (f := _function("x * 2"), setting(f, "__code__", other.__code__))
@@ -248,9 +248,9 @@ def test_tensors_that_are_replaced_and_come_back():
     state: dict[str, Any] = layer.state  # type: ignore[attr-defined]
     first, second, weight = state["a"], ndgrad.ones(3), layer.weight
     environment = Environment([("the function", layer.forward), ("", layer)])
-    entry = environment.entry(first)
+    entry = environment.find_entry(first)
     assert entry is not None
-    for _ in range(3):  # at first nothing is known to move
+    for _ in range(3):  # at first no slot is known to move
         compare_quickly(environment)
         for t in (second, first, second, first):
             state["a"] = t
@@ -263,7 +263,7 @@ def test_tensors_that_are_replaced_and_come_back():
     compare_quickly(environment)
     layer.weight = weight
     assert environment.check() is None
-    assert environment.entry(weight) is not None
+    assert environment.find_entry(weight) is not None
     state["a"] = state["b"]
     assert environment.check() is not None
     state["a"] = ndgrad.zeros(4)
@@ -292,7 +292,7 @@ def test_a_training_step_is_a_native_call_or_compares_natively_what_it_reaches(d
                 optimizer.param_groups[0]["lr"] = 0.01
             losses.append(run(ndgrad.tensor(np.random.default_rng(i).normal(size=(4, 3)))).item())
         if compiles and draws:
-            assert any(e.made is not None and e.comparisons for e in run.entries)
+            assert any(e.specialisation is not None and e.comparisons for e in run.entries)
         elif compiles:
             assert sum(run._rows.hits) >= 1
         return losses
@@ -301,7 +301,7 @@ def test_a_training_step_is_a_native_call_or_compares_natively_what_it_reaches(d
 
 
 def _updates(optimizer: Any) -> tuple[Any, Any]:
-    """A compiled step of an optimizer that has a row, and a function that says how often that has been taken."""
+    """Return a compiled optimizer step that has a row, and a function that counts the uses of the row."""
     step: Any = CompiledFunction(optimizer.step)
     for _ in range(4):
         step()
@@ -351,7 +351,7 @@ def test_memory_that_may_not_be_written_in_place_is_left_to_python():
 
     parameters, step, taken = fresh()
     before, old = taken(), parameters[0].detach().clone()
-    parameters[0].grad = parameters[0].detach()  # the memory that is written is also read
+    parameters[0].grad = parameters[0].detach()  # the written memory is also read
     step()
     assert taken() == before
     np.testing.assert_allclose(parameters[0].detach().numpy(), 0.5 * old.numpy())
@@ -375,7 +375,7 @@ def test_memory_that_may_not_be_written_in_place_is_left_to_python():
     parameters, step, taken = fresh()
     before, old = taken(), [p.detach().clone() for p in parameters]
     parameters[0].grad = None
-    step()  # which is another program
+    step()  # another program
     assert taken() == before
     assert (parameters[0] == old[0]).all()
     np.testing.assert_allclose(
@@ -418,7 +418,7 @@ def test_what_was_compared_stays_alive_while_it_is_compared():
     is_same = quick_test(Environment([("the function", layer.forward)]))
     del layer.marker  # type: ignore[attr-defined]
     gc.collect()
-    for _ in range(1000):  # none of these may lie where it was
+    for _ in range(1000):  # none of these may reuse the address
         layer.marker = Slotted3()  # type: ignore[attr-defined]
         assert not is_same()
     assert alive() is not None
@@ -432,7 +432,7 @@ def hits(f: Any) -> int:
 
 
 def warm(f: Any, *args: Any, **kwargs: Any) -> Any:
-    """A call, by then native."""
+    """Make a call that is native by then."""
     for _ in range(4):
         result = f(*args, **kwargs)
     assert hits(f), "no call was native"
@@ -648,7 +648,7 @@ def test_views_strides_and_scalars_as_arguments():
     assert is_native_call(compiled, whole[2:4])[1]
     view = whole[2:4]
     warm(compiled, view)
-    whole.mul_(leaf)  # now the view has a history
+    whole.mul_(leaf)  # the view now has a history
     assert compiled(view).requires_grad
 
 

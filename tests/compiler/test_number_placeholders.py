@@ -1,4 +1,6 @@
-"""Numbers that compiled functions read of tensors: Python's own where a call ends, and constants to derivatives."""
+"""Numbers that compiled functions read from tensors: Python numbers at the end of a call, and constants for
+derivatives.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def assert_same(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6 if getattr(a, "dtype", None) == np.float32 else 1e-13)
 
 
-def counted(x: Any) -> Any:
+def count_call(x: Any) -> Any:
     return {"right": (x > 0.4).sum().item() / 3, "largest": x.argmax().item(), "is it": x.argmax().item() == 2}
 
 
@@ -58,7 +60,7 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
     "clamped": lambda x: x.clamp(max=x.mean().item()),
     "written": lambda x: (x * 1.0).mul_(x.mean().item()),
     "beside integers": lambda x: x.argsort() * x.sum().item(),
-    "counted": counted,
+    "counted": count_call,
     "scaled": scaled,
     "math": lambda x: math.sqrt(abs(x.sum().item())),
     "power": lambda x: x.sum().item() ** 2,
@@ -118,7 +120,7 @@ def test_a_loop_of_many_rounds_with_a_number_in_it() -> None:
 
 
 def test_a_training_step_that_returns_its_loss_as_a_number() -> None:
-    def made(c: Any) -> Any:
+    def make(c: Any) -> Any:
         ndgrad.manual_seed(0)
         model = nn.Linear(3, 2)
         optimizer = ndgrad.optim.SGD(model.parameters(), lr=0.1)
@@ -134,7 +136,7 @@ def test_a_training_step_that_returns_its_loss_as_a_number() -> None:
         return step
 
     args = ndgrad.ones(4, 3), ndgrad.zeros(4, 2)
-    eager, step = made(lambda f: f), made(ndgrad.compile)
+    eager, step = make(lambda f: f), make(ndgrad.compile)
     for _ in range(5):
         assert_same(step(*args), pytest.approx(eager(*args), rel=1e-5).expected)
     assert ndgrad.compiler.explain(step, *args).compiled

@@ -1,4 +1,6 @@
-"""Numbers that change between calls: inputs of one program wherever they are read from, with values, gradients and dtypes of eager code."""
+"""Numbers that change between calls: inputs of one program from any slot, with values, gradients and dtypes of eager
+code.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def tensor(**options: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal in class, dtype and every bit."""
+    """Check that two objects agree in class, dtype and every bit."""
     if isinstance(a, (list, tuple)):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if not isinstance(a, ndgrad.Tensor):
@@ -133,7 +135,7 @@ def test_a_number_is_an_input_wherever_it_is_read_from(name: str) -> None:
         expected.sum().backward()
         assert same(a.grad, b.grad)
     assert g.traces <= 2
-    for k in (1, 2, 3, True, False, np.float64(0.5), np.float32(0.5)):  # other classes are other programs
+    for k in (1, 2, 3, True, False, np.float64(0.5), np.float32(0.5)):  # other classes need other programs
         change(k)
         assert same(g(tensor()), f(tensor())), k
 
@@ -195,7 +197,7 @@ def test_a_condition_on_numbers_is_traced_for_each_outcome_alone() -> None:
     for k in [*range(20), *range(20)]:
         holder.k = k
         assert same(g(tensor()), f(tensor()))
-    assert g.traces == 3  # by value, before the fifth step, and behind it
+    assert g.traces == 3  # by value, before the fifth step, and after it
 
 
 CONDITIONS: dict[str, Callable[[Any], Any]] = {
@@ -312,7 +314,7 @@ def test_faces_and_dtypes() -> None:
     def f(x: Any) -> Any:
         try:
             return x * holder.k, x + holder.k, holder.k - x, x / holder.k, x < holder.k, x.sum() * holder.k, x * (holder.k / 2)
-        except OverflowError:  # an integer that is none of the tensor's dtype
+        except OverflowError:  # an integer outside of the tensor's dtype
             return None
 
     for x in (

@@ -1,4 +1,6 @@
-"""Arithmetic with placeholders beside Python's own: random expressions, every bit of the results, and the same errors."""
+"""Arithmetic with placeholders compared with Python's: random expressions, every bit of the results, and the same
+errors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ UNARY = ["-", "+", "abs", "round", "math.floor", "math.sqrt", "math.cos", "math.
 
 
 def expression(rng: random.Random, depth: int) -> str:
-    """A random expression of a and b."""
+    """Return a random expression of a and b."""
     if depth == 0 or rng.random() < 0.15:
         return rng.choice(["a", "b", "a", "b", "2", "0.3", "-1.5", "True"])
     if rng.random() < 0.3:

@@ -126,7 +126,7 @@ def point() -> Any:
 
 
 def agrees(f: Any, *arguments: Any) -> None:
-    """A function compiled in one program gives what it gives."""
+    """Check that a function compiled to one program gives its eager result."""
     for found, expected in zip(_leaves(ndgrad.compile(f, fullgraph=True)(*arguments)), _leaves(f(*arguments)), strict=True):
         numpy.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-11, atol=1e-13)
 
@@ -168,7 +168,7 @@ def test_gradient_of_a_time_loop_is_two_native_loops() -> None:
     compiled = ndgrad.compile(func.grad(energy))
     k = np.array(0.5 + 0.01 * numpy.arange(19))
     numpy.testing.assert_allclose(compiled(k).numpy(), func.grad(energy)(k).numpy(), rtol=1e-12)
-    kinds = [type(step).__name__ for step in compiled.entries[-1].made.run_forward.made.groups.steps]
+    kinds = [type(step).__name__ for step in compiled.entries[-1].specialisation.run_forward.executable.groups.steps]
     assert kinds.count("Loop") == 2
     assert "Call" not in kinds
 
@@ -227,7 +227,7 @@ def written_out_of_order(y: Any) -> Any:
 
 
 def reshaped_out_of_order(y: Any) -> Any:
-    t = np.mod(np.reshape(y, (-1, 2), order="F"), 2.0)  # in Fortran's order, as its argument: what follows is a copy
+    t = np.mod(np.reshape(y, (-1, 2), order="F"), 2.0)  # in Fortran order like its argument, so the next op copies
     t.reshape(-1)[...] = 2.0
     return t
 

@@ -1,4 +1,6 @@
-"""The options of compile: `strict` and `threads` do what they say, and torch's arguments mean something or are refused."""
+"""The options of compile: `strict` and `threads` work as documented, and torch's arguments have a meaning or are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 
 
-def made(compiled: Any, *args: Any) -> Any:
-    """What runs the forward program of a call."""
+def find_executable(compiled: Any, *args: Any) -> Any:
+    """Return the executable of the forward program of a call."""
     compiled(*args)
-    return compiled.entries[-1].made.run_forward.made
+    return compiled.entries[-1].specialisation.run_forward.executable
 
 
 def native() -> None:
-    """Skip where programs run on NumPy."""
+    """Skip if programs run on NumPy."""
     pytest.importorskip("llvmlite")
     if os.environ.get("NDGRAD_COMPILE_REPLAY"):
         pytest.skip("programs run on NumPy")
@@ -37,11 +39,11 @@ def large() -> Any:
 
 def test_strict_adds_in_numpys_order_and_contracts_nothing() -> None:
     x = large()
-    assert isinstance(made(ndgrad.compile(total, strict=True), x), Replay)
+    assert isinstance(find_executable(ndgrad.compile(total, strict=True), x), Replay)
     assert ndgrad.compile(total, strict=True)(x).item() == total(x).item()
     w = x.clone().requires_grad_()
     strict = ndgrad.compile(lambda w: (w * w).sum().tanh() * (w.exp() / 3).mean(), strict=True)
-    for _ in range(5):  # however often it was called
+    for _ in range(5):  # for any number of calls
         w.grad = None
         strict(w).backward()
     mine, w.grad = w.grad.numpy(), None
@@ -52,7 +54,7 @@ def test_strict_adds_in_numpys_order_and_contracts_nothing() -> None:
 def test_threads_limits_native_code() -> None:
     native()
     x = ndgrad.ones(1 << 20)
-    one, all_of_them = (made(ndgrad.compile(total, threads=n), x) for n in (1, None))
+    one, all_of_them = (find_executable(ndgrad.compile(total, threads=n), x) for n in (1, None))
     assert one.assembly.threads == 1
     assert all_of_them.assembly.threads >= 1
     calls = [line for line in one.text.splitlines() if "call void @ndgrad_run" in line]
@@ -74,12 +76,12 @@ def test_modes_are_one(mode: str | None) -> None:
 def test_backends_are_native_numpy_or_none() -> None:
     x = ndgrad.ones(3)
     for backend in ("numpy", "aot_eager"):
-        assert isinstance(made(ndgrad.compile(total, backend=backend), x), Replay)
+        assert isinstance(find_executable(ndgrad.compile(total, backend=backend), x), Replay)
     assert ndgrad.compile(total, backend="eager") is total
     assert ndgrad.compile(total, disable=True) is total
     native()
     for backend in ("ndgrad", "inductor"):
-        assert isinstance(made(ndgrad.compile(total, backend=backend), x), NativeProgram)
+        assert isinstance(find_executable(ndgrad.compile(total, backend=backend), x), NativeProgram)
 
 
 def test_options_of_torch_work_in_decorators() -> None:

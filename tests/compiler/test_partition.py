@@ -1,4 +1,4 @@
-"""Forward and backward as two programs: both together are the one they came from, and what lies between is the least that can."""
+"""Forward and backward as two programs: together they equal the original, and the saved values are minimal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.min_cut import FlowGraph
 from ndgrad._src.compiler.program.partition import is_cheap, split
 from ndgrad._src.compiler.program.program import Program, Value
@@ -30,7 +30,7 @@ program f(%0: float64[4,4], %1: float64[4,4], %2: float64[4,4])
 
 
 def halves_of(program: Program, results: int, arguments: int) -> tuple[Program, Program, list[Value]]:
-    """Forward and backward of a program whose first outputs are results; cotangents are the inputs behind the arguments."""
+    """Split a program whose first outputs are results. The cotangents are the inputs after the arguments."""
     outputs = program.outputs
     found = split(program, outputs[:results], program.inputs[arguments:], outputs[results:])
     return found.forward, found.backward, found.kept
@@ -61,7 +61,7 @@ def test_elementwise_values_are_computed_again_of_the_product_that_is_kept() -> 
 @pytest.mark.parametrize("seed", range(12))
 def test_both_halves_are_the_whole_and_no_fewer_bytes_would_do(seed: int) -> None:
     function, arrays = random_function(seed)
-    program = simplified(traced(function, arrays))
+    program = simplify_program(traced(function, arrays))
     count = len(program.outputs) - sum(np.asarray(a).dtype.kind in "fc" for a in arrays)
     forward, backward, kept = halves_of(program, count, len(arrays))
     given = arrays_for(program, arrays)
@@ -77,7 +77,7 @@ def test_both_halves_are_the_whole_and_no_fewer_bytes_would_do(seed: int) -> Non
 
 
 def _cheaper(program: Program, kept: list[Value], cotangents: set[Value], gradients: list[Value]) -> list[Value] | None:
-    """Two values or fewer of the forward program of which the gradients can be computed as well, and that are fewer bytes."""
+    """Return up to two values of the forward program with fewer bytes from which the gradients can also be computed."""
     defined = program.definitions()
     behind = set(cotangents)
     for instruction in program.instructions:
@@ -93,7 +93,9 @@ def _cheaper(program: Program, kept: list[Value], cotangents: set[Value], gradie
 
 
 def _suffices(chosen: set[Value], defined: dict, behind: set[Value], gradients: list[Value], program: Program) -> bool:
-    """Whether gradients can be computed of inputs and chosen values, with cheap instructions before the cotangents come in."""
+    """True if gradients can be computed from inputs and chosen values, with cheap instructions before the cotangents
+    are used.
+    """
     stack, seen = list(gradients), set()
     while stack:
         value = stack.pop()
@@ -114,10 +116,10 @@ def test_a_minimum_cut_is_the_least_of_all_cuts() -> None:
         edges = [(int(a), int(b), int(w)) for a, b, w in zip(*rng.integers(0, n, (2, 14)), rng.integers(1, 9, 14), strict=True) if a != b]
         graph = FlowGraph()
         for _ in range(n):
-            graph.node()
+            graph.add_node()
         for edge in edges:
-            graph.edge(*edge)
-        side = graph.cut(0, 1)
+            graph.add_edge(*edge)
+        side = graph.find_cut(0, 1)
         assert 0 in side
         assert 1 not in side
         weights = []

@@ -1,4 +1,4 @@
-"""Functions of `math`, `min` and `max` in traced functions, and as they are outside of traces."""
+"""Functions of `math`, `min` and `max` in traced functions, and outside of traces."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_functions_of_math_give_the_same_bits(name: str) -> None:
             x = ndgrad.tensor([holder.k], dtype=ndgrad.float64)
             a, b = g(x)[1], f(x)[1]
             assert (type(a), repr(a)) == (type(b), repr(b))
-        assert g.entries[-1].made is not None
+        assert g.entries[-1].specialisation is not None
 
 
 def test_functions_that_are_held_by_name() -> None:
@@ -92,11 +92,11 @@ def test_they_are_pythons_own_outside_of_traces() -> None:
 
 
 def test_a_sum_of_numbers_from_outside_has_the_bits_of_python() -> None:
-    """From Python 3.12 on, `sum` compensates rounding errors; additions one by one do not."""
+    """From Python 3.12 on, `sum` compensates rounding errors; single additions do not."""
     name, terms = "sqrt", [0.1] * 3 + [1e16, 1.0, -1e16]
 
     def of_slots(x: Any) -> Any:
-        scale = getattr(math, name)(4.0)  # a name that is looked up while `sum` is replaced
+        scale = getattr(math, name)(4.0)  # a name lookup while `sum` is replaced
         return x * (sum(terms) * scale), sum(terms), sum(terms, start=2.5)
 
     def of_read(x: Any) -> Any:

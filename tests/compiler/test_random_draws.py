@@ -1,4 +1,6 @@
-"""Compiled functions that draw random numbers: the numbers of eager code, drawn once, generators left as eager code leaves them."""
+"""Compiled functions that draw random numbers: the numbers of eager code, drawn once, with the same final generator
+states.
+"""
 
 from __future__ import annotations
 

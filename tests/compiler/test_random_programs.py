@@ -1,6 +1,6 @@
-"""Random programs over tensors, and of loops and branches in one another, compiled and eager.
+"""Random programs over tensors, and of nested loops and branches, compiled and eager.
 
-`python -m tests.programs --compiled` looks for more.
+`python -m tests.programs --compiled` searches for more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.programs.compiled import examine_loop, examine_tensors, report
 
 @pytest.fixture(params=["numpy", "native"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How programs run."""
+    """Run the test natively and on NumPy."""
     if request.param == "native" and not available():
         pytest.skip("llvmlite is not installed")
     if request.param == "numpy":

@@ -1,6 +1,7 @@
-"""Programs on NumPy: the list of ops and the function that is written out of it give the same bits, and fail alike.
+"""Programs on NumPy: the list of ops and the generated function give the same bits, and fail alike.
 
-Programs of every op: passes/test_simplified.py."""
+Programs of every op: passes/test_simplified.py.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.program import replay
 from ndgrad._src.compiler.program.replay import Replay, written_out
 from ndgrad._src.compiler.program.text import parse_program
@@ -40,7 +41,7 @@ def test_random_programs_written_out_give_the_same_bits(seed: int) -> None:
     function, arrays = random_function(seed)
     program = traced(function, arrays)
     given = arrays_for(program, arrays)
-    for each in (program, simplified(program), with_loops(simplified(program))):
+    for each in (program, simplify_program(program), roll_loops(simplify_program(program))):
         with np.errstate(all="ignore"):
             assert_same_bits(written_out(each)(given), Replay(each).one_by_one(given))
 
@@ -75,7 +76,7 @@ def test_the_second_call_is_by_a_function(monkeypatch: pytest.MonkeyPatch) -> No
     run = Replay(parse_program(CHAIN))
     for _ in range(4):
         run(given)
-    assert len(listed) == 5  # too long to be written out
+    assert len(listed) == 5  # too long for a generated function
 
 
 def test_an_op_that_fails_says_what_it_says_in_the_list_and_the_program_stays_usable() -> None:
@@ -85,12 +86,12 @@ def test_an_op_that_fails_says_what_it_says_in_the_list_and_the_program_stays_us
     run, good, bad = Replay(program), [np.eye(2) * 2, np.ones(2)], [np.zeros((2, 2)), np.ones(2)]
     for _ in range(3):
         np.testing.assert_array_equal(run(good)[0], [0.5, 0.5])
-    with pytest.raises(Exception) as listed:  # whatever it is
+    with pytest.raises(Exception) as listed:  # any error
         run.one_by_one(bad)
     with pytest.raises(type(listed.value), match=str(listed.value)[:20]):
         run(bad)
     np.testing.assert_array_equal(run(good)[0], [0.5, 0.5])
-    assert run._function is not None  # an error of the arguments says nothing of the function
+    assert run._function is not None  # an error of the arguments does not concern the function
 
 
 def test_values_are_dropped_after_their_last_use() -> None:
@@ -106,21 +107,21 @@ def test_values_are_dropped_after_their_last_use() -> None:
     for name, function in list(scope.items()):
         if isinstance(function, np.ufunc):
 
-            def noted(x: Any, function: Any = function) -> Any:
+            def note(x: Any, function: Any = function) -> Any:
                 alive = sum(r() is not None for r in kept)
                 assert alive <= 1, "what is read, and nothing else"
                 out = function(x).view(Noted)
                 kept.append(weakref.ref(out))
                 return out
 
-            scope[name] = noted
+            scope[name] = note
     gc.collect()
     scope["run"]([np.ones(3)])
     assert len(kept) == 3
 
 
 def test_loops_of_a_function_stay_written_out_on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds of a loop are calls of a program, and stored rounds are copies: on NumPy both cost more than they save."""
+    """Rounds of a loop are calls of a program, and stored rounds are copies. On NumPy both cost more than they save."""
     monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")
 
     def f(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a compiled call returns, where passes find that results are the same."""
+"""Results of a compiled call for which passes find equal values."""
 
 from __future__ import annotations
 

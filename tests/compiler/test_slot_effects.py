@@ -1,4 +1,4 @@
-"""Effects of compiled functions: numbers, containers and items of lists as eager code leaves them, and nothing after a trace."""
+"""Effects of compiled functions: numbers, containers and list items as in eager code, and none left by a trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class State:
 
 
 def plain(value: Any) -> Any:
-    """A value with the classes and all bits of its parts."""
+    """Return a value with the classes and all bits of its parts."""
     if isinstance(value, ndgrad.Tensor):
         return "tensor", str(value.dtype), value.detach().tolist(), value.requires_grad
     if isinstance(value, dict):
@@ -39,7 +39,7 @@ def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")
 
 
-#: Functions, what they find, and the most traces that 14 calls may take.
+#: Functions, their state, and the largest number of traces for 14 calls.
 CASES: dict[str, tuple[Callable[[Any, Any], Any], dict[str, Any], int]] = {}
 
 
@@ -106,7 +106,7 @@ def appends_to_a_deque(s: Any, x: Any) -> Any:
 
 @case(5, recent=deque(maxlen=3))
 def averages_over_a_deque(s: Any, x: Any) -> Any:
-    s.recent.append(x.amax().item())  # a sum depends on the order in which a processor adds
+    s.recent.append(x.amax().item())  # a sum depends on the processor's order of additions
     return x * (sum(s.recent) / len(s.recent))
 
 
@@ -337,7 +337,7 @@ class Interrupt(BaseException):
 
 
 def contents(value: Any, seen: dict[int, Any]) -> Any:
-    """The identities of everything that a state holds."""
+    """Return the identities of all objects in a state."""
     if id(value) in seen:
         return id(value)
     seen[id(value)] = value
@@ -425,7 +425,7 @@ def test_numbers_of_a_state_that_the_issue_named() -> None:
 
 
 def test_gradients_of_some_results_of_a_function_that_counts_and_keeps() -> None:
-    """They are traced after the call, which has changed what the function found."""
+    """The derivatives are traced after the call, which has changed the captured state."""
     found = []
     for compiles in (False, True):
         s = State(n=0, kept=[], last=None, total=0.0)

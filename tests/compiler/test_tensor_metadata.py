@@ -1,4 +1,4 @@
-"""Metadata of tensors: what a compiled function reads of it is that of the call, and what it sets arrives."""
+"""Metadata of tensors: a compiled function reads those of the call, and its changes take effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def leaf() -> Any:
     return ndgrad.ones(3, requires_grad=True)
 
 
-def written() -> Any:
+def write() -> Any:
     return ndgrad.ones(3).add_(0)
 
 
@@ -40,9 +40,9 @@ def retained() -> Any:
     return t
 
 
-#: Tensors of one shape and dtype, which differ in metadata.
+#: Tensors of one shape and dtype with different metadata.
 TENSORS: list[Callable[[], Any]] = [
-    lambda: ndgrad.ones(3), leaf, lambda: leaf() * 1, lambda: ndgrad.ones(6)[3:], written, lambda: scaled(3.0),
+    lambda: ndgrad.ones(3), leaf, lambda: leaf() * 1, lambda: ndgrad.ones(6)[3:], write, lambda: scaled(3.0),
     lambda: scaled(4.0), hooked, retained, lambda: ndgrad.ones(6, requires_grad=True).split(3)[1],
 ]  # fmt: skip
 
@@ -170,8 +170,8 @@ SETS = (
 )  # fmt: skip
 
 
-def seen(f: Any, make: Any) -> Any:
-    """What can be seen of the argument and the results of a call, and of a backward pass through them."""
+def observe(f: Any, make: Any) -> Any:
+    """Return the visible metadata of the argument and the results of a call, and of a backward pass through them."""
     x = make()
     try:
         out = f(x)
@@ -196,8 +196,8 @@ def seen(f: Any, make: Any) -> Any:
 def test_what_is_set_arrives(f: Any) -> None:
     for make in TENSORS:
         compiled = CompiledFunction(f)
-        expected = seen(f, make)
-        assert [seen(compiled, make) for _ in range(2)] == [expected] * 2
+        expected = observe(f, make)
+        assert [observe(compiled, make) for _ in range(2)] == [expected] * 2
 
 
 def test_a_trace_leaves_no_attribute_behind_and_hides_none_for_long() -> None:
@@ -244,7 +244,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("with_grad", [False, True])
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 def test_results_lie_as_eager_ones(name: str, with_grad: bool) -> None:
-    """Strides, and which writes through a reshape of a result reach it."""
+    """Return strides, and the writes through a reshape of a result that reach it."""
     f = LAYOUTS[name]
 
     def look(run: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Programs are read back from their text: the same text, and the same arrays. Those of every op: passes/test_simplified.py."""
+"""Programs read back from their text: the same text and the same arrays. Programs of every op:
+passes/test_simplified.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.program.compiler_ops import OPS
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import left_out, parse_program
@@ -27,7 +29,7 @@ def read_back(program: Program) -> Program:
 def test_random_programs_are_read_back(seed: int) -> None:
     function, arrays = random_function(seed)
     program = traced(function, arrays)
-    for each in (program, simplified(program), with_loops(simplified(program))):
+    for each in (program, simplify_program(program), roll_loops(simplify_program(program))):
         assert_same(each, read_back(each), arrays_for(program, arrays))
 
 
@@ -61,7 +63,7 @@ def test_loops_in_loops_are_read_back() -> None:
 
     arrays = [np.linspace(0, 1, 3), np.linspace(1, 2, 3)]
     program = traced(function, arrays)
-    rolled = with_loops(simplified(program))
+    rolled = roll_loops(simplify_program(program))
     assert "loop" in {i.op.name for i in rolled.instructions}
     assert_same(rolled, read_back(rolled), arrays_for(program, arrays))
 

@@ -1,7 +1,7 @@
-"""Checks of eager ops run in a trace: a compiled call raises where an eager one does, of the same class and with the same text.
+"""Checks of eager ops run in a trace: a compiled call raises if an eager one does, with the same class and text.
 
-The cases are made of the samples of the op table: another dtype, shape or setting, for each argument, as an op, as its
-in-place form on a fresh tensor, on a view, on an argument, on expanded memory and on a leaf.
+The cases are made from the samples of the op table: another dtype, shape or setting, for each argument, as an op, as
+its in-place form on a fresh tensor, on a view, on an argument, on expanded memory and on a leaf.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(f: Callable[..., Any], arrays: list[Any], leaves: bool) -> tuple[str, Any]:
-    """The error that a function raises, or its results and what it leaves in its arguments."""
+    """Return the error that a function raises, or its results and the final state of its arguments."""
     args = [ndgrad.tensor(a) if isinstance(a, np.ndarray) else a for a in arrays]
     tensors = [t for t in args if isinstance(t, ndgrad.Tensor)]
     for t in tensors if leaves else ():
@@ -54,7 +54,7 @@ def assert_same(found: Outcome, expected: Outcome, case: str) -> None:
 
 
 def mutations(arrays: list[Any], settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
-    """Calls like a sample that may be wrong: a dtype, a shape or a setting is another one."""
+    """Yield calls like a sample with a different dtype, shape or setting, which may be wrong."""
     for i, a in enumerate(arrays):
         if not isinstance(a, np.ndarray):
             continue
@@ -74,7 +74,7 @@ def mutations(arrays: list[Any], settings: dict[str, Any]) -> Iterator[tuple[str
 
 
 def forms(op: Any, settings: dict[str, Any]) -> Iterator[tuple[str, bool, Callable[..., Any]]]:
-    """An op and its in-place forms as functions, and whether arguments are leaves that require grad."""
+    """Yield an op and its in-place forms as functions, and whether arguments are leaves that require grad."""
     form = in_place_form(op)
 
     def fresh(x: Any, *others: Any) -> Any:
@@ -129,7 +129,7 @@ IN_PLACE = sorted(
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_in_place_form_whose_result_does_not_fit_raises_in_a_trace() -> None:
-    """Every op with an in-place form on a fresh tensor of integers: the break is found while the function is traced."""
+    """Every op with an in-place form on a fresh tensor of integers: the break is found during the trace."""
     refused = 0
     for name in IN_PLACE:
         op, sample = find(name), SAMPLES[name][0]

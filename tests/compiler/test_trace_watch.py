@@ -1,4 +1,4 @@
-"""Programs that read from the world or change it, with changes between calls: compiled calls equal eager ones."""
+"""Programs that read or change external state, with changes between calls: compiled calls equal eager ones."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class World(types.SimpleNamespace):
-    """The objects of one program; an eager and a compiled function have one each."""
+    """The objects of one program. An eager and a compiled function have one each."""
 
 
 def follow(build: Any, *changes: Any, compiles: bool | None = None) -> Any:
-    """Compare a compiled function with an eager one over changes of their worlds; `build(world)` makes the function."""
+    """Compare a compiled function with an eager one over changes of their objects; `build(world)` makes the function.
+    """
     worlds = World(), World()
     eager, compiled = build(worlds[0]), ndgrad.compile(build(worlds[1]))
     x = ndgrad.tensor([1.0, 2.0])
@@ -59,7 +60,7 @@ def follow(build: Any, *changes: Any, compiles: bool | None = None) -> Any:
     return worlds
 
 
-def on(w: World, **values: Any) -> None:
+def bind(w: World, **values: Any) -> None:
     for name, value in values.items():
         setattr(w, name, value)
 
@@ -100,76 +101,78 @@ class Config:
 
 
 PLACES = {
-    "Namespace": (lambda w: on(w, c=argparse.Namespace(scale=2.0)), lambda w: w.c.scale, lambda w: on(w.c, scale=3.0)),
-    "SimpleNamespace": (lambda w: on(w, c=types.SimpleNamespace(scale=2.0)), lambda w: w.c.scale,
-    lambda w: on(w.c, scale=3.0)),
-    "UserDict": (lambda w: on(w, c=collections.UserDict(a=2.0)), lambda w: w.c["a"], lambda w: w.c.update(a=3.0)),
-    "ChainMap": (lambda w: on(w, c=collections.ChainMap({}, {"a": 2.0})), lambda w: w.c["a"],
+    "Namespace": (lambda w: bind(w, c=argparse.Namespace(scale=2.0)), lambda w: w.c.scale, lambda w: bind(w.c, scale=3.0)),
+    "SimpleNamespace": (lambda w: bind(w, c=types.SimpleNamespace(scale=2.0)), lambda w: w.c.scale,
+    lambda w: bind(w.c, scale=3.0)),
+    "UserDict": (lambda w: bind(w, c=collections.UserDict(a=2.0)), lambda w: w.c["a"], lambda w: w.c.update(a=3.0)),
+    "ChainMap": (lambda w: bind(w, c=collections.ChainMap({}, {"a": 2.0})), lambda w: w.c["a"],
     lambda w: w.c.update(a=3.0)),
-    "dataclass": (lambda w: on(w, c=Config()), lambda w: w.c.scale, lambda w: on(w.c, scale=3.0)),
+    "dataclass": (lambda w: bind(w, c=Config()), lambda w: w.c.scale, lambda w: bind(w.c, scale=3.0)),
     "mapping proxy": (
-        lambda w: on(w, d={"a": 2.0}) or on(w, c=types.MappingProxyType(w.d)), lambda w: w.c["a"],
+        lambda w: bind(w, d={"a": 2.0}) or bind(w, c=types.MappingProxyType(w.d)), lambda w: w.c["a"],
         lambda w: w.d.update(a=3.0),
     ),
-    "array": (lambda w: on(w, c=array.array("d", [2.0])), lambda w: w.c[0], lambda w: w.c.__setitem__(0, 3.0)),
-    "bytearray": (lambda w: on(w, c=bytearray(b"ab")), lambda w: w.c[0], lambda w: w.c.__setitem__(0, 3)),
+    "array": (lambda w: bind(w, c=array.array("d", [2.0])), lambda w: w.c[0], lambda w: w.c.__setitem__(0, 3.0)),
+    "bytearray": (lambda w: bind(w, c=bytearray(b"ab")), lambda w: w.c[0], lambda w: w.c.__setitem__(0, 3)),
     "context variable": (
-        lambda w: on(w, c=contextvars.ContextVar("c", default=2.0)), lambda w: w.c.get(), lambda w: w.c.set(3.0),
+        lambda w: bind(w, c=contextvars.ContextVar("c", default=2.0)), lambda w: w.c.get(), lambda w: w.c.set(3.0),
     ),
-    "thread local": (lambda w: on(w, c=threading.local()) or on(w.c, a=2.0), lambda w: w.c.a, lambda w: on(w.c, a=3.0)),
+    "thread local": (lambda w: bind(w, c=threading.local()) or bind(w.c, a=2.0), lambda w: w.c.a, lambda w: bind(w.c, a=3.0)),
     "weak reference": (
-        lambda w: on(w, o=Config()) or on(w, c=weakref.ref(w.o)), lambda w: w.c().scale, lambda w: on(w.o, scale=3.0),
+        lambda w: bind(w, o=Config()) or bind(w, c=weakref.ref(w.o)), lambda w: w.c().scale, lambda w: bind(w.o, scale=3.0),
     ),
     "config file": (
-        lambda w: on(w, c=configparser.ConfigParser()) or w.c.read_dict({"a": {"b": "2"}}),
+        lambda w: bind(w, c=configparser.ConfigParser()) or w.c.read_dict({"a": {"b": "2"}}),
         lambda w: float(w.c["a"]["b"]), lambda w: w.c.set("a", "b", "3"),
     ),
-    "computed name": (lambda w: on(w, c=Config(), n="scale"), lambda w: getattr(w.c, w.n),
-    lambda w: on(w.c, scale=3.0)),
+    "computed name": (lambda w: bind(w, c=Config(), n="scale"), lambda w: getattr(w.c, w.n),
+    lambda w: bind(w.c, scale=3.0)),
     "computed name of a class": (
-        lambda w: on(w, c=type("C", (), {"ab": 2.0})), lambda w: getattr(w.c, "a" + "b"),
+        lambda w: bind(w, c=type("C", (), {"ab": 2.0})), lambda w: getattr(w.c, "a" + "b"),
         lambda w: setattr(w.c, "ab", 3.0),
     ),
     "computed name of a method": (
-        lambda w: on(w, c=type("C", (), {"ab": lambda self: 2.0})()), lambda w: getattr(w.c, "a" + "b")(),
+        lambda w: bind(w, c=type("C", (), {"ab": lambda self: 2.0})()), lambda w: getattr(w.c, "a" + "b")(),
         lambda w: setattr(type(w.c), "ab", lambda self: 3.0),
     ),
     "attribute getter": (
-        lambda w: on(w, c=type("C", (), {"ab": 2.0}), g=operator.attrgetter("ab")), lambda w: w.g(w.c),
+        lambda w: bind(w, c=type("C", (), {"ab": 2.0}), g=operator.attrgetter("ab")), lambda w: w.g(w.c),
         lambda w: setattr(w.c, "ab", 3.0),
     ),
     "attribute added to a class": (
-        lambda w: on(w, c=type("C", (Base,), {})), lambda w: w.c.scale, lambda w: setattr(w.c, "scale", 3.0),
+        lambda w: bind(w, c=type("C", (Base,), {})), lambda w: w.c.scale, lambda w: setattr(w.c, "scale", 3.0),
     ),
     "attribute added to a function": (
-        lambda w: on(w, c=lambda: 0), lambda w: 3.0 if hasattr(w.c, "mark") else 2.0, lambda w: on(w.c, mark=1),
+        lambda w: bind(w, c=lambda: 0), lambda w: 3.0 if hasattr(w.c, "mark") else 2.0, lambda w: bind(w.c, mark=1),
     ),
     "attribute of a metaclass": (
-        lambda w: on(w, m=type("M", (type,), {"f": 2.0})) or on(w, c=w.m("C", (), {})), lambda w: w.c.f,
+        lambda w: bind(w, m=type("M", (type,), {"f": 2.0})) or bind(w, c=w.m("C", (), {})), lambda w: w.c.f,
         lambda w: setattr(w.m, "f", 3.0),
     ),
-    "attribute of a number": (lambda w: on(w, c=Number(2.0)), lambda w: w.c.unit, lambda w: on(w.c, unit=3.0)),
-    "enumeration": (lambda w: on(w, c=Color.RED), lambda w: w.c.value, lambda w: on(w, c=Color.BLUE)),
+    "attribute of a number": (lambda w: bind(w, c=Number(2.0)), lambda w: w.c.unit, lambda w: bind(w.c, unit=3.0)),
+    "enumeration": (lambda w: bind(w, c=Color.RED), lambda w: w.c.value, lambda w: bind(w, c=Color.BLUE)),
     "named tuple": (
-        lambda w: on(w, T=collections.namedtuple("T", "a b")) or on(w, c=w.T(2.0, [1])),  # noqa: PYI024
+        lambda w: bind(w, T=collections.namedtuple("T", "a b")) or bind(w, c=w.T(2.0, [1])),  # noqa: PYI024
         lambda w: w.c.a * w.c.b[0],
         lambda w: w.c.b.__setitem__(0, 5),
     ),
     "slots": (
-        lambda w: on(w, c=type("S", (), {"__slots__": ("a",)})()) or on(w.c, a=2.0), lambda w: w.c.a,
-        lambda w: on(w.c, a=3.0),
+        lambda w: bind(w, c=type("S", (), {"__slots__": ("a",)})()) or bind(w.c, a=2.0), lambda w: w.c.a,
+        lambda w: bind(w.c, a=3.0),
     ),
     "__getattr__": (
-        lambda w: on(w, d={"q": 2.0}) or on(w, c=type("G", (), {"__getattr__": lambda self, n, d=w.d: d[n]})()),
+        lambda w: bind(w, d={"q": 2.0}) or bind(w, c=type("G", (), {"__getattr__": lambda self, n, d=w.d: d[n]})()),
         lambda w: w.c.q,
         lambda w: w.d.update(q=3.0),
     ),
     "cached property": (
-        lambda w: on(w, k=[2.0]) or on(w, C=type("C", (), {"p": functools.cached_property(lambda self, k=w.k: k[0])})) or on(w, c=w.C()),
+        lambda w: bind(w, k=[2.0])
+        or bind(w, C=type("C", (), {"p": functools.cached_property(lambda self, k=w.k: k[0])}))
+        or bind(w, c=w.C()),
         lambda w: w.c.p, lambda w: w.c.__dict__.pop("p", None) and w.k.__setitem__(0, 3.0),
     ),
     "cache": (
-        lambda w: on(w, k=[2.0]) or on(w, c=functools.cache(lambda k=w.k: k[0])), lambda w: w.c(),
+        lambda w: bind(w, k=[2.0]) or bind(w, c=functools.cache(lambda k=w.k: k[0])), lambda w: w.c(),
         lambda w: w.k.__setitem__(0, 3.0), lambda w: w.c.cache_clear(),
     ),
     "globals()": (lambda w: globals().update(shared=2.0), lambda w: globals()["shared"],
@@ -179,39 +182,39 @@ PLACES = {
         lambda w: setattr(module, "a", 2.0) or sys.modules.__setitem__("mine", module), lambda w: __import__("mine").a,
         lambda w: setattr(module, "a", 3.0),
     ),
-    "vars": (lambda w: on(w, c=Config()), lambda w: vars(w.c)["scale"], lambda w: on(w.c, scale=3.0)),
-    "__dict__ of a class": (lambda w: on(w, C=type("C", (), {"a": 2.0})), lambda w: w.C.__dict__["a"],
+    "vars": (lambda w: bind(w, c=Config()), lambda w: vars(w.c)["scale"], lambda w: bind(w.c, scale=3.0)),
+    "__dict__ of a class": (lambda w: bind(w, C=type("C", (), {"a": 2.0})), lambda w: w.C.__dict__["a"],
     lambda w: setattr(w.C, "a", 3.0)),
     "abstract class": (
-        lambda w: on(w, A=type("A", (collections.abc.Sized,), {}), C=type("C", (), {})),
+        lambda w: bind(w, A=type("A", (collections.abc.Sized,), {}), C=type("C", (), {})),
         lambda w: 1.0 + isinstance(w.C(), w.A),
         lambda w: w.A.register(w.C),
     ),
-    "subclasses": (lambda w: on(w, C=type("C", (), {})), lambda w: len(w.C.__subclasses__()),
-    lambda w: on(w, D=type("D", (w.C,), {}))),
+    "subclasses": (lambda w: bind(w, C=type("C", (), {})), lambda w: len(w.C.__subclasses__()),
+    lambda w: bind(w, D=type("D", (w.C,), {}))),
     "__class__": (
-        lambda w: on(w, c=Plain()), lambda w: w.c.scale,
+        lambda w: bind(w, c=Plain()), lambda w: w.c.scale,
         lambda w: setattr(w.c, "__class__", type("O", (Base,), {"scale": 3.0})),
     ),
     "defaultdict factory": (
-        lambda w: on(w, c=collections.defaultdict(lambda: 2.0)), lambda w: w.c.default_factory(),
+        lambda w: bind(w, c=collections.defaultdict(lambda: 2.0)), lambda w: w.c.default_factory(),
         lambda w: setattr(w.c, "default_factory", lambda: 3.0),
     ),
     "object array": (
-        lambda w: on(w, c=np.array([[2.0]], dtype=object)), lambda w: float(w.c[0, 0]),
+        lambda w: bind(w, c=np.array([[2.0]], dtype=object)), lambda w: float(w.c[0, 0]),
         lambda w: w.c.__setitem__((0, 0), 3.0),
     ),
     "masked array": (
-        lambda w: on(w, c=np.ma.array([2.0, 4.0], mask=[False, True])), lambda w: float(w.c.sum()),
+        lambda w: bind(w, c=np.ma.array([2.0, 4.0], mask=[False, True])), lambda w: float(w.c.sum()),
         lambda w: setattr(w.c, "mask", [False, False]),
     ),
-    "memory view": (lambda w: on(w, b=bytearray(b"ab")) or on(w, c=memoryview(w.b)), lambda w: w.c[0],
+    "memory view": (lambda w: bind(w, b=bytearray(b"ab")) or bind(w, c=memoryview(w.b)), lambda w: w.c[0],
     lambda w: w.b.__setitem__(0, 3)),
-    "builtin method": (lambda w: on(w, d={"a": 2.0}) or on(w, c=w.d.get), lambda w: w.c("a"),
+    "builtin method": (lambda w: bind(w, d={"a": 2.0}) or bind(w, c=w.d.get), lambda w: w.c("a"),
     lambda w: w.d.update(a=3.0)),
-    "deque": (lambda w: on(w, c=collections.deque([2.0])), lambda w: w.c[0], lambda w: w.c.appendleft(3.0)),
+    "deque": (lambda w: bind(w, c=collections.deque([2.0])), lambda w: w.c[0], lambda w: w.c.appendleft(3.0)),
     "partial of a clock": (
-        lambda w: on(w, k=[1.0]) or on(w, c=functools.partial(w.k.pop, 0)),
+        lambda w: bind(w, k=[1.0]) or bind(w, c=functools.partial(w.k.pop, 0)),
         lambda w: (w.k.append(len(w.k) + 1.0), w.c())[1], lambda w: w.k.append(7.0),
     ),
     "library function": (
@@ -310,55 +313,55 @@ def make_logger(w: World) -> None:
     logger = logging.Logger("mine")
     handler = Lines()
     logger.addHandler(handler)
-    on(w, c=logger, seen=handler.lines)
+    bind(w, c=logger, seen=handler.lines)
 
 
 def set_up_csv(w: World) -> None:
     out = io.StringIO()
-    on(w, out=out, c=csv.writer(out))
+    bind(w, out=out, c=csv.writer(out))
 
 
 EFFECTS = {
     "logger": (make_logger, lambda w: w.c.warning("called"), lambda w: w.seen),
     "csv": (set_up_csv, lambda w: w.c.writerow([1, 2]), lambda w: w.out.getvalue()),
-    "queue": (lambda w: on(w, c=queue.Queue()), lambda w: w.c.put(1), lambda w: w.c.qsize()),
-    "simple queue": (lambda w: on(w, c=queue.SimpleQueue()), lambda w: w.c.put(1), lambda w: w.c.qsize()),
-    "text stream": (lambda w: on(w, c=io.StringIO()), lambda w: w.c.write("a"), lambda w: w.c.getvalue()),
-    "print to a stream": (lambda w: on(w, c=io.StringIO()), lambda w: print("a", file=w.c), lambda w: w.c.getvalue()),
-    "bound append": (lambda w: on(w, k=[]) or on(w, c=w.k.append), lambda w: w.c(1), lambda w: w.k),
-    "partial append": (lambda w: on(w, k=[]) or on(w, c=functools.partial(w.k.append, 1)), lambda w: w.c(),
+    "queue": (lambda w: bind(w, c=queue.Queue()), lambda w: w.c.put(1), lambda w: w.c.qsize()),
+    "simple queue": (lambda w: bind(w, c=queue.SimpleQueue()), lambda w: w.c.put(1), lambda w: w.c.qsize()),
+    "text stream": (lambda w: bind(w, c=io.StringIO()), lambda w: w.c.write("a"), lambda w: w.c.getvalue()),
+    "print to a stream": (lambda w: bind(w, c=io.StringIO()), lambda w: print("a", file=w.c), lambda w: w.c.getvalue()),
+    "bound append": (lambda w: bind(w, k=[]) or bind(w, c=w.k.append), lambda w: w.c(1), lambda w: w.k),
+    "partial append": (lambda w: bind(w, k=[]) or bind(w, c=functools.partial(w.k.append, 1)), lambda w: w.c(),
     lambda w: w.k),
-    "map append": (lambda w: on(w, k=[]) or on(w, c=w.k.append), lambda w: list(map(w.c, [1, 2])), lambda w: w.k),
+    "map append": (lambda w: bind(w, k=[]) or bind(w, c=w.k.append), lambda w: list(map(w.c, [1, 2])), lambda w: w.k),
     "context variable": (
-        lambda w: on(w, c=contextvars.ContextVar("c", default=0)), lambda w: w.c.set(w.c.get() + 1),
+        lambda w: bind(w, c=contextvars.ContextVar("c", default=0)), lambda w: w.c.set(w.c.get() + 1),
         lambda w: w.c.get(),
     ),
-    "thread local": (lambda w: on(w, c=threading.local()) or on(w.c, a=0), lambda w: on(w.c, a=w.c.a + 1),
+    "thread local": (lambda w: bind(w, c=threading.local()) or bind(w.c, a=0), lambda w: bind(w.c, a=w.c.a + 1),
     lambda w: w.c.a),
-    "counter": (lambda w: on(w, c=collections.Counter()), lambda w: w.c.update("a"), lambda w: dict(w.c)),
-    "array": (lambda w: on(w, c=array.array("i", [0])), lambda w: w.c.__setitem__(0, w.c[0] + 1),
+    "counter": (lambda w: bind(w, c=collections.Counter()), lambda w: w.c.update("a"), lambda w: dict(w.c)),
+    "array": (lambda w: bind(w, c=array.array("i", [0])), lambda w: w.c.__setitem__(0, w.c[0] + 1),
     lambda w: w.c.tolist()),
-    "bytearray": (lambda w: on(w, c=bytearray(b"a")), lambda w: w.c.extend(b"b"), lambda w: bytes(w.c)),
-    "setattr": (lambda w: on(w, c=Config(0.0)), lambda w: setattr(w.c, "scale", w.c.scale + 1), lambda w: w.c.scale),
+    "bytearray": (lambda w: bind(w, c=bytearray(b"a")), lambda w: w.c.extend(b"b"), lambda w: bytes(w.c)),
+    "setattr": (lambda w: bind(w, c=Config(0.0)), lambda w: setattr(w.c, "scale", w.c.scale + 1), lambda w: w.c.scale),
     "setattr of a class": (
-        lambda w: on(w, c=type("C", (), {"n": 0})), lambda w: setattr(w.c, "n", w.c.n + 1), lambda w: w.c.n,
+        lambda w: bind(w, c=type("C", (), {"n": 0})), lambda w: setattr(w.c, "n", w.c.n + 1), lambda w: w.c.n,
     ),
     "new attribute of a class": (
-        lambda w: on(w, c=type("C", (), {})), lambda w: setattr(w.c, "n" * (1 + len(vars(w)["c"].__name__)), 1),
+        lambda w: bind(w, c=type("C", (), {})), lambda w: setattr(w.c, "n" * (1 + len(vars(w)["c"].__name__)), 1),
         lambda w: sorted(k for k in vars(w.c) if k[0] == "n"),
     ),
-    "function attribute": (lambda w: on(w, c=lambda: 0) or on(w.c, n=0), lambda w: on(w.c, n=w.c.n + 1),
+    "function attribute": (lambda w: bind(w, c=lambda: 0) or bind(w.c, n=0), lambda w: bind(w.c, n=w.c.n + 1),
     lambda w: w.c.n),
-    "iterator": (lambda w: on(w, c=iter(range(100))), lambda w: next(w.c), lambda w: next(w.c)),
-    "generator": (lambda w: on(w, c=(i for i in range(100))), lambda w: w.c.send(None), lambda w: next(w.c)),
-    "dict view": (lambda w: on(w, c={"a": 0}), lambda w: w.c.update(a=w.c["a"] + 1), lambda w: w.c),
-    "set": (lambda w: on(w, c=set()), lambda w: w.c.add(len(w.c)), lambda w: w.c),
-    "pop": (lambda w: on(w, c=list(range(9))), lambda w: w.c.pop(), lambda w: w.c),
-    "cache": (lambda w: on(w, k=[]) or on(w, c=functools.cache(lambda k=w.k: k.append(1))), lambda w: w.c(),
+    "iterator": (lambda w: bind(w, c=iter(range(100))), lambda w: next(w.c), lambda w: next(w.c)),
+    "generator": (lambda w: bind(w, c=(i for i in range(100))), lambda w: w.c.send(None), lambda w: next(w.c)),
+    "dict view": (lambda w: bind(w, c={"a": 0}), lambda w: w.c.update(a=w.c["a"] + 1), lambda w: w.c),
+    "set": (lambda w: bind(w, c=set()), lambda w: w.c.add(len(w.c)), lambda w: w.c),
+    "pop": (lambda w: bind(w, c=list(range(9))), lambda w: w.c.pop(), lambda w: w.c),
+    "cache": (lambda w: bind(w, k=[]) or bind(w, c=functools.cache(lambda k=w.k: k.append(1))), lambda w: w.c(),
     lambda w: w.k),
-    "random": (lambda w: on(w, c=random.Random(3)), lambda w: w.c.random(), lambda w: w.c.random()),
-    "warning": (lambda w: on(w, c=[]), lambda w: warnings.warn("careful", stacklevel=1), lambda w: 0),
-    "finally": (lambda w: on(w, c=[]), lambda w: run_finally(w), lambda w: w.c),
+    "random": (lambda w: bind(w, c=random.Random(3)), lambda w: w.c.random(), lambda w: w.c.random()),
+    "warning": (lambda w: bind(w, c=[]), lambda w: warnings.warn("careful", stacklevel=1), lambda w: 0),
+    "finally": (lambda w: bind(w, c=[]), lambda w: run_finally(w), lambda w: w.c),
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
-"""Ops that come often in a trace run in lanes of their own: what they record is what eager calls give, and a trace leaves
-nothing behind that only a collection would find."""
+"""Frequent ops of a trace run by generated functions: they record the same as eager calls, and a trace leaves no
+reference cycles.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of
 
-#: More than an op needs before it has a lane.
+#: More calls than an op needs before its function is generated.
 ROUNDS = 40
 
 
@@ -102,14 +103,14 @@ _MIXED: dict[str, Any] = {
     "stack": lambda x, y: ndgrad.stack([x, y]),
     "block_diag": lambda x, y: ndgrad.block_diag(x, y),
     "copy_": lambda x, y: x.clone().copy_(y),
-    "slices": lambda x, y: _replaced(x, y),
+    "slices": lambda x, y: _replace(x, y),
     "where": lambda x, y: ndgrad.where(x == y, x, y),
     "add": lambda x, y: x + y,
     "mul": lambda x, y: 2 * x * y,
 }
 
 
-def _replaced(x: Any, y: Any) -> Any:
+def _replace(x: Any, y: Any) -> Any:
     made = x.clone()
     made[1:] = y[1:] if x.is_complex() else y.real[1:]
     return made
@@ -121,7 +122,7 @@ def test_arguments_of_several_dtypes_before_and_after_ops_have_functions_of_thei
     frequent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(traced_calls, "_FREQUENT", frequent)
-    monkeypatch.setattr(traced_calls, "_lanes", {key: {} for key in traced_calls._lanes})
+    monkeypatch.setattr(traced_calls, "_functions", {key: {} for key in traced_calls._functions})
     values = {d: ndgrad.tensor([1.0, 2.0, 0.0]).to(d) for d in _DTYPES}
     for d in _DTYPES[:2]:
         values[d] = values[d] + ndgrad.tensor([1j, 0j, -2j], dtype=d)
@@ -134,11 +135,11 @@ def test_arguments_of_several_dtypes_before_and_after_ops_have_functions_of_thei
         for found, expected in zip(compiled(values), f(values, first), strict=True):
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
-        assert compiled.entries[0].made is not None
+        assert compiled.entries[0].specialisation is not None
 
 
 def _check_many_calls(name: str) -> None:
-    """An op in native code, call after call: by frames, by a builtin, by a row, with gradients at once, and without."""
+    """An op in native code, call after call: by frames, by a builtin, by a row, with joint gradients, and without."""
     op, sample = find(name), SAMPLES[name][0]
     program, inputs = program_of(op, sample)
 

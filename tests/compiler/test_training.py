@@ -1,4 +1,4 @@
-"""Training steps in one program: forward, backward, `.grad` and the optimizer's update, beside eager."""
+"""Training steps in one program: forward, backward, `.grad` and the optimizer's update, compared with eager steps."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def test_a_training_step_is_one_program(kind: str, zero: str):
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
     last = run.entries[-1]
-    assert last.made is not None, last.broken
+    assert last.specialisation is not None, last.broken
     assert run.traces <= 4
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_one_program_serves_all_steps(kind: str):
-    """The count of steps is data of the program, and what eager steps remember of the parameters is no part of it."""
-    shape = (64, native_kernels.SMALLEST // 64)  # large enough for eager steps to have something to remember
+    """The step count is data of the program, and cached data of eager steps about the parameters is not part of it."""
+    shape = (64, native_kernels.SMALLEST // 64)  # large enough for eager steps to cache data
 
     def updated(compiles: bool) -> tuple[list[Any], Any]:
         rng = np.random.default_rng(0)
@@ -283,12 +283,14 @@ def test_a_schedule_gives_numbers_to_one_program(kind: str, is_inside: bool) -> 
     expected, _ = scheduled(kind, optimizer, is_inside, False)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
-    # the first step makes the optimizer's state; a schedule has few conditions on the count of steps
+    # The first step creates the optimizer's state. A schedule has few conditions on the step count.
     assert run.traces <= (12 if kind == "plateau" else 7 if is_inside else 4), run.last_reason
 
 
 def training(compiles: bool, level: int, is_inside: bool) -> tuple[Any, Any, Any]:
-    """AdamW with warm-up and cosine, gradients clipped, the loss averaged and logged, and a moving average of parameters."""
+    """AdamW with warm-up and cosine, gradients clipped, the loss averaged and logged, and a moving average of
+    parameters.
+    """
     ndgrad.manual_seed(0)
     logger.setLevel(level)
     model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 4)).double()
@@ -358,7 +360,7 @@ def test_a_training_step_as_users_write_it_is_traced_a_few_times(level: int, is_
     assert texts[0] == texts[1]
     assert len(texts[0].splitlines()) == (100 if level == logging.INFO else 0)
     assert run.traces <= 3
-    assert run.entries[-1].made is not None
+    assert run.entries[-1].specialisation is not None
 
 
 @pytest.mark.parametrize("kind", ["batches", "mean", "moving"])
@@ -388,7 +390,7 @@ def test_running_means_of_batches_and_of_parameters(kind: str) -> None:
     found, run = trained(True)
     for a, b in zip(found, trained(False)[0], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
-    assert run.entries[-1].made is not None
+    assert run.entries[-1].specialisation is not None
     assert run.traces <= 4
 
 

@@ -96,7 +96,7 @@ def test_jvp_is_that_of_the_function_and_runs_as_a_program():
         close(func.jvp(compiled, (x, y), (a, b)), func.jvp(f, (x, y), (a, b)))
     (made,) = compiled._transformed.values()
     assert made.traces == 1
-    assert made.entries[0].made is not None
+    assert made.entries[0].specialisation is not None
     aux = CompiledFunction(lambda x: (x.exp(), x * 2))
     close(func.jvp(aux, (x,), (a,), has_aux=True), func.jvp(aux.function, (x,), (a,), has_aux=True))
     with pytest.raises(RuntimeError, match="strict"):

@@ -1,4 +1,6 @@
-"""Errors of ops whose results nothing reads: a compiled call raises them as an eager one does. And facts of ops that say which."""
+"""Errors of ops with unread results: a compiled call raises them like an eager one. Also the facts of ops that declare
+them.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def test_errors_of_results_that_nothing_reads(name: str, is_native: bool, monkey
 def test_results_that_nothing_reads_and_that_cannot_fail_are_left_out() -> None:
     compiled = CompiledFunction(lambda x: (x.flip(0), x.T, x > 0, x * 2)[3])
     compiled(t(1.0, 2.0))
-    made = compiled.entries[0].made
+    made = compiled.entries[0].specialisation
     assert made is not None
     assert [i.op.name for i in made.forward.instructions] == ["mul"]
 
@@ -80,7 +82,7 @@ def arguments(op: Any, sample: Any) -> list[Any]:
 
 
 def with_wrong_values(given: list[Any]) -> Iterator[list[Any]]:
-    """The arguments with the last element, or all, of one of them replaced by something unusual."""
+    """Yield the arguments with the last element, or all elements, of one of them replaced by unusual values."""
     for i, a in enumerate(given):
         if isinstance(a, np.ndarray) and 0 < a.size <= 200:
             for value in WRONG.get(a.dtype.kind, []):

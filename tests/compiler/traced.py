@@ -1,4 +1,6 @@
-"""Programs to put through passes: traced from functions of tensors, with their gradients; random functions; how two runs compare."""
+"""Programs for tests of passes: traced from functions of tensors, with their gradients; random functions; comparison of
+runs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad._src.compiler.capture.trace_watch import trust
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.program.text import parse_program
@@ -21,8 +23,8 @@ from ndgrad._src.compiler.runtime.function import CompiledFunction
 trust(__file__)
 
 
-class _Traced(BaseException):  # no error, and nothing that catches errors may catch it
-    """Thrown out of `compile` with the program that it has traced."""
+class _Traced(BaseException):  # not an Exception, so that no handler catches it
+    """Carries the traced program out of `compile`."""
 
     def __init__(self, program: Program, held: list[tuple[Any, Any]]) -> None:
         self.program = program
@@ -30,7 +32,7 @@ class _Traced(BaseException):  # no error, and nothing that catches errors may c
 
 
 class _Traces(specialization.Specialisation):
-    """It goes no further than the trace."""
+    """A specialisation that ends after the trace."""
 
     def _finish(self, tracer: Any, *rest: Any) -> None:
         self._sources = [outside.source for outside in tracer.inputs]
@@ -43,40 +45,42 @@ class _Traces(specialization.Specialisation):
 
 
 def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool = True) -> Program:
-    """The program of a function of tensors before any pass: its results, then the gradients of its floating-point arguments. The inputs
-    are these, then the gradients of the results."""
+    """Return the program of a function of tensors before any pass: its results, then the gradients of its
+    floating-point arguments. The inputs are these, then the gradients of the results.
+    """
     tensors = [ndgrad.tensor(a, requires_grad=gradients and np.asarray(a).dtype.kind in "fc") for a in arrays]
     try:
         with (
             mock.patch.object(functions, "Specialisation", _Traces),
-            mock.patch.object(specialization, "joint_program", return_value=None),  # which runs passes before
+            mock.patch.object(specialization, "joint_program", return_value=None),  # runs passes first
         ):
             CompiledFunction(function, fullgraph=True)(*tensors)
     except _Traced as found:
         for value, source in found.held:
             found.program.inputs.remove(value)
-            found.program.constants[value] = np.array(source._array)  # what the function holds is a constant here
+            found.program.constants[value] = np.array(source._array)  # captured tensors are constants here
         found.program.check()
         return found.program
     raise AssertionError("nothing was traced")
 
 
 def arrays_for(program: Program, arrays: Sequence[Any]) -> list[Any]:
-    """The arguments of a traced program: those of the function, then the gradients of its results."""
+    """Return the arguments of a traced program: those of the function, then the gradients of its results."""
     rest = program.inputs[len(arrays) :]
     random = np.random.default_rng(7)
     return [*arrays, *[(random.integers(-4, 5, v.shape) / 4).astype(v.dtype) for v in rest]]
 
 
 def run(program: Program, arrays: Sequence[Any]) -> list[Any]:
-    """The outputs of a program on NumPy."""
+    """Return the outputs of a program on NumPy."""
     with np.errstate(all="ignore"):
         return [np.asarray(a) for a in Replay(program)(arrays)]
 
 
 def assert_same(program: Program, other: Program, arrays: Sequence[Any], ulps: int = 0) -> None:
-    """Both programs give the same arrays: bit for bit, but for the signs of NaNs, or within some units in the last place of the largest
-    element, where sums are added in the order of memory."""
+    """Check that both programs give the same arrays: bit for bit, except for the signs of NaNs, or within some units in
+    the last place of the largest element, if sums are added in memory order.
+    """
     other.check()
     for a, b in zip(run(program, arrays), run(other, arrays), strict=True):
         assert a.shape == b.shape
@@ -90,7 +94,7 @@ def assert_same(program: Program, other: Program, arrays: Sequence[Any], ulps: i
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same elements, signs of zeros included."""
+    """True if two arrays have the same elements, including signs of zeros."""
     if a.dtype.kind not in "fc":
         return bool((a == b).all())
     if a.dtype.kind == "c":
@@ -100,13 +104,13 @@ def same_bits(a: Any, b: Any) -> bool:
 
 # ----- random functions ----------------------------------------------------------------------------------------------------
 
-# Only sums and products of numbers with few digits: every order of adding them is exact.
+# Only sums and products of numbers with few digits, for which every order of additions is exact.
 _UNARY = ("neg", "relu", "abs", "detach", "clone")
 _VIEWS = ("t", "flatten", "row", "rows", "unsqueeze", "expand", "back", "column", "select", "flip", "contiguous", "double")
 
 
 def random_function(seed: int, length: int = 14) -> tuple[Callable[..., Any], list[Any]]:
-    """A function of two matrices and a vector, and arguments for it, with zeros of both signs among them."""
+    """Return a function of two matrices and a vector, and arguments for it, with zeros of both signs among them."""
     draw = np.random.default_rng(seed)
     choices = draw.integers(0, 1 << 30, (length, 4))
     arrays = [draw.integers(-3, 4, shape) * draw.choice([0.5, -1.0], shape) for shape in ((3, 4), (3, 4), (4,))]
@@ -116,15 +120,15 @@ def random_function(seed: int, length: int = 14) -> tuple[Callable[..., Any], li
         for kind, first, second, which in choices:
             x, y = pool[first % len(pool)], pool[second % len(pool)]
             try:
-                pool.append(_drawn(int(kind), int(which), x, y))
-            except (RuntimeError, IndexError, ValueError):  # shapes that do not go together
+                pool.append(_draw(int(kind), int(which), x, y))
+            except (RuntimeError, IndexError, ValueError):  # incompatible shapes
                 continue
         return pool[-1], pool[-2] * 1.0
 
     return function, arrays
 
 
-def _drawn(kind: int, which: int, x: Any, y: Any) -> Any:
+def _draw(kind: int, which: int, x: Any, y: Any) -> Any:
     match kind % 6:
         case 0 | 1:
             found = (x + y, x - y, x * y, x / 2, x * 1, x - 0.0, x + 0.0, -x, 1.0 * x, y + (-x), x - (-y), (-x) * (-y), (-x) * 2.0)
@@ -135,7 +139,7 @@ def _drawn(kind: int, which: int, x: Any, y: Any) -> Any:
             return (x.sum(), x.sum(0), x.sum(-1, keepdim=True), x.square(), x.sum(0, keepdim=True).squeeze(0))[which % 5]
         case 4:
             return _viewed(_VIEWS[which % len(_VIEWS)], x)
-    return _written(which, x, y)
+    return _write(which, x, y)
 
 
 def _viewed(name: str, x: Any) -> Any:
@@ -165,7 +169,7 @@ def _viewed(name: str, x: Any) -> Any:
     return x.float().double()
 
 
-def _written(which: int, x: Any, y: Any) -> Any:
+def _write(which: int, x: Any, y: Any) -> Any:
     out = x.clone()
     match which % 5:
         case 0:
@@ -185,9 +189,11 @@ def _written(which: int, x: Any, y: Any) -> Any:
 
 
 def becomes(rewrite: Callable[[Program], Program], before: str, after: str, constants: Sequence[Any] = ()) -> None:
-    """A pass turns the program of one text, without what is dead then, into that of another; both compute the same."""
+    """Check that a pass turns the program of one text, after dead code elimination, into that of another, with the same
+    results.
+    """
     program = parse_program(before, constants)
-    other = without_dead(rewrite(program))
+    other = remove_dead_code(rewrite(program))
     expected = parse_program(after)
     assert str(other) == str(expected), f"\n{other}"
     random = np.random.default_rng(3)

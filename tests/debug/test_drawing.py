@@ -1,4 +1,4 @@
-"""Pictures of graphs: text, DOT and SVG say the same, fold what is large, and change nothing by looking."""
+"""Pictures of graphs: text, DOT and SVG have the same contents, fold large graphs, and leave the graph unchanged."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def leaf(*shape):
 
 
 def texts(svg):
-    """The visible texts of a picture, which must be well formed."""
+    """Return the visible texts of a picture, which must be well formed."""
     return [t.text for t in xml.fromstring(svg).iter(f"{SVG}text")]
 
 
 def boxes(svg):
-    """(x, y, width, height) of the boxes of a picture, paper and legend left out."""
+    """Return (x, y, width, height) of the boxes of a picture, without background and legend."""
     root = xml.fromstring(svg)
     drawing = next(g for g in root.iter(f"{SVG}g") if g.get("transform"))
     return [tuple(float(r.get(k)) for k in ("x", "y", "width", "height")) for r in drawing.iter(f"{SVG}rect")]
@@ -64,7 +64,7 @@ def test_tree_of_a_shared_node_prints_what_is_behind_it_once():
     x = leaf(3)
     h = x * 2
     for _ in range(50):
-        h = h * h  # as a tree without sharing it would have 2**50 lines
+        h = h * h  # As a tree without sharing, it would have 2**50 lines.
     assert len(graph.tree(h).splitlines()) < 110
 
 
@@ -101,7 +101,7 @@ def test_saved_bytes_are_those_of_the_arrays():
 
 def test_saved_views_share_the_memory_of_their_base():
     x = leaf(10, 10)
-    assert graph.saved_bytes(x[0] * x[1]) == 80  # both are views of one memory, of which each keeps 80 bytes
+    assert graph.saved_bytes(x[0] * x[1]) == 80  # both are views of one memory, and each keeps 80 bytes
 
 
 def test_freed_and_packed_values_are_told_and_hooks_do_not_run():
@@ -431,7 +431,7 @@ def test_draw_writes_the_form_that_the_ending_says(tmp_path, name, start):
 
 
 def test_draw_refuses_endings_it_does_not_know(tmp_path):
-    with pytest.raises(ValueError, match=r"its ending says no form.*\.svg"):
+    with pytest.raises(ValueError, match=r"its ending names no format.*\.svg"):
         graph.draw(leaf(3) * 2, tmp_path / "g.png")
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""`explain(y, x)`: each way to lose a gradient is named, with its line where debug mode was on."""
+"""`explain(y, x)`: each way to lose a gradient is named, with its line if debug mode was on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guard mode: writes made behind the library's back are noticed, and the library's own are not mistaken for them."""
+"""Guard mode: writes that bypass the library are detected, and the library's own writes are not reported."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_the_checksum_tells_elements_that_changed_places():
     ids=["transposed", "reversed", "columns", "repeated", "transposed with a new axis"],
 )
 def test_what_is_rebuilt_after_a_write_has_its_checksum_whatever_order_it_lies_in(part):
-    """The rebuilt copy lies otherwise in memory than what was saved."""
+    """The rebuilt copy has another memory order than the saved value."""
     x = dnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).requires_grad_()
     with ndgrad.autograd.guard():
         t = x * 1.0

@@ -1,4 +1,4 @@
-"""A tensor that SciPy asks for its memory says whom it refuses, and what to call instead."""
+"""Errors of a tensor in a SciPy function name that function and its replacement."""
 
 from __future__ import annotations
 

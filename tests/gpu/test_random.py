@@ -175,18 +175,18 @@ def test_kernels_draw_the_numbers_of_the_formula():
                 g.set_state(start)
                 want = formula(np, g.next(), n, dtype).astype(float)
                 g.set_state(start)
-                got = kernels.drawn(kind, g, (n,), dtype).get().astype(float)
+                got = kernels.draw(kind, g, (n,), dtype).get().astype(float)
                 np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
         for kind, formula, dtype in (("inside", philox.open_unit, np.float64), ("whole", philox.words_64, np.uint64)):
             g.set_state(start)
             want = formula(np, g.next(), n)
             g.set_state(start)
-            np.testing.assert_array_equal(kernels.drawn(kind, g, (n,), np.dtype(dtype)).get(), want)
+            np.testing.assert_array_equal(kernels.draw(kind, g, (n,), np.dtype(dtype)).get(), want)
         g.set_state(start)
         want = philox.bernoulli(np, g.next(), n, 0.3)
         for dtype in (bool, np.float32):
             g.set_state(start)
-            np.testing.assert_array_equal(kernels.drawn("below", g, (n,), np.dtype(dtype), 0.3).get(), want)
+            np.testing.assert_array_equal(kernels.draw("below", g, (n,), np.dtype(dtype), 0.3).get(), want)
 
 
 @pytest.mark.skipif(not HAS_KERNELS, reason="there are no kernels that can be recorded")

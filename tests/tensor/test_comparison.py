@@ -1,4 +1,4 @@
-"""Comparisons, tests and logic: what they answer, what they leave behind in place, and errors."""
+"""Comparisons, tests and logic: results, in-place forms and errors."""
 
 from __future__ import annotations
 

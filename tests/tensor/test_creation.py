@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,7 +34,7 @@ def test_python_numbers_take_the_default_dtype_and_arrays_do_not():
     ndgrad.set_default_dtype(ndgrad.float32)
     assert ndgrad.tensor([1.0, 2]).dtype is ndgrad.float32
     assert ndgrad.tensor([1j]).dtype is ndgrad.complex64
-    assert ndgrad.tensor(np.float64(1)).dtype is ndgrad.float64  # as in torch, though it is a Python float too
+    assert ndgrad.tensor(np.float64(1)).dtype is ndgrad.float64  # as in torch, although it is also a Python float
     assert ndgrad.tensor(np.ones(2)).dtype is ndgrad.float64
     assert ndgrad.tensor([np.ones(2), np.ones(2)]).dtype is ndgrad.float64
     assert ndgrad.tensor([1, 2]).dtype is ndgrad.int64
@@ -355,3 +357,12 @@ def test_masks_and_type_names():
         ndgrad._is_any_true(ndgrad.ones(2))
     assert ndgrad.typename(ndgrad.ones(1)) == "ndgrad.DoubleTensor"
     assert ndgrad.typename(3) == "int"
+
+
+@pytest.mark.parametrize("number", [np.float64(1.5), np.complex128(1 + 2j), np.int32(3), np.bool_(True)])
+def test_a_tensor_of_a_numpy_scalar_has_memory(number):
+    for mode in (contextlib.nullcontext(), ndgrad.inference_mode()):
+        with mode:
+            t = ndgrad.tensor(number)
+            assert t.detach().numpy() == number
+            assert t.numpy().dtype == number.dtype

@@ -29,7 +29,7 @@ def tensor(a, requires_grad=True):
 
 
 def arguments(op, dtype):
-    """Arrays on which any op of these families is defined."""
+    """Return arrays on which every op of these families is defined."""
     made = []
     for position, name in enumerate(op.args):
         if name in ("condition", "mask"):

@@ -1,4 +1,4 @@
-"""max, min and their kin: the three forms, ties, named results and errors."""
+"""max, min and relatives: the three forms, ties, named results and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LDL factors, reflections, a few singular values and eigenvalues; and copies of views, integers in numbers."""
+"""LDL factors, reflections, low-rank decompositions; copies of views; integer functions and frexp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of functions: what is loaded when, and that looking a name up always finds the same function."""
+"""Families of functions: their loading times, and that a name always refers to the same function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ndgrad._src.tensor.lazy_names import FUNCTIONS, METHODS
 
 
 def run(program):
-    """Run a program in a process that has loaded nothing yet."""
+    """Run a program in a fresh process."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 

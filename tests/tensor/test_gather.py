@@ -27,7 +27,7 @@ def loss(t):
 
 
 def numeric(f, array, step=1e-5):
-    """The gradient of a scalar function of a tensor by central differences."""
+    """Return the gradient of a scalar function of a tensor by central differences."""
     out = np.zeros_like(array)
     for i in np.ndindex(array.shape):
         moved = [array.copy(), array.copy()]
@@ -38,7 +38,7 @@ def numeric(f, array, step=1e-5):
     return out
 
 
-#: name -> arguments behind the tensor, for functions with an in-place form; `y` stands for a differentiable source
+#: name -> arguments after the tensor, for functions with an in-place form; `y` stands for a differentiable source
 WRITES = {
     "scatter": lambda y: (1, tensor(REPEATS), y),
     "scatter value": lambda y: (1, tensor(REPEATS), 2.0),
@@ -206,7 +206,7 @@ def test_a_source_larger_than_the_index_is_read_where_the_index_is():
 
 
 def test_products_have_exact_derivatives_of_second_order_at_zeros():
-    """With three zeros in a group all first derivatives vanish; with two the mixed second derivative does not."""
+    """With three zeros in a group all first derivatives vanish; with two, the mixed second derivative does not."""
     index, a = tensor(np.array([0, 0, 0, 1, 1, 2, 0])), np.array([0.0, 3.0, 0.0, 0.0, 5.0, 0.0, 2.0])
 
     def f(t):
@@ -289,7 +289,7 @@ def test_vmap_of_writes_equals_a_loop(name):
 
 @pytest.mark.parametrize("name", WRITES)
 def test_writes_inside_transforms_equal_the_out_of_place_form(name):
-    def written(x, y):
+    def write(x, y):
         z = x * 1.0
         assert call(z, name, y, "_") is z
         return z * z
@@ -299,9 +299,9 @@ def test_writes_inside_transforms_equal_the_out_of_place_form(name):
 
     x, y = tensor(A), tensor(B)
     tangents = tensor(np.sin(A)), tensor(np.cos(B))
-    for mine, its in zip(func.jvp(written, (x, y), tangents), func.jvp(plain, (x, y), tangents), strict=True):
+    for mine, its in zip(func.jvp(write, (x, y), tangents), func.jvp(plain, (x, y), tangents), strict=True):
         np.testing.assert_allclose(values(mine), values(its), atol=1e-12)
     batches = tensor(np.stack([A, A + 1])), tensor(np.stack([B, B - 1]))
-    np.testing.assert_allclose(values(func.vmap(written)(*batches)), values(func.vmap(plain)(*batches)), atol=1e-12)
-    grads = [func.vmap(func.grad(lambda x, y, f=f: loss(f(x, y))))(*batches) for f in (written, plain)]
+    np.testing.assert_allclose(values(func.vmap(write)(*batches)), values(func.vmap(plain)(*batches)), atol=1e-12)
+    grads = [func.vmap(func.grad(lambda x, y, f=f: loss(f(x, y))))(*batches) for f in (write, plain)]
     np.testing.assert_allclose(*map(values, grads), atol=1e-12)

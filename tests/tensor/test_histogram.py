@@ -1,4 +1,4 @@
-"""Histograms, places of nonzero elements and segments, against NumPy."""
+"""Histograms, positions of nonzero elements and segments, against NumPy."""
 
 from __future__ import annotations
 

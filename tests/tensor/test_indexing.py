@@ -20,7 +20,7 @@ def values(t):
 
 
 def differences(f, array, step=1e-6):
-    """The gradient of a scalar function of an array by central differences."""
+    """Return the gradient of a scalar function of an array by central differences."""
     out = np.zeros_like(array)
     for i in np.ndindex(array.shape):
         moved = [array.copy(), array.copy()]
@@ -31,7 +31,7 @@ def differences(f, array, step=1e-6):
     return out
 
 
-#: indices that mean the same to torch and to NumPy
+#: indices with the same meaning in torch and NumPy
 INDICES = {
     "int": 1,
     "ints": (1, -2, 3),
@@ -92,7 +92,7 @@ def test_writing_equals_numpy_and_its_gradients_finite_differences(name, kind):
     if kind == "row" and shape and shape[0]:
         value = value[:1]
 
-    def written(a, v):
+    def write_part(a, v):
         a = a.copy()
         a[index] = v
         return (a * np.cos(np.arange(60)).reshape(A.shape)).sum()
@@ -104,8 +104,8 @@ def test_writing_equals_numpy_and_its_gradients_finite_differences(name, kind):
     expected[index] = value
     np.testing.assert_array_equal(values(z), expected)
     (z * ndgrad.tensor(np.cos(np.arange(60)).reshape(A.shape))).sum().backward()
-    np.testing.assert_allclose(values(x.grad), differences(lambda a: written(a, value), A), atol=1e-8)
-    np.testing.assert_allclose(values(y.grad), differences(lambda v: written(A, v), np.asarray(value)), atol=1e-8)
+    np.testing.assert_allclose(values(x.grad), differences(lambda a: write_part(a, value), A), atol=1e-8)
+    np.testing.assert_allclose(values(y.grad), differences(lambda v: write_part(A, v), np.asarray(value)), atol=1e-8)
 
 
 def test_of_values_for_one_place_the_last_stays_and_gets_the_gradient():
@@ -116,7 +116,7 @@ def test_of_values_for_one_place_the_last_stays_and_gets_the_gradient():
     assert values(y.grad).tolist() == [0, 1]
 
 
-# NumPy 2.0 only warns of an index out of bounds where the result is empty
+# NumPy 2.0 only warns about an index out of bounds if the result is empty.
 @pytest.mark.filterwarnings("ignore:Out of bound index found:DeprecationWarning")
 @pytest.mark.parametrize("start", range(0, 800, 100))
 def test_random_indices_of_arrays_equal_numpy(start):
@@ -265,7 +265,7 @@ def test_tangents_follow_writes_even_beside_infinities():
 def test_vmap_of_reading_and_writing_equals_a_loop():
     x, rows = ndgrad.tensor(A), ndgrad.tensor(np.array([[0, 2], [3, 3], [1, 0]]))
 
-    def read(m, i):
+    def read_part(m, i):
         return m[i].sum(0) * m[:, 1:3].sum() + m[i, i]. sum()
 
     def write(m, i):
@@ -274,7 +274,7 @@ def test_vmap_of_reading_and_writing_equals_a_loop():
         z[:, i] = z[:, i] * 2.0
         return z
 
-    for f in (read, write):
+    for f in (read_part, write):
         batched = values(func.vmap(f)(x, rows))
         np.testing.assert_allclose(batched, np.stack([values(f(x[b], rows[b])) for b in range(3)]))
 

@@ -64,7 +64,7 @@ def test_forward_mode_gives_nan_for_eigenvectors_of_equal_eigenvalues_and_the_ri
 
 
 def test_a_function_of_the_matrix_through_equal_eigenvalues_raises_instead_of_losing_terms():
-    """V exp(w) V^T has a derivative at the identity, but not one that the eigenvectors know."""
+    """V exp(w) V^T has a derivative at the identity, but the eigenvectors do not determine it."""
     c = tensor(random(3, 3), False)
 
     def f(x):
@@ -115,7 +115,7 @@ def test_full_svd_has_gradients_for_the_columns_that_are_determined():
     with pytest.raises(LinAlgError, match="full_matrices"):
         gradient(lambda x: ndgrad.linalg.svd(x)[0].abs().sum(), a)
     u, moved = jvp(lambda x: ndgrad.linalg.svd(x)[0], (tensor(a, False),), (tensor(random(4, 2), False),))
-    turned = u.detach().numpy().T @ moved.detach().numpy()  # of an orthogonal matrix that stays one
+    turned = u.detach().numpy().T @ moved.detach().numpy()  # rotation between two orthogonal bases
     np.testing.assert_allclose(turned, -turned.T, atol=1e-12)
 
 
@@ -158,7 +158,7 @@ def test_gradient_of_det_at_a_singular_matrix_is_the_cofactors(a):
 
 @pytest.mark.parametrize("a", [np.diag([1.0, 0.0, 2.0]), np.diag([1.0, 0.0, 0.0]), np.ones((3, 3)), np.zeros((2, 2))])
 def test_second_derivative_of_det_at_a_singular_matrix(a):
-    """The derivative of the cofactors along t, which for such small matrices is exact by differences."""
+    """The derivative of the cofactors along t; differences are exact for such small matrices."""
     t = random(*a.shape)
     x = tensor(a)
     (g,) = ndgrad.autograd.grad(ndgrad.linalg.det(x), [x], create_graph=True)
@@ -294,7 +294,7 @@ def test_matrix_exp_of_what_is_not_finite_is_nan_for_that_matrix_only():
 
 
 class Recorder:
-    """The vocabulary on raw arrays, which notes the shapes that are multiplied."""
+    """Ops on raw arrays that record the shapes of products."""
 
     raw = True
 
@@ -338,7 +338,7 @@ def test_matmul_takes_arrays_beside_tensors():
 
 @st.composite
 def equations(draw):
-    """An equation with one to four operands of up to three dimensions, among them repeated, summed and broadcast ones."""
+    """Draw an equation with one to four operands of up to three dimensions, with repeated, summed and broadcast ones."""
     letters = "abcde"
     sizes = {c: draw(st.integers(1, 3)) for c in letters}
     terms = draw(st.lists(st.text(letters, max_size=3), min_size=1, max_size=4))
@@ -394,7 +394,7 @@ def test_einsum_contracts_in_a_cheap_order(available, monkeypatch):
         monkeypatch.setattr(einsum_module.importlib, "import_module", refuse)
     shapes = ((100, 2), (2, 100), (100, 1))
     plan = einsum_module._plan.__wrapped__("ij,jk,kl->il", shapes)
-    # from the right: 2 * 100 * 1 and 100 * 2 * 1 operations rather than 100 * 2 * 100 and 100 * 100 * 1
+    # From the right: 2 * 100 * 1 and 100 * 2 * 1 operations rather than 100 * 2 * 100 and 100 * 100 * 1.
     assert plan.steps[0][:2] == (1, 2)
 
 
@@ -442,7 +442,7 @@ def test_matrix_power_is_numpys(n):
 
 
 def test_distances_of_close_points_keep_their_digits():
-    """Points far from the origin, a millionth apart, among many others: |x|^2 + |y|^2 - 2xy would keep none."""
+    """Points far from the origin, a millionth apart, among many others: |x|^2 + |y|^2 - 2xy would keep no digit."""
     x = 100 + random(200, 20)
     y = np.concatenate([x[:50] + 1e-6 * random(50, 20), 100 + random(100, 20)])
     want = np.sqrt(((x[:, None].astype(np.longdouble) - y[None]) ** 2).sum(-1)).astype(float)

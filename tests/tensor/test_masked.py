@@ -1,4 +1,4 @@
-"""Reductions and normalisations under masks, against NumPy's masked arrays and loops over what is kept."""
+"""Reductions and normalisations under masks, against NumPy's masked arrays and loops over unmasked elements."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_seed_decides_the_numbers(name):
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_generator_must_be_one(name):
-    with pytest.raises(TypeError, match=r"generator must be an ndgrad.Generator, and is int"):
+    with pytest.raises(TypeError, match=r"generator must be an ndgrad.Generator, but is int"):
         DRAWS[name](7)
 
 
@@ -214,7 +214,7 @@ def test_speed_of_gamma_samples():
 
 
 def test_speed_of_beta_samples():
-    """Of Beta(a, 1), x = u^(1/a), and of Beta(1, b), 1 - x = (1 - u)^(1/b)."""
+    """For Beta(a, 1), x = u^(1/a), and for Beta(1, b), 1 - x = (1 - u)^(1/b)."""
     a, x = np.array([0.02, 0.5, 1.0, 8.0, 300.0]), np.array([1e-30, 0.3, 0.5, 0.9, 0.995])
     of_a = ndgrad._dirichlet_grad(ndgrad.tensor(x), ndgrad.tensor(a), ndgrad.tensor(a + 1))
     np.testing.assert_allclose(of_a.numpy(), -x * np.log(x) / a / (1 - x), rtol=1e-11)
@@ -224,7 +224,7 @@ def test_speed_of_beta_samples():
 
 @pytest.mark.parametrize("quantile", ["igamma_inverse", "betainc_inverse"])
 def test_derivatives_of_samples_are_those_of_quantiles_to_third_order(quantile):
-    """A sample moves as the quantile of its own probability does, whose derivatives come by another way."""
+    """A sample moves like the quantile of its own probability, whose derivatives are computed differently."""
     pytest.importorskip("scipy")
     of_gamma = quantile == "igamma_inverse"
     shapes = [ndgrad.tensor([0.4, 1.5, 7.0])] if of_gamma else [ndgrad.tensor([0.4, 1.5, 7.0]), ndgrad.tensor([2.0, 0.7, 5.0])]

@@ -1,4 +1,4 @@
-"""Sums, means, products, truth and softmax: argument forms, results that torch is not needed to know, and errors."""
+"""Sums, means, products, truth and softmax: argument forms, results known without torch, and errors."""
 
 from __future__ import annotations
 
@@ -98,15 +98,15 @@ def test_gradient_of_a_sum_is_ones(array):
 
 
 def test_sums_save_no_arrays_and_softmax_only_its_result():
-    def kept(name):
+    def keep_shape(name):
         plan = save_plan(table[name])
         return plan.arrays + plan.outs
 
-    assert kept("sum") == kept("mean_all") == kept("cumsum") == []
-    assert kept("softmax") == kept("log_softmax") == ["out"]
-    assert kept("max_at") == ["index"]
-    assert kept("median") == ["out1"]
-    assert kept("var") == ["x"]
+    assert keep_shape("sum") == keep_shape("mean_all") == keep_shape("cumsum") == []
+    assert keep_shape("softmax") == keep_shape("log_softmax") == ["out"]
+    assert keep_shape("max_at") == ["index"]
+    assert keep_shape("median") == ["out1"]
+    assert keep_shape("var") == ["x"]
 
 
 @given(floats)
@@ -120,7 +120,7 @@ def test_softmax_sums_to_one_and_ignores_a_shift(array):
 
 @pytest.mark.parametrize("shift", [0.0, 59.0, 100.0, -9.0, -100.0])
 def test_softmax_and_logsumexp_are_accurate_at_any_height(shift):
-    """Large arrays of moderate numbers take exponentials unshifted; the answer must not tell."""
+    """Large arrays of moderate numbers use unshifted exponentials; the result must not differ."""
     x = np.random.default_rng(0).standard_normal((100, 60)) + shift
     want = np.exp(x - x.max(1, keepdims=True))
     np.testing.assert_allclose(value(ndgrad.tensor(x).softmax(1)), want / want.sum(1, keepdims=True), rtol=1e-12)
@@ -137,7 +137,7 @@ def test_masked_softmax_of_a_large_array():
 
 
 def test_third_derivative_of_a_product_with_zeros():
-    """Of a product of four, d^3/dx0 dx1 dx2 is the fourth, whatever is zero."""
+    """For a product of four, d^3/dx0 dx1 dx2 is the fourth factor, whichever factors are zero."""
     x = ndgrad.tensor([0.0, 0.0, 0.0, 5.0], requires_grad=True)
     (g,) = ndgrad.autograd.grad(x.prod(), x, create_graph=True)
     (h,) = ndgrad.autograd.grad(g[0], x, create_graph=True)

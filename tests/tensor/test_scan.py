@@ -26,7 +26,7 @@ def test_diff_undoes_cumsum(array):
 
 @given(floats)
 def test_gradient_of_cumprod_is_that_of_its_factors_whatever_is_zero(array):
-    """Against the product rule written out: no division, one product per pair."""
+    """Compare with the product rule written out: no division, one product per pair."""
     array = np.round(array)  # many zeros
     line = array.reshape(-1)[:7]
     x = ndgrad.tensor(line, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Shape functions: the forms of their arguments, what is a view of what, and what raises while leaving all as it was."""
+"""Shape functions: argument forms, views and copies, and errors that leave everything unchanged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def values(t):
 
 
 def gradient(f, array):
-    """The gradient of a scalar function by its rules."""
+    """Return the gradient of a scalar function by its rules."""
     x = leaf(array)
     return values(ndgrad.autograd.grad(f(x), x)[0])
 
 
 def differences(f, array, step=1e-6):
-    """The same by central differences."""
+    """Return the gradient by central differences."""
     out = np.zeros_like(array)
     for i in np.ndindex(array.shape):
         moved = [array.copy(), array.copy()]
@@ -165,7 +165,7 @@ def test_views_see_writes_to_the_base_and_share_its_version(name):
     ],
 )
 def test_write_through_view_has_right_gradient_whatever_the_order_of_memory(order, view):
-    """A reshape is a view of one order and a copy of the other, and gradients lie in memory in an order of their own."""
+    """A reshape is a view for one memory order and a copy for the other; gradients have a memory order of their own."""
 
     def f(x):
         y = x * 1.0
@@ -214,7 +214,7 @@ def test_copies_do_not_reach_the_original():
 
 
 def test_as_strided_beyond_a_view_sends_gradients_to_the_base():
-    """torch drops them; the elements are the base's, so the gradient is too."""
+    """torch drops these gradients; the elements belong to the base, and so does the gradient."""
     weights = np.array([1.0, 2.0, 3.0])
     f = lambda x: (x.clone()[3:].as_strided((3,), (1,), 1) * ndgrad.tensor(weights)).sum()
     np.testing.assert_array_equal(gradient(f, np.arange(6.0)), [0, 1, 2, 3, 0, 0])
@@ -262,7 +262,7 @@ def test_double_backward_through_parts():
     (g,) = ndgrad.autograd.grad((parts[0] * parts[1] * parts[3]).sum(), x, create_graph=True)
     (gg,) = ndgrad.autograd.grad((g * g).sum(), x)
     a, b, d = A[..., 0], A[..., 1], A[..., 3]
-    # the squared gradient is (bd)^2 + (ad)^2 + (ab)^2
+    # The squared gradient is (bd)^2 + (ad)^2 + (ab)^2.
     expected = np.stack([2 * a * (d**2 + b**2), 2 * b * (d**2 + a**2), 0 * a, 2 * d * (b**2 + a**2)], -1)
     np.testing.assert_allclose(values(gg), expected)
 
@@ -395,7 +395,7 @@ def test_as_strided_beyond_a_sample_raises_inside_vmap():
 
 
 def test_join_of_a_dual_with_values_that_are_not_finite():
-    """A constant has tangent zero even where 0 * inf would not be."""
+    """A constant has tangent zero even if 0 * inf would not be zero."""
     with forward_ad.dual_level():
         x = forward_ad.make_dual(ndgrad.tensor([1.0]), ndgrad.tensor([5.0]))
         y = ndgrad.cat([x, ndgrad.tensor([np.inf, np.nan]), ndgrad.tensor([7])])

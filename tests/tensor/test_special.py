@@ -1,4 +1,4 @@
-"""Special functions: singular points, tails, precision, life without SciPy, against closed forms and SciPy."""
+"""Special functions: singular points, tails, precision, and use without SciPy, against closed forms and SciPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tensor(a, requires_grad=True):
 
 
 def derivative(f, x, order=1):
-    """The derivative of a function of one number at each of several points."""
+    """Return the derivative of a function of one number at each of several points."""
     for _ in range(order):
         f = grad(f)
     with np.errstate(all="ignore"):
@@ -76,7 +76,7 @@ def test_log_gamma_at_its_poles():
 
 
 def test_derivatives_of_erfcx_far_out():
-    """erfcx(x) is 1 / (x sqrt(pi)) (1 - 1/(2 x^2) + ...), of which the plain formula 2x erfcx - 2/sqrt(pi) keeps no digit."""
+    """erfcx(x) is 1 / (x sqrt(pi)) (1 - 1/(2 x^2) + ...); the plain formula 2x erfcx - 2/sqrt(pi) keeps no digit of it."""
     x = np.array([1e4, 1e8, 1e100])
     np.testing.assert_allclose(derivative(special.erfcx, x), -1 / (math.sqrt(math.pi) * x**2), rtol=2e-8)
     np.testing.assert_allclose(derivative(special.erfcx, x, 2), 2 / (math.sqrt(math.pi) * x**3), rtol=1e-7)
@@ -92,13 +92,13 @@ def test_derivative_of_log_ndtr_far_in_both_tails():
 
 
 def test_ndtri_inverts_ndtr_and_so_do_their_slopes():
-    x = np.linspace(-6, 2, 9)  # further right, rounding of p moves the point
+    x = np.linspace(-6, 2, 9)  # further right, the rounding of p moves the point
     p = special.ndtr(tensor(x, False)).numpy()
     np.testing.assert_allclose(derivative(special.ndtri, p) * derivative(special.ndtr, x), 1.0, rtol=1e-9)
 
 
 def test_large_orders_of_polygamma():
-    """psi^(n)(1) = (-1)^(n+1) n! zeta(n + 1), and zeta is 1 by then."""
+    """psi^(n)(1) = (-1)^(n+1) n! zeta(n + 1), and zeta is nearly 1 here."""
     got = special.polygamma(60, tensor([1.0], False)).numpy()
     np.testing.assert_allclose(got, [-float(math.factorial(60))], rtol=1e-12)
     single = special.polygamma(34, tensor(np.float32([20.0]), False)).numpy()
@@ -130,7 +130,7 @@ def test_betaln_takes_gradients_in_both_arguments_and_numbers():
     y = special.betaln(a, b)
     np.testing.assert_allclose(y.detach().numpy()[0, 0], -math.log(12), rtol=1e-13)
     y[0, 0].backward()
-    # B(2, b) = 1 / (b (b + 1)), and B(a, 3) = 2 / (a (a + 1) (a + 2))
+    # B(2, b) = 1 / (b (b + 1)), and B(a, 3) = 2 / (a (a + 1) (a + 2)).
     np.testing.assert_allclose(b.grad.numpy(), [[-1 / 3 - 1 / 4], [0]], rtol=1e-13)
     np.testing.assert_allclose(a.grad.numpy(), [-1 / 2 - 1 / 3 - 1 / 4, 0], rtol=1e-13)
     np.testing.assert_allclose(special.betaln(2.0, tensor([3.0], False)).numpy(), [-math.log(12)], rtol=1e-13)
@@ -245,7 +245,7 @@ def test_a_derivative_that_is_missing_is_missed_in_forward_mode_too():
 @pytest.fixture
 def without_scipy(monkeypatch):
     hidden = ImportError("No module named 'scipy'")
-    monkeypatch.setattr(error_function, "special", lambda name: special_source._without_scipy(name, hidden))
+    monkeypatch.setattr(error_function, "special", lambda name: special_source._find_without_scipy(name, hidden))
 
 
 FUNCTIONS = {

@@ -1,4 +1,4 @@
-"""What Python asks of a tensor, and conversions to dtypes, NumPy and numbers."""
+"""Python's protocols on tensors, and conversions to dtypes, NumPy and numbers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Random compositions of transforms, checkpoints, custom functions, hooks, in-place writes, functionalize and threads.
 
-A program is a function of two vectors, with functions inside it that close over what is around them, to depth 4. It is rendered as
-the source of a Python function over a vocabulary `m`, and runs in three of them: `Ours` (on either face), `Exact` below, and torch's (in
-tests/torch_parity). `Exact` computes with nested dual numbers in plain Python: it has no graph, saves nothing, batches nothing and
-knows no thread, so it shares no mistake with what is tested. A program that fails is made as small as it still fails, and printed.
+A program is a function of two vectors, with nested functions that capture surrounding values, to depth 4. It is rendered as the
+source of a Python function over a vocabulary `m`, and runs with three of them: `Ours` (for `Tensor` or `Array`), `Exact` below, and
+torch's (in tests/torch_parity). `Exact` computes with nested dual numbers in plain Python: it has no graph, saves nothing, batches
+nothing and knows no thread, so it shares no mistake with the tested code. A failing program is minimised and printed.
 
-    python -m tests.transforms.compositions --count 10000 --first 0        programs 0 to 9999, on both faces
+    python -m tests.transforms.compositions --count 10000 --first 0        programs 0 to 9999, for both classes
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import ndgrad.numpy as dnp
 
 
 class Dual:
-    """A number with its derivative along one direction, which a tag names; both may be dual numbers of older tags."""
+    """A number with its derivative along one direction, identified by a tag; both may be dual numbers of older tags."""
 
     __slots__ = ("primal", "tag", "tangent")
 
@@ -62,8 +62,8 @@ def mul(a: Any, b: Any) -> Any:
     return Dual(mul(a, b), add(mul(a, t), mul(s, b)), tag)
 
 
-def lifted(f: Callable[[float], float], slope: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """A function of a number, whose slope is given as a function of the argument and the result."""
+def lift_to_duals(f: Callable[[float], float], slope: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of dual numbers; its slope is given as a function of the argument and the result."""
 
     def apply(a: Any) -> Any:
         if not isinstance(a, Dual):
@@ -74,12 +74,12 @@ def lifted(f: Callable[[float], float], slope: Callable[[Any, Any], Any]) -> Cal
     return apply
 
 
-sin = lifted(math.sin, lambda a, out: cos(a))
-cos = lifted(math.cos, lambda a, out: mul(-1.0, sin(a)))
-exp = lifted(math.exp, lambda a, out: out)
-tanh = lifted(math.tanh, lambda a, out: add(1.0, mul(-1.0, mul(out, out))))
-inverse = lifted(lambda a: 1.0 / a, lambda a, out: mul(-1.0, mul(out, out)))
-sqrt = lifted(math.sqrt, lambda a, out: mul(0.5, inverse(out)))
+sin = lift_to_duals(math.sin, lambda a, out: cos(a))
+cos = lift_to_duals(math.cos, lambda a, out: mul(-1.0, sin(a)))
+exp = lift_to_duals(math.exp, lambda a, out: out)
+tanh = lift_to_duals(math.tanh, lambda a, out: add(1.0, mul(-1.0, mul(out, out))))
+inverse = lift_to_duals(lambda a: 1.0 / a, lambda a, out: mul(-1.0, mul(out, out)))
+sqrt = lift_to_duals(math.sqrt, lambda a, out: mul(0.5, inverse(out)))
 
 
 def bare(a: Any) -> float:
@@ -89,7 +89,7 @@ def bare(a: Any) -> float:
 
 
 class Vector:
-    """Elements that lie in some memory, of which views show a part."""
+    """Elements in some memory; views show a part of it."""
 
     def __init__(self, memory: list[Any], places: range | None = None) -> None:
         self.memory, self.places = memory, range(len(memory)) if places is None else places
@@ -97,16 +97,16 @@ class Vector:
     def list(self) -> list[Any]:
         return [self.memory[i] for i in self.places]
 
-    def _with(self, f: Callable[[Any, Any], Any], other: Any) -> Vector:
+    def _combine(self, f: Callable[[Any, Any], Any], other: Any) -> Vector:
         a, b = self.list(), other.list() if isinstance(other, Vector) else [other]
         n = max(len(a), len(b))
         return Vector([f(a[i % len(a)], b[i % len(b)]) for i in range(n)])
 
     def __add__(self, other: Any) -> Vector:
-        return self._with(add, other)
+        return self._combine(add, other)
 
     def __mul__(self, other: Any) -> Vector:
-        return self._with(mul, other)
+        return self._combine(mul, other)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -143,7 +143,7 @@ class Vector:
 
 
 class Exact:
-    """The vocabulary over exact derivatives. What changes no value and no derivative, it does not do."""
+    """The vocabulary over exact derivatives. It skips actions that change no value and no derivative."""
 
     def __init__(self) -> None:
         self.tags = 0
@@ -217,7 +217,7 @@ class Exact:
 
 
 def custom_functions(lib: Any) -> dict[str, Any]:
-    """Functions of the user's, for torch and for ndgrad: by what they save, and by how they are batched."""
+    """Return user-defined functions for torch and for ndgrad, by the values they save and by their batching."""
 
     class OldSquare(lib.autograd.Function):
         @staticmethod
@@ -242,7 +242,7 @@ def custom_functions(lib: Any) -> dict[str, Any]:
             ctx.save_for_forward(*inputs)
 
     class Square(OfInputs):
-        """With a vmap of its own."""
+        """Has a vmap method of its own."""
 
         @staticmethod
         def forward(x: Any) -> Any:
@@ -314,7 +314,7 @@ def custom_functions(lib: Any) -> dict[str, Any]:
             return s * y + x * t, s * lib.cos(x)
 
     class Grown(lib.autograd.Function):
-        """exp(0.3 x), of which the output is saved."""
+        """exp(0.3 x), which saves its output."""
 
         generate_vmap_rule = True
 
@@ -346,7 +346,7 @@ def custom_functions(lib: Any) -> dict[str, Any]:
 
 
 class Vocabulary:
-    """What torch and both of our faces have in common: transforms of `func` over tensors of `lib`."""
+    """The common part of torch, `Tensor` and `Array`: transforms of `func` over tensors of `lib`."""
 
     def __init__(self, lib: Any, func: Any, checkpoint: Any) -> None:
         self.lib, self.func, self._checkpoint = lib, func, checkpoint
@@ -394,7 +394,7 @@ class Vocabulary:
         return self.func.grad(lambda z: f(z).sum())(a)
 
     def autograd(self, f: Any, a: Any) -> Any:
-        """By a graph if there is one around, else as `grad`."""
+        """Differentiate by a graph if there is one around, else by `grad`."""
         z = a * 1.0
         if not z.requires_grad:
             return self.grad(f, a)
@@ -492,32 +492,32 @@ class Ours(Vocabulary):
 
 # ----- programs -------------------------------------------------------------------------------------------------------------------------
 
-#: Of up to three vectors.
+#: functions of up to three vectors
 OPS = [
     "{0} * {1}", "{0} - 0.5 * {1}", "m.sin({0})", "m.exp(0.3 * {0})", "m.tanh({0})", "{0} / ({1} * {1} + 1.5)", "m.sqrt({0} * {0} + 0.7)",
     "m.flip({0})", "{0}.sum() * {1}", "m.where({0}, {1}, {2})", "m.cumsum({0})", "m.detach({0}) * {1}", "m.solve({0}, {1})",
     "m.square({0})", "m.cube({0})", "m.product({0}, {1})", "m.both({0}, {1})", "m.grown({0})",
 ]  # fmt: skip
-#: What no transform but a plain graph takes.
+#: Functions that only a plain graph supports.
 OPS_OUTSIDE = ["m.old_square({0})"]
 BUFFERS = ["{0} * 1.0", "m.copy({0})", "m.zeros_like({0})", "m.exp(0.3 * {0})", "m.tanh({0})", "m.grown({0})", "m.sqrt({0} * {0} + 0.7)"]
-#: What is done to a buffer `b`, a view `w` of a part of it included; a use makes a new vector `{v}` from it.
+#: Actions on a buffer `b`, including a view `w` of a part of it; a use makes a new vector `{v}` from it.
 WRITES = [
     "{b} *= {0}", "{b} += {0}", "{b} *= 0.7", "{b}[0:1] = {0}[1:2]", "{b}[1:2] *= {0}[0:1]", "{b}[...] = 0.5 * {0}", "{w} += {0}[0:1]",
     "{w} *= {0}[1:2]",
 ]  # fmt: skip
 USES = ["m.sin({b})", "{b} * {0}", "m.exp(0.3 * {b})", "m.cube({b})", "m.product({0}, {b})", "{w} * {0}", "m.tanh({b})"]
-#: Transforms of a function, by how many vectors they take beside it.
+#: Transforms of a function, by the number of vectors that they take in addition.
 TRANSFORMS = {
     "grad": 1, "autograd": 1, "vjp": 2, "late_vjp": 2, "pulls": 2, "jvp": 2, "linearize": 2, "batched_pushes": 2, "jacrev": 2, "jacfwd": 2,
     "hessian": 2, "hvp": 2, "dual": 2, "vmap": 2, "functionalize": 1, "checkpoint": 1, "thread": 1, "hook": 1, "saved_hooks": 1,
 }  # fmt: skip
-#: In which a graph is still the ordinary one.
+#: Transforms in which the graph is still the ordinary one.
 PLAIN = ("checkpoint", "reentrant", "thread", "hook", "saved_hooks", "autograd")
 
 
 class Step:
-    """One statement: lines that make the vectors `makes` out of `takes`; with a function, which is defined before."""
+    """One statement: lines that compute the vectors `makes` from `takes`; with a function, which is defined before."""
 
     def __init__(self, makes: list[str], lines: list[str], takes: list[str], inner: Function | None = None) -> None:
         self.makes, self.lines, self.takes, self.inner = makes, lines, takes, inner
@@ -554,7 +554,7 @@ def _function(
     reentrant: bool,
     name: str,
 ) -> Function:
-    """`plain`: the graph is the ordinary one; `reentrant`: and autograd.grad, which does not go with such a checkpoint, is not around."""
+    """`plain`: the graph is the ordinary one; `reentrant`: in addition, autograd.grad, which such a checkpoint refuses, is absent."""
     pool, steps = [*around, *arguments, *arguments], []
     kinds = ["op"] * draw.randrange(3) + ["buffer"] * draw.randrange(2) + (["transform"] if depth else [])
     draw.shuffle(kinds)
@@ -608,7 +608,7 @@ def compiled(program: Function) -> Callable[..., Any]:
 
 
 def expected(program: Function) -> dict[str, np.ndarray]:
-    """The value of a program, its gradient along W, and the second derivative of that along W."""
+    """Return the value of a program, its gradient along W, and the second derivative of that along W."""
     m, f = Exact(), compiled(program)
     x, y, w = m.vector(X), m.vector(Y), m.vector(W)
     at_y = lambda z: f(m, z, y)
@@ -621,8 +621,8 @@ def expected(program: Function) -> dict[str, np.ndarray]:
     return {name: np.array([bare(e) for e in v.list()]) for name, v in found.items()}
 
 
-def found_by(m: Any, program: Function, order: int) -> Iterator[tuple[str, Any]]:
-    """The same by graphs, as far as `order` goes."""
+def compute_by(m: Any, program: Function, order: int) -> Iterator[tuple[str, Any]]:
+    """Yield the same values by graphs, up to `order`."""
     f = compiled(program)
     x, y = (m.vector(a).requires_grad_() for a in (X, Y))
     w = m.vector(W)
@@ -640,26 +640,26 @@ def found_by(m: Any, program: Function, order: int) -> Iterator[tuple[str, Any]]
         yield "second", second
 
 
-#: What a program may be refused for, as documented.
+#: Documented reasons for refusing a program.
 REFUSALS = (
-    "has been modified by an inplace operation",  # torch's face does not keep what is overwritten
+    "has been modified by an inplace operation",  # `Tensor` does not keep overwritten values
     "checkpoint is incompatible with .grad()",
     "a reentrant checkpoint cannot be differentiated twice",
     "must override the setup_context",
     "jvp function for custom autograd.Function",
     "this one has no jvp",
     "none of output has requires_grad=True",
-    "before backward used it",  # the same, of a value that a checkpoint has computed again
+    "before backward used it",  # the same for a value that a checkpoint has recomputed
 )
-#: And for what some transforms are in it.
+#: Refusals that depend on the transforms in a program.
 REFUSALS_OF = {
-    # a reentrant checkpoint runs a backward inside backward, through whatever the function closes over
+    # A reentrant checkpoint runs a backward inside backward, through all captured values.
     "m.reentrant(": ("Trying to backward through the graph a second time",),
-    # the graph of autograd.grad is that of the innermost transform, to which the input may not belong
+    # The graph of autograd.grad is that of the innermost transform, to which the input may not belong.
     "m.autograd(": (
         "appears to not have been used in the graph", "does not require grad and does not have a grad_fn", "does not require grad (shape",
     ),
-    # a hook that passes a tensor on leaves it to whatever is written to it
+    # A hook that passes a tensor on does not protect it from writes.
     "m.saved_hooks(": ("was used after the transform had ended",),
 }
 
@@ -669,7 +669,7 @@ class Failure(Exception):
 
 
 def check(program: Function, vocabulary: Callable[[], Any], order: int, refusals: tuple[str, ...] = REFUSALS) -> bool:
-    """Compare; whether it ran to the end. A refusal is not a failure."""
+    """Compare with the oracle; return True if the program ran to the end. A refusal is not a failure."""
     exact = expected(program)
     scale = max(1.0, *(float(np.abs(v).max()) for v in exact.values()))
     if not np.isfinite(scale) or scale > 1e6:
@@ -677,7 +677,7 @@ def check(program: Function, vocabulary: Callable[[], Any], order: int, refusals
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for name, value in found_by(vocabulary(), program, order):
+            for name, value in compute_by(vocabulary(), program, order):
                 array = np.asarray(value.detach().numpy())
                 if array.shape != (2,) or not np.allclose(array, exact[name], rtol=1e-7, atol=1e-9 * scale):
                     raise Failure(f"{name}: expected {exact[name]}, found {array}")
@@ -695,7 +695,7 @@ def check(program: Function, vocabulary: Callable[[], Any], order: int, refusals
 
 
 def smaller(program: Function) -> Iterator[Function]:
-    """Programs with one thing less."""
+    """Yield programs with one part less."""
     for k in range(len(program.result)):
         if len(program.result) > 1:
             yield Function(program.name, program.arguments, program.steps, [r for i, r in enumerate(program.result) if i != k])
@@ -704,14 +704,14 @@ def smaller(program: Function) -> Iterator[Function]:
         away = dict.fromkeys(step.makes, program.arguments[0])
         yield Function(program.name, program.arguments, [renamed(s, away) for s in rest], [away.get(r, r) for r in program.result])
         for lines in _shorter(step):
-            yield _with(program, k, lines)
+            yield _replace_step(program, k, lines)
         if step.inner is None:
             continue
         for inner in smaller(step.inner):
-            yield _with(program, k, Step(step.makes, step.lines, step.takes, inner))
+            yield _replace_step(program, k, Step(step.makes, step.lines, step.takes, inner))
         if "m.thread(" not in step.lines[0]:
             continue
-        yield _with(program, k, Step(step.makes, [f"{step.makes[0]} = {step.inner.name}({step.takes[0]})"], step.takes, step.inner))
+        yield _replace_step(program, k, Step(step.makes, [f"{step.makes[0]} = {step.inner.name}({step.takes[0]})"], step.takes, step.inner))
 
 
 def _shorter(step: Step) -> Iterator[Step]:
@@ -720,7 +720,7 @@ def _shorter(step: Step) -> Iterator[Step]:
             yield Step(step.makes, [line for j, line in enumerate(step.lines) if j != i], step.takes)
 
 
-def _with(program: Function, k: int, step: Step) -> Function:
+def _replace_step(program: Function, k: int, step: Step) -> Function:
     return Function(program.name, program.arguments, [*program.steps[:k], step, *program.steps[k + 1 :]], program.result)
 
 
@@ -734,8 +734,8 @@ def renamed(step: Step, names: dict[str, str]) -> Step:
     return Step(step.makes, [words(line) for line in step.lines], [names.get(t, t) for t in step.takes], inner)
 
 
-def minimised(program: Function, fails: Callable[[Function], str | None]) -> tuple[Function, str]:
-    """The smallest program that is found to fail, and how it does."""
+def minimise(program: Function, fails: Callable[[Function], str | None]) -> tuple[Function, str]:
+    """Return the smallest failing program, and its failure."""
     message = fails(program) or ""
     tries = 0
     while tries < 2000:
@@ -755,18 +755,18 @@ def failure_of(program: Function, vocabulary: Callable[[], Any], order: int, ref
         check(program, vocabulary, order, refusals)
     except Failure as failure:
         return str(failure)
-    except Exception:  # not a program any more
+    except Exception:  # no longer a program
         return None
     return None
 
 
 def assert_right(seed: int, vocabulary: Callable[[], Any], refusals: tuple[str, ...] = REFUSALS) -> bool:
-    """Run program number `seed`; whether it ran to the end. A failure raises with the smallest program that fails likewise."""
+    """Run program number `seed`; return True if it ran to the end. A failure raises with the smallest program that fails alike."""
     program, order = draw_program(seed), random.Random(seed).choice([0, 1, 2])
     try:
         return check(program, vocabulary, order, refusals)
     except Failure:
-        small, message = minimised(program, lambda p: failure_of(p, vocabulary, order, refusals))
+        small, message = minimise(program, lambda p: failure_of(p, vocabulary, order, refusals))
         raise AssertionError(f"program {seed}, order {order}: {message}\n" + "\n".join(small.source())) from None
 
 

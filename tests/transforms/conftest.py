@@ -1,4 +1,4 @@
-"""What holds for every test of transforms: afterwards, whatever happened, no level, mode or pass is open any more."""
+"""Check after every test of transforms that no level, mode or pass is still open."""
 
 from __future__ import annotations
 

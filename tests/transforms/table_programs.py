@@ -1,10 +1,10 @@
 """Random programs made of the table's ops, and a slow reference for their derivatives of any order.
 
 Each op, with one of its sample inputs, becomes a smooth map of the plane: the point moves the op's inputs a little away from the
-sample, and what comes out is projected back to the plane. Such maps can be chained, so a random list of names is a random program.
+sample, and the result is projected back to the plane. Such maps can be chained, so a random list of names is a random program.
 
-The reference knows nothing of derivatives. It puts the program's values on a lattice and takes central differences of sixth order
-of them, as often as it is asked to; values are computed once per point.
+The reference does not use derivatives. It evaluates the program on a lattice and takes central differences of sixth order, to any
+order of derivatives; values are computed once per point.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.op_programs import SAMPLES, differentiable, program_of
 
 Map = Callable[[Any], Any]
 
-#: How far the inputs of an op move when the point moves by one.
+#: Distance by which the inputs of an op move if the point moves by one.
 REACH = 0.02
 
 
@@ -46,7 +46,7 @@ STEPS = sorted(
 
 @functools.cache
 def step(name: str) -> Map | None:
-    """The map of the plane that an op becomes; None if the sample lies at the edge of its domain."""
+    """Return the map of the plane for an op; None if the sample is at the edge of its domain."""
     op_name, number = name.split()
     op = table[op_name]
     program, inputs = program_of(op, SAMPLES[op_name][int(number)])
@@ -72,16 +72,16 @@ def _like(rng: Any, a: Any) -> Any:
     return made + 1j * rng.normal(size=(*a.shape, 2)) if a.dtype.kind == "c" else made
 
 
-#: Steps that bend more than a small move of an op's inputs does.
+#: Steps with more curvature than a small move of an op's inputs has.
 BENDS: dict[str, Map] = {
     "times itself": lambda y: y * y.flip(0) + y,
     "sine": lambda y: (y * 1.5).sin(),
     "norm": lambda y: y / (1.0 + (y * y).sum()),
-    "write": lambda y: _written(y),
+    "write": lambda y: _write_in_place(y),
 }
 
 
-def _written(y: Any) -> Any:
+def _write_in_place(y: Any) -> Any:
     buffer = y.new_zeros(2, 2)
     row = buffer[0]
     row.copy_(y)
@@ -91,7 +91,7 @@ def _written(y: Any) -> Any:
 
 
 class Program:
-    """A chain of steps; it shows itself by their names."""
+    """A chain of steps; its repr lists their names."""
 
     def __init__(self, names: list[str], maps: list[Map]) -> None:
         self.names, self.maps = names, maps
@@ -107,7 +107,7 @@ class Program:
 
 
 def compose(names: list[str]) -> Program | None:
-    """The program of these steps, None if one of them is none."""
+    """Return the program of these steps; None if one of them is unusable."""
     maps = [BENDS.get(n) or step(n) for n in names]
     found = [m for m in maps if m is not None]
     return Program(names, found) if len(found) == len(names) else None

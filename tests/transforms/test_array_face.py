@@ -1,4 +1,4 @@
-"""Transforms keep NumPy's face: what is given as Arrays comes back as Arrays, and so do values inside."""
+"""Transforms keep the class `Array`: Arrays as arguments give Arrays as results and as values inside."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 def test_values_inside_are_arrays(name: str) -> None:
     seen: dict[str, Any] = {}
 
-    def watched(x: Any) -> Any:
+    def check_class(x: Any) -> Any:
         seen.update(detach=x.detach(), greater=x > 0, argmax=np.argmax(x), sign=np.sign(x), zeros=np.zeros_like(x), argsort=np.argsort(x))
         return loss(x)
 
-    TRANSFORMS[name](watched)
+    TRANSFORMS[name](check_class)
     assert {n: type(v) for n, v in seen.items()} == dict.fromkeys(seen, Array)
 
 
-# ----- buffers: writes after saves, which this face allows --------------------------------------------------------------------------
+# ----- buffers: writes after saves, which `Array` allows ----------------------------------------------------------------------------
 
 
 def buffered(x: Any) -> Any:
@@ -68,7 +68,7 @@ def buffered(x: Any) -> Any:
     part = u[:2]
     squares = part * part
     u[1:3] = squares * x[0]
-    again = part * x[1]  # of the new values
+    again = part * x[1]  # product of the new values
     u *= x[2]
     return (u * u).sum() + squares.sum() + (again * part).sum()
 
@@ -109,7 +109,7 @@ def test_a_saved_view_of_an_outer_level_has_the_history_it_had(asked: bool) -> N
             y = (part * q).sum()
             u[:3] = x * 5.0
             if asked:
-                part + 1.0  # brings its history up to date
+                part + 1.0  # updates its history
             return y
 
         return func.grad(inner)(x).sum()  # the sum of x * x
@@ -118,7 +118,7 @@ def test_a_saved_view_of_an_outer_level_has_the_history_it_had(asked: bool) -> N
 
 
 class Product(autograd.Function):
-    """Remembers the classes of all that its methods see."""
+    """Records the classes of all values that its methods receive."""
 
     generate_vmap_rule = True
     seen: ClassVar[set[type]] = set()
@@ -154,7 +154,7 @@ def test_a_custom_function_sees_arrays(name: str) -> None:
     assert Product.seen == {Array}
 
 
-# ----- plain arrays and numbers in the place of Arrays ---------------------------------------------------------------------
+# ----- plain arrays and numbers instead of Arrays --------------------------------------------------------------------------
 
 
 def test_gradients_of_plain_arrays_and_numbers_are_plain():

@@ -1,6 +1,6 @@
-"""Bad input to the transforms: the class of the error, what its message says and advises, and that no level is left behind.
+"""Bad input to the transforms: the class of the error, the content of its message, and that no level is left open.
 
-Each call is also made inside other transforms, by a function that catches the error and goes on: what comes out is as if nothing had
+Each call is also made inside other transforms, by a function that catches the error and continues: the result is as if nothing had
 happened.
 """
 
@@ -64,9 +64,9 @@ def loop(y):
 
 OUTER = ndgrad.zeros(3)
 
-#: name -> (call, class, what the message must mention)
+#: name -> (call, class, words that the message must contain)
 CALLS: dict[str, tuple[Any, type[Exception], str]] = {
-    # the function's result
+    # results of the function
     "vector from grad": (lambda: grad(lambda y: y * 2)(x()), RuntimeError, r"scalar.*\(3,\).*\.sum\(\)"),
     "number from grad": (lambda: grad(lambda y: 3.0)(x()), RuntimeError, "float"),
     "tuple from grad": (lambda: grad(lambda y: (y.sum(), y))(x()), RuntimeError, "has_aux"),
@@ -77,7 +77,7 @@ CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     "nothing from jvp": (lambda: jvp(lambda y: (), (x(),), (x(),)), RuntimeError, "no tensor"),
     "number from vmap": (lambda: vmap(lambda y: 3)(x()), ValueError, "int"),
     "indices from jacrev": (lambda: jacrev(lambda y: y.argsort())(x()), RuntimeError, "int64"),
-    # what is differentiated
+    # differentiated arguments
     "integers in grad": (lambda: grad(lambda y: y.sum())(x().long()), RuntimeError, "int64.*floating"),
     "integers in jvp": (lambda: jvp(lambda y: y, (x().long(),), (x(),)), ValueError, "int64.*floating"),
     "integers in jacfwd": (lambda: jacfwd(lambda y: y * 1.0)(x().long()), ValueError, "int64.*floating"),
@@ -100,7 +100,7 @@ CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     "cotangents of another form": (lambda: vjp(ndgrad.sin, x())[1]((x(), x())), RuntimeError, "structure"),
     "tangent of another precision": (lambda: linearize(ndgrad.sin, x())[1](x().float()), RuntimeError, "float32.*float64"),
     "hvp along a matrix": (lambda: hvp(lambda y: y.sum(), (x(),), (ndgrad.ones(3, 3),)), RuntimeError, r"\(3, 3\).*\(3,\)"),
-    # where the batch is
+    # batch dimensions
     "in_dims too large": (lambda: vmap(ndgrad.sin, in_dims=1)(x()), ValueError, r"in_dim=1.*\(3,\).*-1 <= in_dim < 1"),
     "in_dims of no kind": (lambda: vmap(ndgrad.sin, in_dims="0")(x()), ValueError, "in_dims=0.*int or a"),
     "in_dims of a number": (lambda: vmap(lambda a, b: a)(x(), 2.0), ValueError, "float.*None"),
@@ -117,7 +117,7 @@ CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     "chunk_size": (lambda: vmap(ndgrad.sin, chunk_size=0), ValueError, "chunk_size.*got 0"),
     "chunks": (lambda: chunk_vmap(ndgrad.sin, chunks=0), ValueError, "chunks is 0"),
     "chunk_size of jacfwd": (lambda: jacfwd(ndgrad.sin, chunk_size=-1), ValueError, "chunk_size.*got -1"),
-    # what cannot be batched
+    # functions that cannot be batched
     "item": (lambda: vmap(lambda y: y.item())(x()), RuntimeError, "vmap"),
     "float": (lambda: vmap(lambda y: ndgrad.tensor(float(y)))(x()), RuntimeError, "vmap"),
     "numpy": (lambda: vmap(lambda y: ndgrad.tensor(y.numpy()))(batch()), RuntimeError, "vmap"),
@@ -131,7 +131,7 @@ CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     "write in grad": (lambda: grad(lambda y: OUTER.copy_(y).sum())(x()), RuntimeError, "from outside"),
     "write to the argument": (lambda: grad(lambda y: y.mul_(2).sum())(x()), RuntimeError, "leaf"),
     "shapes inside": (lambda: vmap(lambda y: y + ndgrad.ones(2))(batch()), RuntimeError, r"\(2\)|\(2,\)"),
-    # the small ones
+    # small functions
     "debug_unwrap": (lambda: debug_unwrap(1.0), TypeError, "float"),
     "functionalize": (lambda: functionalize(ndgrad.sin, remove="views"), RuntimeError, "'views'.*'mutations'"),
     "rearrange": (lambda: rearrange(x(), "a b -> b a"), ValueError, r"a b.*\(3,\)"),
@@ -154,7 +154,7 @@ def test_message_names_the_matter_and_a_way_out(name):
     assert OUTER.tolist() == [0.0, 0.0, 0.0]
 
 
-#: Functions of a vector that meet an error, catch it and go on; the results are known.
+#: Functions of a vector that meet an error, catch it and continue; the results are known.
 AROUND: dict[str, tuple[Any, Any]] = {
     "grad": (lambda go_on: grad(lambda y: (go_on(y) * y).sum())(x()), 2 * X),
     "grad of grad": (lambda go_on: grad(lambda y: (grad(lambda z: (go_on(z) ** 3).sum())(y)).sum())(x()), 6 * X),
@@ -193,7 +193,7 @@ def test_an_error_that_is_caught_inside_a_transform_leaves_it_as_it_was(around):
 
 
 def kept_from(transform: Any) -> list[Any]:
-    """An argument, a result and a view, of a level that is closed."""
+    """Return an argument, a result and a view, of a level that is closed."""
     kept: list[Any] = []
     transform(lambda y: (kept.extend([y, y * 2, y[:2]]), y.sum())[1])
     return kept

@@ -1,7 +1,7 @@
-"""Buffers inside transforms: values are saved, and then what they lie in is written, at any level and through any view.
+"""Buffers inside transforms: values are saved, and then their memory is written, at any level and through any view.
 
-Random programs take derivatives in every composition of modes. Forward over forward saves nothing, so it is the reference. On NumPy's face
-the others must agree with it; on torch's they may refuse instead, because a saved value was overwritten.
+Random programs take derivatives in every composition of modes. Forward over forward saves nothing, so it is the reference. For `Array`
+the others must agree with it; for `Tensor` they may refuse instead, because a saved value was overwritten.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ programs = st.tuples(st.sampled_from(sorted(BUFFERS)), st.lists(instructions(USE
 
 
 def function(program: tuple[str, list[Any]], constant: Any) -> Callable[[Any, Any], Any]:
-    """A scalar function of q and x; an instruction works on a fresh view of the buffer, or on one that was taken before."""
+    """Return a scalar function of q and x; an instruction uses a fresh view of the buffer, or one that was taken before."""
     buffer, steps = program
 
     def f(q: Any, x: Any) -> Any:
@@ -122,7 +122,7 @@ SECOND = {"jacfwd of jacrev": hessian, "jacrev of jacfwd": lambda f: jacrev(jacf
 
 
 def pairs(f: Any, q: Any, x: Any) -> dict[str, tuple[Any, Any]]:
-    """Compositions over q inside and x outside: a way through saved values, and the way that saves none."""
+    """Return compositions over q inside and x outside: one through saved values, and one that saves none."""
     inner, reference = (lambda x: grad(lambda q: f(q, x))(q)), (lambda x: jacfwd(lambda q: f(q, x))(q))
     plain = lambda x: jacfwd(jacfwd(lambda q: f(q, x)))(q).sum()
     both = ndgrad.stack([x, x * 0.5])
@@ -160,7 +160,7 @@ def test_derivatives_through_buffers_that_are_written_after_a_save(face: str, pr
 
 
 def overwritten_dual(make: Any) -> Any:
-    """The tangent of the gradient of sum(x^3) / 3 at ones, of which the saved x is overwritten."""
+    """Return the tangent of the gradient of sum(x^3) / 3 at ones, after the saved x is overwritten."""
     with forward_ad.dual_level():
         x = make([1.0, 1.0]).requires_grad_()
         dual = forward_ad.make_dual(x, make([1.0, 2.0]))
@@ -178,7 +178,7 @@ def test_a_dual_that_was_saved_is_not_overwritten_unseen():
 
 
 def overwritten_below(make: Any) -> Any:
-    """An op of the inner level runs on the outer one too, and saves there what the outer level writes later."""
+    """An op of the inner level also runs on the outer one, and saves a value there that the outer level writes later."""
 
     def outer(x: Any) -> Any:
         def inner(z: Any) -> Any:
@@ -187,7 +187,7 @@ def overwritten_below(make: Any) -> Any:
             y.sub_(x)
             return total
 
-        return ndgrad.func.vjp(inner, x * 0.5)[0]  # 0, whatever x is
+        return ndgrad.func.vjp(inner, x * 0.5)[0]  # 0 for any x
 
     return grad(outer)(make([0.9, 0.5]))
 
@@ -200,7 +200,7 @@ def test_what_an_outer_level_saved_is_not_overwritten_unseen():
 
 @pytest.mark.parametrize("face", FACES)
 def test_a_result_without_dimensions_is_written_through_its_view(face):
-    """Inside a level it is a NumPy scalar, which has no memory until someone looks at it."""
+    """Inside a level it is a NumPy scalar, which gets memory only when it is viewed."""
     x = FACES[face](0.4)
 
     def f(z: Any) -> Any:
@@ -276,7 +276,7 @@ def test_a_vjp_knows_of_writes_to_its_argument_and_its_result(face: str, nested:
     slope = np.asarray(c.numpy() * np.exp(x.numpy() * c.numpy()))
     expected = slope * c.numpy() if nested else slope
     run = (lambda: grad(lambda z: pulled(z).sum())(x)) if nested else (lambda: pulled(x))
-    # the argument itself is not saved here; of a result that belongs to an outer transform, nobody keeps what is overwritten
+    # The argument itself is not saved here. Overwritten results of an outer transform are not kept.
     if what != "argument" and (face == "torch" or (what == "result" and nested)):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             run()
@@ -284,7 +284,7 @@ def test_a_vjp_knows_of_writes_to_its_argument_and_its_result(face: str, nested:
         np.testing.assert_allclose(run().numpy(), expected)
 
 
-# ----- in modes that take every call through the general lane ----------------------------------------------------------------------
+# ----- in modes that take every call through the general path ----------------------------------------------------------------------
 
 
 def written_after_a_product(y: Any) -> Any:
@@ -342,7 +342,7 @@ def view_written_after_a_product(y: Any) -> Any:
 
 @pytest.mark.parametrize("name", TWO_DEEP)
 def test_a_view_that_a_pack_hook_handed_back_is_rebuilt_as_a_view(name: str) -> None:
-    """Its base is what the write has left; the view has the same shape, in another order."""
+    """Its base is the value left by the write; the view has the same shape, in another order."""
     x = dnp.array([0.1, 0.2, 0.3])
     expected = TWO_DEEP[name](view_written_after_a_product, x)
     with MODES["pack hooks"]():
@@ -362,7 +362,7 @@ def test_an_argument_of_a_checkpoint_that_is_overwritten_keeps_its_tangent(part:
     with forward_ad.dual_level():
         result = f(forward_ad.make_dual(x, direction), lambda g, s: checkpoint(g, s, use_reentrant=False))
         (found,) = ndgrad.autograd.grad(forward_ad.unpack_dual(result).tangent, x)
-    values = np.array([0.1, 0.2, 0.3])  # of exp(s) s, the second derivative is exp(s) (s + 2)
+    values = np.array([0.1, 0.2, 0.3])  # The second derivative of exp(s) s is exp(s) (s + 2).
     np.testing.assert_allclose(np.asarray(found), np.exp(values) * (values + 2.0) * [1.0, -2.0, 0.5], rtol=1e-12)
 
 
@@ -376,7 +376,7 @@ DECOMPOSITIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_the_results_of_a_decomposition_may_be_written_after_forward_mode_has_used_them(name: str) -> None:
-    """Their tangents are computed from them, by their adjoints too: of real numbers these are views, which must see the write."""
+    """Their tangents are computed from them and from their adjoints: for real numbers these are views, which must see the write."""
 
     def f(x: Any, written: bool) -> Any:
         first, second = DECOMPOSITIONS[name](x)
@@ -398,7 +398,7 @@ def test_the_results_of_a_decomposition_may_be_written_after_forward_mode_has_us
 
 @pytest.mark.parametrize("part", [lambda t: t[::-1], lambda t: t.T, lambda t: np.flip(t, 1), lambda t: t])
 def test_a_view_that_an_outer_graph_has_saved_survives_a_write_to_its_base_inside_grad(part):
-    """What the write leaves is the whole base, of which the view is found again."""
+    """The write leaves the whole base, from which the view is taken again."""
 
     def f(x):
         buffer = dnp.array([[1.0, 2.0], [3.0, 4.0]])
@@ -411,5 +411,5 @@ def test_a_view_that_an_outer_graph_has_saved_survives_a_write_to_its_base_insid
     grad(f)(x).sum().backward()
     constant = np.array([[1.0, 2.0], [3.0, 4.0]])
     v, at = np.asarray(part(constant)), x.detach()
-    # of (c + x^2 v)^2 the first derivative is 4 x v (c + x^2 v)
+    # The first derivative of (c + x^2 v)^2 is 4 x v (c + x^2 v).
     np.testing.assert_allclose(x.grad, 4 * v * (constant + at**2 * v) + 8 * (at * v) ** 2)

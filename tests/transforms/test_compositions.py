@@ -1,10 +1,10 @@
-"""Random compositions of everything that transforms a function, or stands around one (see tests/transforms/compositions.py)."""
+"""Random compositions of transforms, checkpoints, hooks and other wrappers (see tests/transforms/compositions.py)."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.transforms.compositions import Failure, Function, Ours, Step, Vector, assert_right, check, draw_program, expected, minimised
+from tests.transforms.compositions import Failure, Function, Ours, Step, Vector, assert_right, check, draw_program, expected, minimise
 
 SHORT, LONG = 16, 250  # programs per block
 
@@ -14,7 +14,7 @@ SHORT, LONG = 16, 250  # programs per block
 @pytest.mark.parametrize("block", range(8))
 def test_random_compositions_have_exact_derivatives(face: str, block: int) -> None:
     ran = [assert_right(seed, lambda: Ours(face)) for seed in range(block * SHORT, (block + 1) * SHORT)]
-    assert sum(ran) > SHORT // 4  # the rest is refused, as documented, most of it for writes to saved values on torch's face
+    assert sum(ran) > SHORT // 4  # the rest is refused as documented, mostly for writes to saved values of a `Tensor`
 
 
 @pytest.mark.slow
@@ -29,13 +29,13 @@ def test_many_random_compositions_have_exact_derivatives(face: str, block: int) 
 
 
 class Text:
-    """A program that is written down: lines of functions of one vector, inside each other."""
+    """A program as text: lines of functions of one vector, inside each other."""
 
     def __init__(self, *calls: str) -> None:
         self.calls = calls
 
     def source(self) -> list[str]:
-        """Each call `m.transform(f, ...)` is of a function `f` of `u`, whose body is what follows; the last is an expression."""
+        """Each call `m.transform(f, ...)` takes a function `f` of `u`, whose body follows; the last line is an expression."""
         lines, depth = ["def program(m, x, y):"], 1
         for k in range(len(self.calls) - 1):
             name = f"u{k}" if k else "x"
@@ -75,7 +75,7 @@ def test_exact_derivatives_agree_with_central_differences(seed: int) -> None:
 
     program = draw_program(seed)
     if "detach" in "\n".join(program.source()):
-        return  # which differences do not see
+        return  # invisible to differences
     exact, x, h = expected(program), compositions.X.copy(), 1e-5
     for i in range(2):
         moved = []
@@ -109,7 +109,7 @@ def test_a_failure_is_made_small() -> None:
             return str(failure)
         return None
 
-    small, message = minimised(program, fails)
+    small, message = minimise(program, fails)
     assert "value: expected" in message
     assert small.source() == [
         "def program(m, x, y):",

@@ -1,4 +1,4 @@
-"""Loops and branches as functions, run eagerly: beside the Python that they stand for, with derivatives, batches and bad input."""
+"""Loops and branches as functions, run eagerly: compared with plain Python, with derivatives, batches and bad input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tensor(values: Any, **options: Any) -> Any:
 
 
 def close(a: Any, b: Any, rtol: float = 1e-12) -> None:
-    """Two structures of tensors are alike."""
+    """Assert that two structures of tensors are close."""
     left, spec = tree_flatten(a)
     right, other = tree_flatten(b)
     assert spec == other
@@ -188,7 +188,7 @@ def test_errors_name_the_leaf() -> None:
 
     run(lambda c, x: (State(c.position[:1], c.speed), None), start, rows, match=r"the carry\.position before the round has shape \(2,\)")
     run(lambda c, x: (State(c.position, {"v": c.speed["v"].float()}), None), start, rows, match=r"the carry\.speed\['v'\].*float32")
-    run(lambda c, x: (State(c.position, c.speed["v"]), None), start, rows, match="has the structure .*and the function returned")
+    run(lambda c, x: (State(c.position, c.speed["v"]), None), start, rows, match="has the structure .*but the function returned")
     run(lambda c, x: (State(c.position, {"v": None}), None), start, rows, match="no place|with tensors at")
     run(lambda c, x: c.position, start, rows, match=r"must return a pair \(carry, y\)")
     run(lambda c, x: (c, "text"), start, rows, match="y is str")
@@ -259,7 +259,7 @@ def test_each_sample_of_a_batch_takes_its_branch(transform: Callable[[Any], Any]
     xs = [4.0, -1.0, 0.25, -3.0]
     one = transform(root_or_square)
     close(vmap(one)(tensor(xs)), ndgrad.stack([one(tensor(x)) for x in xs]))
-    for same in ([4.0, 1.0], [-4.0, -1.0]):  # one branch has no takers
+    for same in ([4.0, 1.0], [-4.0, -1.0]):  # no sample takes the other branch
         close(vmap(one)(tensor(same)), ndgrad.stack([one(tensor(x)) for x in same]))
 
 
@@ -303,7 +303,7 @@ def test_branches_return_structures() -> None:
 
 def test_cond_refuses_what_decides_nothing() -> None:
     x = tensor([1.0, -1.0])
-    with pytest.raises(TypeError, match=r"pred is a tensor of shape \(2,\), which decides nothing"):
+    with pytest.raises(TypeError, match=r"pred is a tensor of shape \(2,\), which is no single value"):
         cond(x > 0, lambda: x, lambda: -x)
     with pytest.raises(TypeError, match="pred is of class str"):
         cond("yes", lambda: x, lambda: -x)
@@ -317,7 +317,7 @@ def test_cond_refuses_what_decides_nothing() -> None:
 
 
 def square_root(a: Any) -> Any:
-    """Newton's iteration, which takes another number of rounds for each a."""
+    """Newton's iteration, with a different number of rounds for each a."""
 
     def body(c: Any) -> Any:
         return {"x": 0.5 * (c["x"] + a / c["x"]), "rounds": c["rounds"] + 1}
@@ -350,7 +350,7 @@ def test_samples_that_are_done_keep_their_values() -> None:
     assert rounds.tolist() == [square_root(tensor(a))["rounds"].item() for a in values]
     assert len({*rounds.tolist()}) > 2
 
-    def down(x: Any) -> Any:  # a round more than its own would take the root of a negative number
+    def down(x: Any) -> Any:  # one more round would take the root of a negative number
         return while_loop(lambda c: c > 1, lambda c: (c - 1).sqrt(), x)
 
     x = tensor([1.0, 5.0, 30.0])
@@ -360,7 +360,7 @@ def test_samples_that_are_done_keep_their_values() -> None:
 
 
 def test_a_loop_whose_condition_becomes_batched_on_the_way() -> None:
-    def f(a: Any) -> Any:  # starts with what all samples share
+    def f(a: Any) -> Any:  # the carry starts as a value shared by all samples
         return while_loop(lambda c: c < 10, lambda c: c * a, tensor(1.0))
 
     a = tensor([2.0, 3.0, 11.0])
@@ -381,7 +381,7 @@ def test_while_loop_keeps_what_it_carries() -> None:
 @pytest.mark.parametrize("n", range(10))
 @pytest.mark.parametrize("reverse", [False, True])
 def test_associative_scan_is_the_running_product(n: int, reverse: bool) -> None:
-    """Of matrices, which do not commute."""
+    """The elements are matrices, which do not commute."""
     matrices = RNG.standard_normal((n, 2, 2))
     found = associative_scan(lambda a, b: a @ b, tensor(matrices), reverse=reverse)
     expected = matrices[::-1].copy() if reverse else matrices.copy()
@@ -412,7 +412,7 @@ def test_associative_scan_of_structures_along_an_axis() -> None:
 
 def test_associative_scan_refuses_what_it_cannot_combine() -> None:
     x = tensor(ROWS)
-    with pytest.raises(ValueError, match=r"axis is 2, and elems has 2 dimensions"):
+    with pytest.raises(ValueError, match=r"axis is 2, but elems has 2 dimensions"):
         associative_scan(ndgrad.add, x, axis=2)
     with pytest.raises(ValueError, match=r"have \[6, 3\] elements along axis 0"):
         associative_scan(lambda a, b: a, (x, x[:3]))

@@ -18,7 +18,7 @@ V = np.array([0.2, 1.0, -0.5])
 
 
 class Names(TorchDispatchMode):
-    """The names of the ops that run below everything else."""
+    """Records the names of the ops that run below everything else."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +35,7 @@ def ops_of(f, *args):
     return names.seen
 
 
-#: (buffer, argument): each writes to the buffer, of shape (2, 3), through some view.
+#: (buffer, argument) -> write to the buffer, of shape (2, 3), through some view
 WRITES = {
     "all": lambda b, x: b.mul_(x),
     "row": lambda b, x: b[1].add_(x),
@@ -55,7 +55,7 @@ WRITES = {
 
 
 def program(chosen):
-    """R^3 -> R^3, by writes to a buffer some of whose views are older."""
+    """Return a function R^3 -> R^3 that writes to a buffer; some of its views are older."""
 
     def f(x):
         b = ndgrad.stack([x, x * x])
@@ -244,7 +244,7 @@ def given_cotangent(x):
     return autograd.grad(x * x, x, grad_outputs=x.detach() * 2)[0]
 
 
-def named(x):
+def record_names(x):
     unused = ndgrad.ones(2, requires_grad=True)
     assert autograd.grad((x**2).sum(), {"x": x, "y": unused}, allow_unused=True)["y"] is None
     found = autograd.grad((x**2).sum(), {"x": x, "y": unused}, materialize_grads=True)
@@ -286,7 +286,7 @@ def descent(x):
 @pytest.mark.parametrize(
     "f",
     [
-        of_argument, of_result_after_a_write, of_a_leaf_made_inside, of_a_detached_clone, written_gradient, given_cotangent, named,
+        of_argument, of_result_after_a_write, of_a_leaf_made_inside, of_a_detached_clone, written_gradient, given_cotangent, record_names,
         second_order, batched_cotangents, mapped_cotangents, hooked, descent,
     ],
 )  # fmt: skip
@@ -313,7 +313,7 @@ def test_gradients_taken_inside_need_not_fear_writes():
 
 
 def test_a_leaf_that_is_written_stays_one_leaf():
-    """Its gradients, of uses before and after the write, are added, and so they are when it is returned."""
+    """Its gradients from uses before and after the write are added, also if it is returned."""
 
     def use_write_use(x):
         w = ndgrad.ones(3, requires_grad=True)
@@ -353,7 +353,7 @@ def test_requires_grad_is_that_of_the_caller():
 
 
 def test_what_leaves_keep_when_they_come_to_the_level():
-    """A leaf made inside has hooks and a graph from before it meets what was written."""
+    """A leaf made inside has hooks and a graph before it meets a written tensor."""
 
     def f(x):
         w = ndgrad.tensor(V, requires_grad=True)
@@ -419,7 +419,7 @@ def write_under_no_grad(x):
         (lambda x: functionalize(lambda x: OUTER.add_(x))(x), "from outside"),
         (lambda x: functionalize(lambda a, b: a.add_(1))(x, x[:2]), "shares its memory"),
         (lambda x: functionalize(lambda x: x.unsqueeze_(0))(x), "another shape"),
-        (lambda x: functionalize(lambda x: x[0].expand(3).add_(1))(x), "one place in memory"),
+        (lambda x: functionalize(lambda x: x[0].expand(3).add_(1))(x), "one position in memory"),
         (lambda x: functionalize(lambda x: x.add_(1))(x.requires_grad_()), "leaf"),
         (lambda x: grad(functionalize(write_detached))(x), "history"),
         (lambda x: grad(functionalize(write_under_no_grad))(x), "history"),
@@ -447,7 +447,7 @@ def test_values_are_written_under_no_grad_where_nothing_is_differentiated():
     close(functionalize(write_detached)(x), write_detached(x))
 
 
-# ----- faces and cuts -------------------------------------------------------------------------------------------------------------------
+# ----- Array and cuts -------------------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_computed_from_constants_has_numpys_face_inside():
@@ -477,7 +477,7 @@ def test_a_detached_intermediate_has_no_tangent_inside():
     def f(x):
         y = x * x
         z = y.detach()
-        y[0] = 3 * y[1]  # which z sees
+        y[0] = 3 * y[1]  # z sees this write
         return y * z
 
     x = ndgrad.tensor(X)
@@ -537,7 +537,7 @@ MADE_OF_OUTER_TENSORS = {"op": lambda y: (0.3 * y).exp(), "custom function": Gro
 @pytest.mark.parametrize("wrapped", [lambda f: f, functionalize], ids=["plain", "functionalize"])
 @pytest.mark.parametrize("name", MADE_OF_OUTER_TENSORS)
 def test_a_transform_under_no_grad_records_nothing_of_outer_tensors(name, wrapped, make):
-    """The buffer is made of a leaf from outside alone, and takes values of the transform, through a view too."""
+    """The buffer is made from an outer leaf alone, and receives values of the transform, through a view too."""
     y = make(V).requires_grad_()
     seen = []
 
@@ -554,7 +554,7 @@ def test_a_transform_under_no_grad_records_nothing_of_outer_tensors(name, wrappe
     assert seen == [False]
     assert not found.requires_grad
     expected = grad(f)(make(X))
-    assert seen == [False, True]  # as it is where recording is on
+    assert seen == [False, True]  # as if recording were on
     assert expected.requires_grad
     np.testing.assert_allclose(found.numpy(), expected.detach().numpy(), rtol=1e-12)
 
@@ -575,7 +575,7 @@ def test_a_write_to_an_outer_tensor_in_a_transform_under_no_grad_is_not_recorded
 
 @pytest.mark.parametrize("make", [ndgrad.tensor, dnp.array], ids=["torch", "numpy"])
 def test_tangents_that_are_saved_inside_functionalize_do_not_belong_to_it(make):
-    """jacrev saves a value whose tangent is of forward mode around functionalize; the result is used when functionalize has ended."""
+    """jacrev saves a value whose tangent belongs to forward mode around functionalize; the result is used afterwards."""
 
     def f(x, wrapped):
         rows = wrapped(lambda v: jacrev(lambda u: u * u * x)(x).flip(0))(x)

@@ -1,7 +1,7 @@
 """Laws of the transforms, on random programs drawn from the op table.
 
-A law that fails names the program, so a rule of some op that is wrong in some composition is found by what it breaks. Where the two
-sides of a law could be wrong together, a slow reference stands on the other side: differences of values, or a loop.
+A failing law names the program, so a wrong rule of an op is found in the composition that it breaks. If both sides of a law could
+be wrong together, a slow reference replaces one side: differences of values, or a loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ steps = st.one_of(st.sampled_from(STEPS), st.sampled_from(STEPS), st.sampled_fro
 
 @st.composite
 def programs(draw: Any, longest: int = 3) -> Any:
-    """A smooth map of the plane, out of ops of the table; the list of its steps is drawn, so that a failure shows it."""
+    """Draw a smooth map of the plane made of table ops; the list of steps is drawn, so that a failure shows it."""
     f = compose(draw(st.lists(steps, min_size=1, max_size=longest)))
     assume(f is not None)
     return f
@@ -166,7 +166,7 @@ def test_second_directional_derivatives_do_not_mind_the_order(f):
 
 # ----- four transforms -----------------------------------------------------------------------------------------------------------------
 
-#: Each takes a map of the plane to a map of the plane. Beside it, the same said of the Jacobian; None where nothing changes.
+#: Maps of the plane to maps of the plane, each with the same operation on the Jacobian; None if nothing changes.
 TRANSFORMS: dict[str, tuple[Any, Any]] = {
     "grad": (lambda f: grad(lambda x: f(x).sum()), lambda j: j.sum(0)),
     "jvp": (lambda f: lambda x: jvp(f, (x,), (t(V),))[1], lambda j: j @ V),
@@ -182,7 +182,7 @@ TRANSFORMS: dict[str, tuple[Any, Any]] = {
 
 
 def reference(f: Any, chosen: list[str], width: float) -> Any:
-    """What the chosen transforms, outermost first, make of f at the point, by differences."""
+    """Return the result of the chosen transforms, outermost first, on f at the point, by differences."""
     values = on_lattice(f, POINT, width)
     for name in reversed(chosen):
         rule = TRANSFORMS[name][1]
@@ -214,7 +214,7 @@ def test_transforms_to_depth_four_agree_with_differences(f, chosen):
     ours = g(t(POINT)).detach().numpy()
     expected = reference(f, chosen, 0.03)
     if not agrees(ours, expected):
-        # the reference is no better than its step: what two steps do not agree on it does not know
+        # The reference is no better than its step: values on which two steps disagree are not compared.
         assume(agrees(reference(f, chosen, 0.02), expected))
         close(ours, expected, 1e-5)
     batch = vmap(g)(t([POINT, 0.5 * POINT]))

@@ -1,4 +1,4 @@
-"""rearrange against the same thing said with NumPy's reshape and transpose."""
+"""rearrange against NumPy's reshape and transpose."""
 
 from __future__ import annotations
 

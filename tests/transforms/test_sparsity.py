@@ -21,7 +21,7 @@ from tests.op_programs import SAMPLES, differentiable, program_of
 pytest.importorskip("scipy")
 
 from ndgrad._src.transforms.sparsity import batched_tangents as wide
-from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, readable
+from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, find_entry_positions
 from ndgrad._src.transforms.sparsity.sets import DISCRETE, IndexSets
 from ndgrad._src.transforms.sparsity.trace import pattern_of, trace
 
@@ -64,12 +64,12 @@ def test_equal_unions_are_one_set():
 
 # ----- every op of the table --------------------------------------------------------------------------------------------------
 
-#: more inputs than this take long as a dense oracle
+#: Larger inputs take long with a dense oracle.
 FEW = 64
 
 
 def true_pattern(program, inputs, shape, batched=True):
-    """Where derivatives differ from zero, one direction at a time; both directions of a complex number count."""
+    """Return the nonzero derivatives, one direction at a time; both directions of a complex number count."""
     columns = [
         (number, k, unit) for number, t in enumerate(inputs) for k in range(t.numel()) for unit in ((1, 1j) if t.is_complex() else (1,))
     ]
@@ -78,13 +78,13 @@ def true_pattern(program, inputs, shape, batched=True):
         tangents[number][row, k] = unit
     stacks = [ndgrad.tensor(rows.reshape(len(columns), *t.shape)) for rows, t in zip(tangents, inputs, strict=True)]
 
-    def along(*directions):
+    def push_along(*directions):
         return jvp(program, tuple(inputs), directions)[1]
 
     if batched and columns:
-        made = vmap(along)(*stacks)
+        made = vmap(push_along)(*stacks)
     else:
-        made = [ndgrad.stack(rows) for rows in zip(*(along(*(s[i] for s in stacks)) for i in range(len(columns))), strict=True)]
+        made = [ndgrad.stack(rows) for rows in zip(*(push_along(*(s[i] for s in stacks)) for i in range(len(columns))), strict=True)]
     out = np.zeros(shape, bool)
     if columns:
         numbers = np.concatenate([m.numpy().reshape(len(columns), -1) for m in made], axis=1)
@@ -118,7 +118,7 @@ KERNEL = ndgrad.tensor([[[0.3, 0.0, 0.6]]], dtype=float64)
 INDEX = ndgrad.tensor([3, 0, 0, 5, 2, 1])
 
 
-def written(y, write):
+def run_write(y, write):
     z = y.clone()
     write(z)
     return z
@@ -153,11 +153,11 @@ STEPS = {
     "grid": lambda y, x: (y.reshape(2, 3) * x.reshape(3, 2).t()).reshape(N),
     "row sums": lambda y, x: y.reshape(2, 3).sum(1, keepdim=True).expand(2, 3).reshape(N),
     "convolution": lambda y, x: ndgrad.nn.functional.conv1d(y.reshape(1, 1, N), KERNEL, padding=1)[0, 0],
-    "write item": lambda y, x: written(y, lambda z: z.__setitem__(0, x[1] * y[2])),
-    "write view": lambda y, x: written(y, lambda z: z[2:].mul_(x[:4])),
-    "write twice": lambda y, x: written(y, lambda z: (z[:4].add_(x[0]), z[3:].sin_())),
-    "write constant": lambda y, x: written(y, lambda z: z[1].fill_(0.5)),
-    "write by index": lambda y, x: written(y, lambda z: z.__setitem__(ndgrad.tensor([1, 4]), x[:2])),
+    "write item": lambda y, x: run_write(y, lambda z: z.__setitem__(0, x[1] * y[2])),
+    "write view": lambda y, x: run_write(y, lambda z: z[2:].mul_(x[:4])),
+    "write twice": lambda y, x: run_write(y, lambda z: (z[:4].add_(x[0]), z[3:].sin_())),
+    "write constant": lambda y, x: run_write(y, lambda z: z[1].fill_(0.5)),
+    "write by index": lambda y, x: run_write(y, lambda z: z.__setitem__(ndgrad.tensor([1, 4]), x[:2])),
     "buffer": buffer,
     "inner grad": lambda y, x: func.grad(lambda z: (z[1:] * z[:-1] ** 2).sum())(y),
     "inner vmap": lambda y, x: vmap(lambda a, b: (a * b).sum() * a)(y.reshape(3, 2), x.reshape(3, 2)).reshape(N),
@@ -218,7 +218,7 @@ def test_sparse_hessian_of_random_program_equals_the_dense_one(names):
     for x, expected, s in zip(many[:3], dense, scale, strict=False):
         np.testing.assert_allclose(prepared(x).toarray(), expected, rtol=1e-10, atol=1e-13 * float(s[0, 0]))
     true = (np.abs(dense) > 1e-12 * scale).any(0)
-    # f(max(a, b)) has no mixed derivative anywhere, and sets do not know that never both are chosen
+    # f(max(a, b)) has no mixed derivative, but sets do not know that only one of them is chosen.
     if not {"maximum", "where computed"} & set(names):
         assert prepared.nnz <= 2 * true.sum()
 
@@ -349,7 +349,7 @@ def test_star_colouring_recovers_any_symmetric_matrix(drawn):
         for b in np.flatnonzero(matrix[a]):
             assert a == b or colors[a] != colors[b]
     compressed = np.stack([matrix[:, colors == c].sum(1) for c in range(colors.max() + 1)], 1)
-    row, color = readable(p, colors)
+    row, color = find_entry_positions(p, colors)
     assert np.array_equal(compressed[row, color], matrix[p.rows, p.indices])
 
 
@@ -385,11 +385,11 @@ def test_banded_hessian_of_ten_thousand_takes_a_handful_of_products():
 
     calls = []
 
-    def counted(x):
+    def count_calls(x):
         calls.append(1)
         return energy(x)
 
-    one_by_one = func.sparse_hessian(counted, ndgrad.zeros(n, dtype=float64), chunk_size=1, pattern=prepared.pattern)
+    one_by_one = func.sparse_hessian(count_calls, ndgrad.zeros(n, dtype=float64), chunk_size=1, pattern=prepared.pattern)
     calls.clear()
     x = ndgrad.tensor(np.random.default_rng(0).standard_normal(n))
     made = one_by_one(x)
@@ -412,7 +412,7 @@ def test_banded_hessian_of_ten_thousand_takes_a_handful_of_products():
             True,
         ),
         (lambda x: ndgrad.where(x > 0, x, x[0] * 2.0)[:, None] * x.exp(), True),
-        (lambda x: written(x, lambda z: z[1:].mul_(x[0])), False),
+        (lambda x: run_write(x, lambda z: z[1:].mul_(x[0])), False),
         (lambda x: x.softmax(0), False),
         (lambda x: x.max(0).values * x, False),
     ],
@@ -424,9 +424,9 @@ def test_plain_programs_take_the_short_way_and_all_others_the_general_one(f, sho
     dense = jacfwd(f)(x).numpy()
     assert wide.applies([x])  # no mode is open
     np.testing.assert_allclose(prepared(x).toarray(), dense.reshape(-1, N), rtol=1e-12, atol=1e-14)
-    if short and not prepared._takes_short_way:
-        prepared._numbers(prepared._checked_inputs((x,)), prepared._flat_function((x,), {}))  # which says why
-    assert prepared._takes_short_way is short
+    if short and not prepared._uses_fast_path:
+        prepared._numbers(prepared._check_inputs((x,)), prepared._flat_function((x,), {}))  # raises the reason
+    assert prepared._uses_fast_path is short
     np.testing.assert_allclose(prepared(x).toarray(), dense.reshape(-1, N), rtol=1e-12, atol=1e-14)
     assert bool((x == before).all())
 
@@ -445,7 +445,7 @@ def scattered(x):
 
 def sorted_part(x):
     y = x.clone()
-    y[x.argsort()[:2]] *= x[0]  # places that the values decide
+    y[x.argsort()[:2]] *= x[0]  # positions that depend on values
     return y
 
 
@@ -487,7 +487,7 @@ def test_structures_are_flattened_in_order():
     parameters = {"w": ndgrad.tensor([1.0, 2.0], dtype=float64), "v": ndgrad.tensor([[3.0], [4.0]], dtype=float64)}
     scale = ndgrad.tensor([5.0, 6.0], dtype=float64)
     prepared = func.sparse_jacobian(f, parameters, scale)
-    # dicts flatten in the order of their keys' insertion or by name: ask the pytree
+    # Dicts flatten by insertion order or by name: the pytree decides.
     order = [id(t) for t in ndgrad.pytree.tree_flatten(parameters)[0]]
     expected = np.zeros((3, 4))
     first = 0 if order[0] == id(parameters["w"]) else 2

@@ -1,4 +1,4 @@
-"""Taylor mode against closed forms and against forward mode nested as often as there are orders."""
+"""Taylor mode against closed forms and against nested forward mode, one level per order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def number(value):
 
 
 def nested(f, x, order):
-    """f and its derivatives along ones, by jvp of jvp of ..."""
+    """Return f and its derivatives along ones, by jvp of jvp of ..."""
     out = [f(x)]
     for _ in range(order):
         f = (lambda g: lambda y: jvp(g, (y,), (ndgrad.ones_like(y),))[1])(f)
@@ -77,7 +77,7 @@ def test_two_arguments_and_structures():
     primals = ({"a": number([1.0, 2.0]), "b": number(3.0)}, number(0.5))
     series = ({"a": [number([1.0, 0.0]), None], "b": [None, 2.0]}, [1.0, 0.0])
     value, made = jet(lambda p, c: (p["a"] * p["b"] * c, {"s": p["b"] * c}), primals, series)
-    # with s: a = (1 + s, 2), b = 3 + s^2, c = 0.5 + s
+    # With s: a = (1 + s, 2), b = 3 + s^2, c = 0.5 + s.
     assert value[0].tolist() == [1.5, 3.0]
     assert [m.tolist() for m in made[0]] == [[4.5, 6.0], [7.0, 2.0]]
     assert [m.item() for m in made[1]["s"]] == [3.0, 1.0]
@@ -86,7 +86,7 @@ def test_two_arguments_and_structures():
 # ----- every op of the table ----------------------------------------------------------------------------------------------------
 
 ORDER = 3
-#: beyond this many elements a sample says no more about orders than a smaller one
+#: Larger samples show no more about orders than smaller ones.
 FEW = 60
 
 
@@ -97,7 +97,7 @@ def is_checked(op, sample):
 
 
 def with_derivatives(f, order):
-    """f and its derivatives by one number up to an order, as one function: forward mode inside forward mode."""
+    """Return f and its derivatives by one number up to an order, as one function: forward mode inside forward mode."""
     if order == 0:
         return lambda s: (f(s),)
     lower = with_derivatives(f, order - 1)
@@ -119,12 +119,12 @@ def test_jet_of_op_equals_nested_forward_mode(name):
 
         coefficients = [[c / math.factorial(k) for k, c in enumerate(cs, 1)] for cs in terms]
 
-        def along(s, program=program, inputs=inputs, coefficients=coefficients):
+        def run_along_curve(s, program=program, inputs=inputs, coefficients=coefficients):
             return program(*(t + s * (a + s * (b + s * c)) for t, (a, b, c) in zip(inputs, coefficients, strict=True)))
 
         with np.errstate(all="ignore"):
             _, made = jet(program, tuple(inputs), tuple(terms))
-            for k, derivative in enumerate(with_derivatives(along, ORDER)(number(0.0))[1:]):
+            for k, derivative in enumerate(with_derivatives(run_along_curve, ORDER)(number(0.0))[1:]):
                 for found, expected in zip(made, derivative, strict=True):
                     expected = expected.numpy()
                     if np.isfinite(expected).all():
@@ -135,7 +135,7 @@ def test_jet_of_op_equals_nested_forward_mode(name):
 # ----- random programs ----------------------------------------------------------------------------------------------------------
 
 
-def written(y, write):
+def run_write(y, write):
     z = y.clone()
     write(z)
     return z
@@ -161,9 +161,9 @@ STEPS = {
     "where": lambda y, x: ndgrad.where(x > 0, y, 0.4 * x),
     "maximum": lambda y, x: ndgrad.maximum(y, 0.6 * x + 0.1),
     "write all": lambda y, x: y.clone().mul_(x),
-    "write item": lambda y, x: written(y, lambda z: z.__setitem__(0, x[1] * y[2])),
-    "write view": lambda y, x: written(y, lambda z: z[1:].mul_(x[:2])),
-    "buffer": lambda y, x: written(ndgrad.zeros(3, dtype=float64), lambda z: (z.copy_(x), z[1:].add_(y[1:].sin()))),
+    "write item": lambda y, x: run_write(y, lambda z: z.__setitem__(0, x[1] * y[2])),
+    "write view": lambda y, x: run_write(y, lambda z: z[1:].mul_(x[:2])),
+    "buffer": lambda y, x: run_write(ndgrad.zeros(3, dtype=float64), lambda z: (z.copy_(x), z[1:].add_(y[1:].sin()))),
     "inner grad": lambda y, x: grad(lambda z: (z**3 * x).sum())(y) * 0.3,
     "inner vmap": lambda y, x: vmap(lambda a, b: a * b.sin())(y, x),
     "inner jvp": lambda y, x: jvp(lambda z: z * z.flip(0), (y,), (x,))[1],
@@ -242,8 +242,8 @@ def test_jet_of_ordinary_grad():
 def test_laplacian_by_vmap_of_jet():
     f = lambda x: (x[0] * x[1]).sin() + (x[2] * x[0]).exp()
     x = number(X)
-    along = lambda v: jet(f, (x,), ([v, None],))[1][1]
-    laplacian = vmap(along)(ndgrad.eye(3, dtype=float64)).sum()
+    run_along_curve = lambda v: jet(f, (x,), ([v, None],))[1][1]
+    laplacian = vmap(run_along_curve)(ndgrad.eye(3, dtype=float64)).sum()
     np.testing.assert_allclose(laplacian.item(), np.trace(func.hessian(f)(x).numpy()), rtol=1e-12)
 
 
@@ -315,7 +315,7 @@ def test_cost_is_polynomial_in_the_order(f):
             derivatives(f, number(0.3), order)
         return len(ops)
 
-    # cubic at worst; nesting would cost a factor of 2^6 here
+    # Cubic at worst; nesting would cost a factor of 2^6 here.
     assert count(12) <= 8.5 * count(6)
 
 

@@ -1,4 +1,4 @@
-"""Threads inside transformed functions: an op in any of them works on the level of the tensors it is given, as it would in one thread."""
+"""Threads inside transformed functions: an op works on the level of its tensors in every thread, as in a single thread."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ X = np.array([0.6, -0.3, 0.9])
 FACES: dict[str, Callable[[Any], Any]] = {"torch": ndgrad.tensor, "numpy": dnp.array}
 
 
-def written(v: Any) -> Any:
+def write_cube(v: Any) -> Any:
     y = v * 0.0
     y[...] = v * v * v - 1.0
     y += 1.0
     return y
 
 
-def filled(y: Any, v: Any) -> Any:
+def fill_cube(y: Any, v: Any) -> Any:
     y[...] = v * v * v
     return y
 
 
-#: v³ in one thread each, in ways that look at levels differently.
+#: v³ in one thread each, by code paths that use levels differently.
 CUBES: dict[str, Callable[[Any], Any]] = {
     "ops": lambda v: v * v * v,
-    "write": written,
+    "write": write_cube,
     "custom": Cube.apply,
     "grad inside": lambda v: grad(lambda u: (u * v * v * v).sum())(v * 1.0),
     "jvp inside": lambda v: jvp(lambda u: u * v * v, (v,), (v,))[1],
     "vmap inside": lambda v: vmap(lambda u: u * u * v)(v.reshape(1))[0],
-    "functionalize inside": lambda v: functionalize(written)(v),
+    "functionalize inside": lambda v: functionalize(write_cube)(v),
     "checkpoint inside": lambda v: checkpoint(lambda u: u * u * v, v, use_reentrant=False),
     "view of a result": lambda v: (v * v * v).reshape(1, 1)[0, 0],
-    "buffer like it": lambda v: filled(ndgrad.zeros_like(v), v),
+    "buffer like it": lambda v: fill_cube(ndgrad.zeros_like(v), v),
     "custom in functionalize in jvp": lambda v: jvp(
         lambda w: functionalize(lambda a: Cube.apply(v) * a)(w), (v * 0.0 + 1.0,), (v * 0.0 + 1.0,)
     )[1],
@@ -53,7 +53,7 @@ CUBES: dict[str, Callable[[Any], Any]] = {
 
 
 def in_pool(cube: Callable[[Any], Any], pool: ThreadPoolExecutor | None = None) -> Callable[[Any], Any]:
-    """The sum of cubes with weights 1, 2, 3, each cube in a thread of its own."""
+    """Return the sum of cubes with weights 1, 2, 3, each cube in a thread of its own."""
 
     def f(x: Any) -> Any:
         with ThreadPoolExecutor(3) if pool is None else ThreadPoolExecutor(1) as own:

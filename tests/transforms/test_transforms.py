@@ -1,6 +1,6 @@
 """grad, vjp, jvp, vmap and their compositions, on random programs with views and in-place writes inside.
 
-The oracles know nothing of transforms: derivatives by central differences, batches by a loop.
+The oracles do not use transforms: derivatives by central differences, batches by a loop.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ STEPS = {
     "norm": lambda y, x, c: y / (1.0 + (y * y).sum()),
     "stack": lambda y, x, c: ndgrad.stack([y, x]).sum(0),
     "write all": lambda y, x, c: y.clone().mul_(x),
-    "write item": lambda y, x, c: _written(y, lambda z: z.__setitem__(0, x[1] * y[2])),
-    "write view": lambda y, x, c: _written(y, lambda z: z[1:].mul_(x[:2])),
-    "write twice": lambda y, x, c: _written(y, lambda z: (z[:2].add_(x[0]), z[1:].sin_())),
-    "write constant": lambda y, x, c: _written(y, lambda z: z[1].fill_(0.5)),
-    "new buffer": lambda y, x, c: _written(ndgrad.zeros(3), lambda z: (z.copy_(x), z[1:].add_(y[1:]))),
+    "write item": lambda y, x, c: _run_write(y, lambda z: z.__setitem__(0, x[1] * y[2])),
+    "write view": lambda y, x, c: _run_write(y, lambda z: z[1:].mul_(x[:2])),
+    "write twice": lambda y, x, c: _run_write(y, lambda z: (z[:2].add_(x[0]), z[1:].sin_())),
+    "write constant": lambda y, x, c: _run_write(y, lambda z: z[1].fill_(0.5)),
+    "new buffer": lambda y, x, c: _run_write(ndgrad.zeros(3), lambda z: (z.copy_(x), z[1:].add_(y[1:]))),
     "views of a buffer": lambda y, x, c: _buffer(y, x, ndgrad.zeros(2, 3)),
     "views of a batched buffer": lambda y, x, c: _buffer(y, x, y.new_zeros(2, 3)),
     "views of views": lambda y, x, c: _parts(y, x, ndgrad.zeros_like(x)),
 }
 
 
-def _written(y, write):
+def _run_write(y, write):
     z = y.clone()
     write(z)
     return z
 
 
 def _buffer(y, x, z):
-    """Views taken before the buffer knows of some transform."""
+    """Use views taken before the buffer belongs to some transform."""
     row, column, whole = z[0], z[:, 1], z.reshape(6)
     row.copy_(y)
     column.add_(x[0])
@@ -59,7 +59,7 @@ def _buffer(y, x, z):
 
 
 def _parts(y, x, z):
-    """As `_buffer`, with views of views, of which some are looked at only at the end."""
+    """As `_buffer`, with views of views, some of which are used only at the end."""
     w = ndgrad.stack([z, z])
     row, column = w[0], w.t()[1]
     row[1:].add_(y[1:])
@@ -75,7 +75,7 @@ V = np.array([0.2, 1.0, -0.5])
 
 
 def function(chosen, outer=None):
-    """R^3 -> R^3; `outer` is a tensor of an outer level that the function closes over."""
+    """Return a function R^3 -> R^3; `outer` is a tensor of an outer level that the function captures."""
     c = ndgrad.tensor(C) if outer is None else outer
 
     def f(x):
@@ -92,7 +92,7 @@ def plain(f):
 
 
 def jacobian(f, x=X, step=1e-5):
-    """By central differences; f takes and gives arrays."""
+    """Return the Jacobian by central differences; f takes and returns arrays."""
     return np.stack([(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(len(x))], axis=-1)
 
 
@@ -170,7 +170,7 @@ def as_jacfwd(f):
     return lambda x: (jacfwd(f)(x) * ndgrad.tensor(V).unsqueeze(1)).sum(0)
 
 
-#: Each takes R^3 -> R^3 to R^3 -> R^3, with the same thing said by a Jacobian.
+#: Maps from R^3 -> R^3 to R^3 -> R^3, with the same operation on a Jacobian.
 TRANSFORMS = {
     as_grad: lambda j: j.sum(0),
     as_jvp: lambda j: j @ V,
@@ -183,7 +183,7 @@ TRANSFORMS = {
 @given(names, st.lists(st.sampled_from(sorted(TRANSFORMS, key=lambda t: t.__name__)), min_size=2, max_size=3), st.integers(0, 3))
 @at_least(60)
 def test_compositions_to_depth_four(chosen, transforms, where):
-    """Transforms on transforms, with a vmap somewhere among them."""
+    """Transforms of transforms, with a vmap among them."""
     f = function(chosen)
     outermost, inner = transforms[0], transforms[1:]
     g = f
@@ -203,13 +203,13 @@ def test_compositions_to_depth_four(chosen, transforms, where):
 
 
 def twice(f):
-    """f, computed as one row of a batch of two."""
+    """Compute f as one row of a batch of two."""
     return lambda x: vmap(f)(ndgrad.stack([x * 0.5, x]))[1]
 
 
 @given(names)
 def test_closures_over_tensors_of_outer_levels(chosen):
-    """The derivative with respect to what an inner transform closes over."""
+    """The derivative with respect to tensors that an inner transform captures."""
 
     def inner(c):
         f = function(chosen, c)

@@ -37,7 +37,7 @@ def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
     with tracing(tracer, environment), no_grad():
         with observing(tracer):
             for t in arguments:
-                tracer.outside_of(t, payload_of(t))
+                tracer.capture(t, payload_of(t))
             if len(tracer.inputs) != len(arguments):
                 raise GraphBreak("a tensor stands twice among the arguments")
             given, options = tree_unflatten(flat, spec)
@@ -53,7 +53,7 @@ def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
             arrays = [payload_of(leaf) for leaf in leaves]
             # A returned argument is an input of the program, like any captured tensor.
             found = [
-                a if getattr(a, "is_traced", False) else tracer.outside_of(t, a)._array
+                a if getattr(a, "is_traced", False) else tracer.capture(t, a)._array
                 for t, a in zip(leaves, arrays, strict=True)
             ]
             outputs = [tracer.value_of(payload) for payload in found]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 import ndgrad.nn.functional as F
-from ndgrad._src.compiler.cuda.device_split import parted
-from ndgrad._src.compiler.cuda.expand import expanded
+from ndgrad._src.compiler.cuda.device_split import split_by_device
+from ndgrad._src.compiler.cuda.expand import expand_program
 from ndgrad._src.compiler.cuda.fusion import DEVICE
-from ndgrad._src.compiler.cuda.scheduling import scheduled
-from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.cuda.scheduling import schedule_program
+from ndgrad._src.compiler.lower.grouping import group_instructions
 from ndgrad._src.compiler.lower.steps import Kernel
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.program.text import parse_program
@@ -34,8 +34,8 @@ def results(program, arrays):
 
 def test_a_scheduled_program_gives_what_the_program_gives():
     arrays = drawn((64, 16), (16, 32), (32, 8))
-    program = simplified(traced(network, arrays))
-    plain, checks = expanded(program)
+    program = simplify_program(traced(network, arrays))
+    plain, checks = expand_program(program)
     assert not checks
     for got, want in zip(results(plain, arrays), results(program, arrays), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
@@ -43,8 +43,8 @@ def test_a_scheduled_program_gives_what_the_program_gives():
 
 def test_what_is_elementwise_is_computed_again_by_who_reads_it():
     arrays = drawn((64, 16), (16, 32), (32, 8))
-    plain, _ = expanded(simplified(traced(network, arrays)))
-    kernels = [step for step in grouped(plain, DEVICE).steps if isinstance(step, Kernel)]
+    plain, _ = expand_program(simplify_program(traced(network, arrays)))
+    kernels = [step for step in group_instructions(plain, DEVICE).steps if isinstance(step, Kernel)]
     slopes = [k for k in kernels if any(i.instruction.op.name == "gelu_slope" for i in k.items)]
     assert len(slopes) == 1
     assert not any(i.instruction.op.name == "gelu" for i in slopes[0].items)  # that is in forward
@@ -61,7 +61,7 @@ def test_indices_come_first():
   return %5
 """
     )
-    assert [i.op.name for i in scheduled(program).instructions] == ["gt", "exp", "sum", "keep"]
+    assert [i.op.name for i in schedule_program(program).instructions] == ["gt", "exp", "sum", "keep"]
 
 
 def test_the_host_computes_what_depends_on_it_alone():
@@ -73,7 +73,7 @@ def test_the_host_computes_what_depends_on_it_alone():
   return %4, %2, %3
 """
     )
-    parts = parted(program, [False, True])
+    parts = split_by_device(program, [False, True])
     assert parts.host is not None
     assert [i.op.name for i in parts.host.instructions] == ["add", "cast"]
     assert [i.op.name for i in parts.device.instructions] == ["mul"]

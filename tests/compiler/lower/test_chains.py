@@ -13,8 +13,8 @@ from ndgrad.nn import functional as F
 pytest.importorskip("llvmlite")
 
 from ndgrad._src.compiler.lower.accounting import ops_of
-from ndgrad._src.compiler.lower.chains import chained
-from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.chains import form_chains
+from ndgrad._src.compiler.lower.grouping import group_instructions
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Chain, Step
 from ndgrad._src.compiler.native.target import host
@@ -46,8 +46,8 @@ def shown(steps: list[Step], program: Program) -> str:
 
 def before_and_after(text: str) -> tuple[str, str]:
     program = parse_program(text)
-    steps = grouped(program).steps
-    return shown(steps, program), shown(chained(steps, host()), program)
+    steps = group_instructions(program).steps
+    return shown(steps, program), shown(form_chains(steps, host()), program)
 
 
 ATTENTION = """

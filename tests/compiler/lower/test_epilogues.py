@@ -13,8 +13,8 @@ from ndgrad.nn import functional as F
 pytest.importorskip("llvmlite")
 
 from ndgrad._src.compiler.lower.accounting import ops_of
-from ndgrad._src.compiler.lower.epilogues import finished
-from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.epilogues import attach_epilogues
+from ndgrad._src.compiler.lower.grouping import group_instructions
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Finished, Step
 from ndgrad._src.compiler.program.program import Program
@@ -41,8 +41,8 @@ def shown(steps: list[Step], program: Program) -> str:
 
 def before_and_after(text: str) -> tuple[str, str]:
     program = parse_program(text)
-    steps = grouped(program).steps
-    return shown(steps, program), shown(finished(steps, len(steps)), program)
+    steps = group_instructions(program).steps
+    return shown(steps, program), shown(attach_epilogues(steps, len(steps)), program)
 
 
 CONVOLUTION = """

@@ -24,8 +24,8 @@ def failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_place(compiled: Any) -> int:
     """How many inputs the program of the last trace writes by itself."""
-    made = [entry.made for entry in compiled.entries if entry.made is not None][-1]
-    return len(made.run_forward.made.in_place.inputs)
+    made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None][-1]
+    return len(made.run_forward.executable.in_place.inputs)
 
 
 def twice(f: Any, make: Any, calls: int = 3) -> tuple[Any, Any, list[Any], list[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad._src.compiler.lower.memory_plan import planned
+from ndgrad._src.compiler.lower.memory_plan import plan_memory
 from ndgrad._src.compiler.program.program import Value
 
 
@@ -16,7 +16,7 @@ def test_values_that_live_together_do_not_overlap() -> None:
             first = int(rng.integers(0, 20))
             value = Value((int(rng.integers(0, 200)),), np.dtype(rng.choice(["f4", "f8", "i1"])))
             spans[value] = (first, first + int(rng.integers(0, 6)))
-        offsets, total = planned(spans)
+        offsets, total = plan_memory(spans)
         for a, (a0, a1) in spans.items():
             assert offsets[a] % 64 == 0
             assert offsets[a] + a.nbytes <= total
@@ -27,5 +27,5 @@ def test_values_that_live_together_do_not_overlap() -> None:
 
 def test_memory_is_used_again() -> None:
     values = [Value((1000,), np.dtype("f8")) for _ in range(50)]
-    _, total = planned({v: (i, i + 1) for i, v in enumerate(values)})
+    _, total = plan_memory({v: (i, i + 1) for i, v in enumerate(values)})
     assert total == 2 * 8000

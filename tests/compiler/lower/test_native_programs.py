@@ -15,13 +15,13 @@ from ndgrad.nn import functional as F
 
 pytest.importorskip("llvmlite")
 
-from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.grouping import group_instructions
 from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.products import Product
 from ndgrad._src.compiler.lower.steps import Call, Kernel
-from ndgrad._src.compiler.passes import simplified
-from ndgrad._src.compiler.passes.reroll import rolled
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.reroll import find_loops
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
 from ndgrad._src.compiler.runtime.function import CompiledFunction
@@ -50,7 +50,7 @@ def assert_close(found: list[Any], expected: list[Any], ulps: int = 200) -> None
 def native(function: Callable[..., Any], *arrays: Any, gradients: bool = True) -> tuple[NativeProgram, Program]:
     """The native program of a function, which gives what NumPy gives."""
     program = traced(function, list(arrays), gradients)
-    made = NativeProgram(simplified(program))
+    made = NativeProgram(simplify_program(program))
     given = arrays_for(program, list(arrays))
     assert_close(made(given), run(program, given))
     return made, program
@@ -69,7 +69,7 @@ def floats(*shape: int, dtype: Any = np.float64) -> Any:
 def test_random_programs(seed: int) -> None:
     function, arrays = random_function(seed)
     program = traced(function, arrays)
-    made = NativeProgram(simplified(program))
+    made = NativeProgram(simplify_program(program))
     given = arrays_for(program, arrays)
     with np.errstate(all="ignore"):
         found = made(given)
@@ -202,7 +202,7 @@ def test_repeated_blocks_run_as_native_loops() -> None:
 
     x, w = floats(4), floats(4, 4)
     program = traced(descent, [x, w])
-    made = NativeProgram(rolled(simplified(program)))
+    made = NativeProgram(find_loops(simplify_program(program)))
     assert any(isinstance(step, Loop) for step in made.groups.steps)
     given = arrays_for(program, [x, w])
     assert_close(made(given), run(program, given), ulps=4000)
@@ -247,8 +247,8 @@ def test_results_are_memory_of_their_own() -> None:
 
 def test_a_kernel_may_be_joined_by_what_comes_later() -> None:
     """A value that only a later instruction reads does not break a kernel apart."""
-    program = simplified(traced(lambda x, w: ((x @ w).sum(), x.sin() + x.cos()), [floats(4, 4), floats(4, 4)], gradients=False))
-    steps = grouped(program).steps
+    program = simplify_program(traced(lambda x, w: ((x @ w).sum(), x.sin() + x.cos()), [floats(4, 4), floats(4, 4)], gradients=False))
+    steps = group_instructions(program).steps
     assert sum(isinstance(s, Kernel) for s in steps) <= 2
 
 
@@ -275,10 +275,10 @@ def test_strict_and_threads() -> None:
     assert strict(x).item() == f(x).item()  # to the last bit
     one = CompiledFunction(f, fullgraph=True, threads=1)
     one(x)
-    made = one.entries[0].made
+    made = one.entries[0].specialisation
     assert made is not None
-    assert "ndgrad_run" in made.run_forward.made.text
-    assert "i64 1)" in next(line for line in made.run_forward.made.text.splitlines() if "call void @ndgrad_run" in line)
+    assert "ndgrad_run" in made.run_forward.executable.text
+    assert "i64 1)" in next(line for line in made.run_forward.executable.text.splitlines() if "call void @ndgrad_run" in line)
 
 
 @pytest.mark.one_in(2)
@@ -330,7 +330,7 @@ def test_sums_of_parts_that_overlap_are_kernels(dtype: Any) -> None:
         return x[1:4].exp(), x[2:, ::2] * x[:4, 1::2], x[3] * 2, x[:, 5:] + 1
 
     made, program = native(function, x)
-    assert "pieces" in {i.op.name for i in simplified(program).instructions}
+    assert "pieces" in {i.op.name for i in simplify_program(program).instructions}
     assert not [name for name in kinds(made) if name not in ("Kernel", "Product")]
     given = [x, *[np.full(v.shape, -0.0, v.dtype) for v in program.inputs[1:]]]
     for a, b in zip(made(given), run(program, given), strict=True):

@@ -15,12 +15,12 @@ pytest.importorskip("llvmlite")
 
 from ndgrad._src.arrays import threads
 from ndgrad._src.compiler.lower.accounting import ops_of
-from ndgrad._src.compiler.lower.grouping import grouped
+from ndgrad._src.compiler.lower.grouping import group_instructions
 from ndgrad._src.compiler.lower.native_program import NativeProgram
-from ndgrad._src.compiler.lower.parallel_steps import waves
+from ndgrad._src.compiler.lower.parallel_steps import form_waves
 from ndgrad._src.compiler.lower.products import Product
 from ndgrad._src.compiler.lower.steps import Kernel, Step
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.compiler.program.text import parse_program
 from ndgrad._src.compiler.runtime import specialization
@@ -35,7 +35,7 @@ RNG = np.random.default_rng(4)
 def shown(text: str) -> str:
     """The waves of a program, a line for each."""
     program = parse_program(text)
-    found = waves(grouped(program).steps, {})
+    found = form_waves(group_instructions(program).steps, {})
     defined = program.definitions()
     return "\n".join(" | ".join(" ".join(ops_of(step, defined)) for step in wave) for wave in found)
 
@@ -58,7 +58,7 @@ def conflicts(a: Step, b: Step, memory: dict[Value, Value]) -> bool:
     """Whether one of two steps writes what the other touches."""
     assert isinstance(a, (Kernel, Product))
     assert isinstance(b, (Kernel, Product))
-    writes = [{memory.get(v, v) for v in s.written()} for s in (a, b)]
+    writes = [{memory.get(v, v) for v in s.written_values()} for s in (a, b)]
     touches = [{memory.get(v, v) for v in s.touched()} for s in (a, b)]
     return bool(writes[0] & touches[1] or writes[1] & touches[0])
 
@@ -69,7 +69,7 @@ def test_random_programs_on_two_threads(seed: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ndgrad._src.compiler.lower.module_assembly._SHARED_WAVE", 0)
     function, arrays = random_function(seed)
     program = traced(function, arrays)
-    made = NativeProgram(simplified(program))
+    made = NativeProgram(simplify_program(program))
     steps = [step for wave in made.waves for step in wave]
     assert steps == made.groups.steps
     for wave in made.waves:
@@ -91,7 +91,7 @@ def test_sums_of_pieces_of_kernels_that_run_at_once(monkeypatch: pytest.MonkeyPa
 
     arrays = [RNG.standard_normal((4000, n)) for n in (33, 70, 41)]
     program = traced(f, arrays, False)
-    made = NativeProgram(simplified(program))
+    made = NativeProgram(simplify_program(program))
     assert max(len(wave) for wave in made.waves) >= 3
     given = arrays_for(program, arrays)
     for _ in range(3):
@@ -120,7 +120,7 @@ def test_updates_of_all_parameters_are_one_wave(make: Any, count: int, monkeypat
         b.step()
     for p, q in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
-    made = [entry.made for entry in compiled.entries if entry.made is not None][-1].run_forward.made
+    made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None][-1].run_forward.executable
     assert len(made.in_place.inputs) >= 40
     assert len(made.waves) <= 3
 

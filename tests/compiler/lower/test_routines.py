@@ -18,8 +18,8 @@ from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.routines import Routine
 from ndgrad._src.compiler.lower.steps import Call
-from ndgrad._src.compiler.passes import simplified
-from ndgrad._src.compiler.passes.reroll import rolled
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.reroll import find_loops
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from tests.compiler.lower.test_native_programs import assert_close, failures_are_errors, native
 from tests.compiler.traced import arrays_for, run, traced
@@ -140,7 +140,7 @@ def test_a_convolution_inside_a_native_loop() -> None:
         return x * x
 
     x, w, b = normal(2, 9, 6, 5), normal(9, 9, 3, 3) * 0.1, normal(9)
-    program = rolled(simplified(traced(function, [x, w, b])))
+    program = find_loops(simplify_program(traced(function, [x, w, b])))
     made = NativeProgram(program)
     assert any(isinstance(step, Loop) for step in made.groups.steps)
     assert without_calls(made)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
-from ndgrad._src.compiler.passes.counters import counted_rows
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes.counters import read_counted_rows
 from ndgrad.func import fori_loop
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 
 
 def test_rows_by_a_counter_are_rows_that_the_loop_reads() -> None:
     becomes(
-        counted_rows,
+        read_counted_rows,
         """program p(%0: float64[3], %1: float64[9,3])
   constant %2: int64[4] = [0, 1, 2, 3]
   %3: float64[3] = loop(%0, %1, %2, count=4, carried=1, invariant=1, reads=((3, -1),), last=0)
@@ -40,7 +40,7 @@ def test_rows_by_a_counter_are_rows_that_the_loop_reads() -> None:
 
 def test_sums_of_rows_at_a_counter_are_made_after_the_loop() -> None:
     becomes(
-        counted_rows,
+        read_counted_rows,
         """program p(%0: float64[3], %1: float64[6,3])
   constant %2: int64[4] = [1, 2, 3, 4]
   %3: float64[3], %4: float64[6,3] = loop(%0, %1, %2, count=4, carried=2, invariant=0, reads=((0, 1),), last=0)
@@ -79,7 +79,7 @@ def test_other_numbers_stay_indices(numbers: list[int]) -> None:
 """
     from ndgrad._src.compiler.program.text import parse_program
 
-    found = str(counted_rows(parse_program(text)))
+    found = str(read_counted_rows(parse_program(text)))
     assert "index_add_zeros" in found
     assert ("index(%" in found) is (numbers != [0, 0, 0, 0])
 
@@ -89,8 +89,8 @@ def test_a_loop_over_a_counter_has_no_indices_forward_or_backward() -> None:
         return fori_loop(0, 4, lambda i, c: ndgrad.sin(c * x[i + 1]) + x[-1 - i] * w, w).sum()
 
     arrays = [np.random.default_rng(0).standard_normal(shape) for shape in ((5, 3), (3,))]
-    before = simplified(traced(f, arrays))
-    after = with_loops(before)
+    before = simplify_program(traced(f, arrays))
+    after = roll_loops(before)
     assert_same(before, after, arrays_for(after, arrays), ulps=4)
     assert "index" in str(before)
     assert "index(" not in str(after)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ndgrad._src.compiler.passes.cse import without_repetition
+from ndgrad._src.compiler.passes.cse import merge_repeated
 from tests.compiler.traced import becomes
 
 
 def test_the_same_is_computed_once() -> None:
     becomes(
-        without_repetition,
+        merge_repeated,
         """program p(%0: float64[4,3], %1: float64[4,3])
   constant %2: float64[2] = [1.0, 2.0]
   constant %3: float64[2] = [1.0, 2.0]
@@ -43,12 +43,12 @@ def test_what_only_looks_the_same_stays() -> None:
   %9: float64[1] = sum(%0, dim=(0,), keepdim=True, dtype=None)
   return %2, %3, %4, %5, %6, %7, %8, %9
 """
-    becomes(without_repetition, text, text)
+    becomes(merge_repeated, text, text)
 
 
 def test_several_results_are_one_computation() -> None:
     becomes(
-        without_repetition,
+        merge_repeated,
         """program p(%0: float64[4])
   %1: float64[2], %2: float64[2] = split(%0, split_size=2, dim=0)
   %3: float64[2], %4: float64[2] = split(%0, split_size=2, dim=0)

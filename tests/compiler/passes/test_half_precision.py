@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.attention import attention_gradients
 from ndgrad._src.compiler.passes.half_precision import narrow
 from ndgrad._src.compiler.program.program import Program
@@ -24,7 +24,7 @@ def drawn(*shapes: tuple[int, ...], dtype: type = np.float32) -> list[np.ndarray
 
 
 def program_of(function, arrays) -> Program:
-    return simplified(traced(function, arrays))
+    return simplify_program(traced(function, arrays))
 
 
 def results(program: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -41,7 +41,7 @@ def test_products_of_widened_halves_are_products_of_halves():
     arrays = drawn((6, 5), (5, 4))
     program = program_of(in_halves, arrays)
     assert any(i.op.name == "matmul" and i.result.dtype == np.float32 for i in program.instructions)
-    narrowed = simplified(narrow(program))
+    narrowed = simplify_program(narrow(program))
     products = [i for i in narrowed.instructions if i.op.name == "matmul"]
     assert len(products) == 3
     assert {i.result.dtype for i in products} == {BRAIN}
@@ -54,7 +54,7 @@ def test_views_go_before_casts():
         return x.to(ndgrad.bfloat16).float().reshape(4, 6).t()[1:].to(ndgrad.bfloat16).float()
 
     arrays = drawn((24,))
-    narrowed = simplified(narrow(program_of(function, arrays)))
+    narrowed = simplify_program(narrow(program_of(function, arrays)))
     for got, want in zip(results(narrowed, arrays), results(program_of(function, arrays), arrays), strict=True):
         np.testing.assert_array_equal(got, want)
     widening = [i for i in narrowed.instructions if i.op.name == "cast" and i.arguments[0].dtype == BRAIN]

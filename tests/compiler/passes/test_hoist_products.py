@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.passes.hoist_products import hoisting
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
@@ -96,8 +96,8 @@ def test_a_recurrent_network_keeps_only_the_products_that_depend_on_the_round_be
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(s) for s in ((30, 4, 3), (4, 5), (3, 5), (5, 5), (5,))]
     program = traced(network, arrays)
-    loops = with_loops(simplified(program))
-    other = simplified(hoisting(loops))
+    loops = roll_loops(simplify_program(program))
+    other = simplify_program(hoisting(loops))
     bodies = [i.settings["body"] for i in other.instructions if i.op.name == "loop"]
     products = [[i.op.name for i in body.instructions].count("matmul") for body in bodies]
     assert products == [1, 1]

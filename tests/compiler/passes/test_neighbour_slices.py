@@ -9,14 +9,14 @@ import pytest
 
 import ndgrad
 from ndgrad._src.compiler.lower.pointwise import cost_alone
-from ndgrad._src.compiler.passes import simplified
-from ndgrad._src.compiler.passes.neighbour_slices import neighbours_in_place
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.neighbour_slices import recompute_neighbours
 from ndgrad._src.compiler.program.program import Program
 from tests.compiler.traced import assert_same, becomes, run, traced
 
 
 def moved(program: Program) -> Program:
-    return neighbours_in_place(program, cost_alone)
+    return recompute_neighbours(program, cost_alone)
 
 
 def test_differences_of_neighbours_compute_both() -> None:
@@ -72,7 +72,7 @@ def stencil(x: Any, y: Any) -> Any:
 def test_stencils_are_the_same_to_the_last_bit() -> None:
     random = np.random.default_rng(0)
     arrays = [random.standard_normal((200, 300)), random.uniform(0, 1, 300)]
-    before = simplified(traced(stencil, arrays, gradients=False))
+    before = simplify_program(traced(stencil, arrays, gradients=False))
     after = moved(before)
     assert max(v.nbytes for i in before.instructions if i.op.name != "getitem" for v in i.results) == 200 * 300 * 8
     assert sum(i.op.name == "getitem" for i in after.instructions) != sum(i.op.name == "getitem" for i in before.instructions)
@@ -96,7 +96,7 @@ def test_a_compiled_jacobian_of_neighbours_is_one_large_kernel() -> None:
     def jacobian(x: Any) -> Any:
         return ndgrad.func.jacfwd(residual)(x).contiguous()  # else the program gives it transposed, as it lies
 
-    program = NativeProgram(simplified(traced(jacobian, [x.numpy()], gradients=False)))
+    program = NativeProgram(simplify_program(traced(jacobian, [x.numpy()], gradients=False)))
     found, *_ = program([x.numpy()])  # values that nothing reads are computed for their warnings
     np.testing.assert_allclose(found, jacobian(x).numpy(), rtol=1e-13, atol=1e-14)
     assert sum(isinstance(step, Kernel) and step.size > 100_000 for step in program.groups.steps) == 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
-from ndgrad._src.compiler.passes.piecewise import put_together
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes.piecewise import assemble_parts
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 
@@ -18,7 +18,7 @@ ZEROS = np.array([-0.0, 0.0, 1.0, -1.0])
 
 def test_a_sum_of_parts_is_made_at_once() -> None:
     becomes(
-        put_together,
+        assemble_parts,
         """program p(%0: float64[4], %1: float64[4], %2: float64[4])
   %3: float64[6] = embed(%0, shape=(6,), index=(slice(0, 4, 1),))
   %4: float64[6] = embed(%1, shape=(6,), index=(slice(1, 5, 1),))
@@ -45,7 +45,7 @@ def test_zeros_have_the_signs_of_the_sum() -> None:
   return %7
 """
     )
-    other = put_together(program)
+    other = assemble_parts(program)
     assert [i.op.name for i in other.instructions][-1] == "pieces"
     random = np.random.default_rng(0)
     for _ in range(50):
@@ -54,7 +54,7 @@ def test_zeros_have_the_signs_of_the_sum() -> None:
 
 def test_a_part_added_to_a_whole() -> None:
     becomes(
-        put_together,
+        assemble_parts,
         """program p(%0: float64[2,3], %1: float64[3])
   %2: float64[2,3] = embed(%1, shape=(2, 3), index=(1, slice(0, 3, 1)))
   %3: float64[2,3] = add(%0, %2)
@@ -69,7 +69,7 @@ def test_a_part_added_to_a_whole() -> None:
 
 def test_rows_are_stacked_and_ranges_joined() -> None:
     becomes(
-        put_together,
+        assemble_parts,
         """program p(%0: float64[3], %1: float64[3], %2: float64[2])
   %3: float64[4,3] = embed(%0, shape=(4, 3), index=(2, slice(0, 3, 1)))
   %4: float64[4,3] = embed(%1, shape=(4, 3), index=(1, slice(0, 3, 1)))
@@ -92,7 +92,7 @@ def test_rows_are_stacked_and_ranges_joined() -> None:
 
 def test_what_is_written_over_and_over() -> None:
     becomes(
-        put_together,
+        assemble_parts,
         """program p(%0: float64[5], %1: float64[2], %2: float64[2])
   %3: float64[5] = slice_scatter(%0, %1, index=(slice(0, 2, 1),))
   %4: float64[5] = slice_scatter(%3, %2, index=(slice(1, 3, 1),))
@@ -107,7 +107,7 @@ def test_what_is_written_over_and_over() -> None:
 
 def test_what_is_written_everywhere_needs_nothing_below() -> None:
     becomes(
-        put_together,
+        assemble_parts,
         """program p(%0: float64[2,3], %1: float64[3], %2: float64[3])
   %3: float64[2,3] = slice_scatter(%0, %1, index=(1, slice(0, 3, 1)))
   %4: float64[2,3] = slice_scatter(%3, %2, index=(0, slice(0, 3, 1)))
@@ -126,7 +126,7 @@ def test_a_link_that_is_read_twice_stays() -> None:
   %4: float64[5] = slice_scatter(%3, %2, index=(slice(1, 3, 1),))
   return %3, %4
 """
-    becomes(put_together, text, text)
+    becomes(assemble_parts, text, text)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -145,7 +145,7 @@ def test_gradients_of_parts_are_the_same(seed: int) -> None:
 
     arrays = [draw.choice(ZEROS, 8)]
     program = traced(function, arrays)
-    assert_same(program, simplified(program), arrays_for(program, arrays))
+    assert_same(program, simplify_program(program), arrays_for(program, arrays))
 
 
 # ----- parts that come again ----------------------------------------------------------------------------------------------
@@ -175,12 +175,12 @@ def test_parts_that_come_again_are_added_up_before_they_are_put_together(read: A
     random = np.random.default_rng(3)
     arrays = [random.standard_normal((4, 3)).astype(dtype), random.standard_normal(3).astype(dtype)]
     program = traced(f, arrays)
-    short = simplified(program)
+    short = simplify_program(program)
     assert_same(program, short, arrays_for(program, arrays))
     assert max([len(i.arguments) for i in short.instructions if i.op.name == "pieces"], default=0) <= most
-    loops = [i for i in with_loops(short).instructions if i.op.name == "loop"]
+    loops = [i for i in roll_loops(short).instructions if i.op.name == "loop"]
     assert len(loops) == 2
-    assert_same(program, with_loops(short), arrays_for(program, arrays))
+    assert_same(program, roll_loops(short), arrays_for(program, arrays))
 
 
 def test_negative_zeros_of_parts_that_come_again() -> None:
@@ -191,4 +191,4 @@ def test_negative_zeros_of_parts_that_come_again() -> None:
 
     arrays = [np.ones((3, 2))]
     program = traced(f, arrays)
-    assert_same(program, simplified(program), arrays_for(program, arrays))
+    assert_same(program, simplify_program(program), arrays_for(program, arrays))

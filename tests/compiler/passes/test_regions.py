@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.passes.basic_index import common, places, written
-from ndgrad._src.compiler.passes.regions import in_regions
+from ndgrad._src.compiler.passes.basic_index import intersect, places, to_setting
+from ndgrad._src.compiler.passes.regions import split_into_regions
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import Replay
@@ -20,10 +20,10 @@ def program_of(name: str, shape: tuple[int, ...], indices: list[Any], dtype: str
     assert all(p is not None for p in kept)
     values = [Value(np.zeros(shape)[index].shape, np.dtype(dtype)) for index in indices]
     result = Value(shape, np.dtype(dtype))
-    index = tuple([written(p) for p in kept if p is not None])
+    index = tuple([to_setting(p) for p in kept if p is not None])
     if name == "pieces":
-        meet = common([p for p in kept if p is not None])
-        settings: dict[str, Any] = {"shape": shape, "index": index, "common": None if meet is None else written(meet)}
+        meet = intersect([p for p in kept if p is not None])
+        settings: dict[str, Any] = {"shape": shape, "index": index, "common": None if meet is None else to_setting(meet)}
     else:
         values.insert(0, Value(shape, np.dtype(dtype)))
         settings = {"index": index if name == "overlaid" else index[0]}
@@ -59,7 +59,7 @@ CASES = {
 def test_regions_are_the_same_array(name: str, case: str, dtype: str) -> None:
     shape, indices = CASES[case]
     program = program_of(name, shape, indices if name != "slice_scatter" else indices[-1:], dtype)
-    cut = in_regions(program)
+    cut = split_into_regions(program)
     cut.check()
     assert [i.op.name for i in cut.instructions if i.op.name in ("pieces", "overlaid", "slice_scatter")] == []
     for seed in range(3):
@@ -79,7 +79,7 @@ def test_parts_drawn_at_random() -> None:
             indices.append(tuple([slice(int(a), int(b), int(rng.integers(1, 3))) for a, b in ends]))
         name = ["pieces", "overlaid"][draw % 2]
         program = program_of(name, shape, indices)
-        cut = in_regions(program)
+        cut = split_into_regions(program)
         arrays = numbers(program, draw)
         np.testing.assert_array_equal(np.signbit(Replay(cut)(arrays)[0]), np.signbit(Replay(program)(arrays)[0]))
         np.testing.assert_array_equal(Replay(cut)(arrays)[0], Replay(program)(arrays)[0])
@@ -87,7 +87,7 @@ def test_parts_drawn_at_random() -> None:
 
 def test_a_write_into_the_middle_copies_only_the_ends() -> None:
     program = program_of("slice_scatter", (40,), [S[1:39,]])
-    assert str(in_regions(program)) == str(program).partition("\n")[0] + (
+    assert str(split_into_regions(program)) == str(program).partition("\n")[0] + (
         "\n  %2: float64[2] = getitem(%0, index=(slice(0, 78, 39),))"
         "\n  %3: float64[40] = assembled(%2, %1, shape=(40,), index=((slice(0, 78, 39),), (slice(1, 39, 1),)))"
         "\n  return %3\n"
@@ -109,7 +109,7 @@ MANY = {
 def test_too_many_regions_are_layers_of_parts_that_do_not_meet(case: str, dtype: str) -> None:
     shape, indices = MANY[case]
     program = program_of("pieces", shape, indices, dtype)
-    cut = in_regions(program)
+    cut = split_into_regions(program)
     cut.check()
     assert "pieces" not in {i.op.name for i in cut.instructions}
     assert "overlaid" in {i.op.name for i in cut.instructions}
@@ -123,7 +123,7 @@ def test_too_many_regions_are_layers_of_parts_that_do_not_meet(case: str, dtype:
 def test_the_text_of_layers() -> None:
     program = program_of("pieces", (300,), [S[::3,], S[::5,]])
     program.instructions[0].settings["common"] = None  # as of parts that are not known to meet
-    assert str(in_regions(program)).partition("\n")[2] == (
+    assert str(split_into_regions(program)).partition("\n")[2] == (
         "  %2: float64[100] = add(%0, 0.0)\n"
         "  %3: float64[300] = assembled(%2, shape=(300,), index=((slice(0, 300, 3),),))\n"
         "  %4: float64[60] = getitem(%3, index=(slice(0, 300, 5),))\n"
@@ -135,7 +135,7 @@ def test_the_text_of_layers() -> None:
 
 def test_more_parts_than_bits_of_a_word_have_regions() -> None:
     program = program_of("pieces", (5,), [S[k % 3 : 3 + k % 3,] for k in range(200)])
-    cut = in_regions(program)
+    cut = split_into_regions(program)
     assert [i.op.name for i in cut.instructions].count("assembled") == 1
     arrays = numbers(program, 0)
     np.testing.assert_array_equal(Replay(cut)(arrays)[0], Replay(program)(arrays)[0])
@@ -143,4 +143,4 @@ def test_more_parts_than_bits_of_a_word_have_regions() -> None:
 
 def test_what_has_many_regions_and_many_layers_stays_as_it_is() -> None:
     program = program_of("pieces", (400,), [S[k : k + 3,] for k in range(60)] + [S[::7,]])
-    assert in_regions(program).instructions[0].op.name == "pieces"
+    assert split_into_regions(program).instructions[0].op.name == "pieces"

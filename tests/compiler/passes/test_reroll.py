@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.passes.periods import periods, runs
-from ndgrad._src.compiler.passes.reroll import rolled
-from ndgrad._src.compiler.passes.schedule import with_views_in_place
+from ndgrad._src.compiler.passes.reroll import find_loops
+from ndgrad._src.compiler.passes.schedule import move_views
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
@@ -31,8 +31,8 @@ def loops(program: Program) -> list[tuple[int, int]]:
 def check(function: Callable[..., Any], arrays: list[Any], gradients: bool = True) -> Program:
     """The rolled program of a function, which computes what the unrolled one does."""
     program = traced(function, arrays, gradients)
-    short = simplified(program)
-    other = with_loops(short)
+    short = simplify_program(program)
+    other = roll_loops(short)
     given = arrays_for(program, arrays)
     assert_same(short, other, given)
     assert str(parse_program(str(other), list(other.constants.values()))) == str(other)
@@ -73,7 +73,7 @@ def test_a_list_without_repetition_has_no_runs() -> None:
 def test_a_loop_and_its_text() -> None:
     lines = "".join(f"  %{k}: float64[3] = {'sin' if k % 2 else 'mul'}(%{k - 1}{'' if k % 2 else ', %1'})\n" for k in range(2, 42))
     becomes(
-        rolled,
+        find_loops,
         f"program p(%0: float64[3], %1: float64[3])\n{lines.replace('mul(%1, %1)', 'mul(%0, %1)')}  return %41\n",
         """program p(%0: float64[3], %1: float64[3])
   %2: float64[3] = loop(%0, %1, count=20, carried=1, invariant=1, reads=(), last=0)
@@ -266,7 +266,7 @@ def test_random_loops(seed: int) -> None:
 
 def test_parts_are_read_where_they_are_used() -> None:
     becomes(
-        with_views_in_place,
+        move_views,
         """program p(%0: float64[2,3], %1: float64[3])
   %2: float64[3] = getitem(%0, index=(0, slice(0, 3, 1)))
   %3: float64[3] = getitem(%0, index=(1, slice(0, 3, 1)))

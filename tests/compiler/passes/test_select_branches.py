@@ -9,7 +9,7 @@ import pytest
 
 import ndgrad
 from ndgrad._src.compiler.native.target import available
-from ndgrad._src.compiler.passes.select_branches import selected_branches
+from ndgrad._src.compiler.passes.select_branches import select_short_branches
 from ndgrad._src.compiler.program.text import parse_program
 from ndgrad.func import cond, grad, scan
 from tests.compiler.traced import becomes
@@ -28,7 +28,7 @@ BRANCH = """program p(%0: bool[], %1: {dtype}[3])
 
 def test_both_sides_are_computed_and_one_is_selected() -> None:
     becomes(
-        selected_branches,
+        select_short_branches,
         BRANCH.format(dtype="float64", op="pow"),
         """program p(%0: bool[], %1: float64[3])
   constant %2: float64[] = 2
@@ -42,10 +42,10 @@ def test_both_sides_are_computed_and_one_is_selected() -> None:
 def test_what_must_not_run_for_nothing_stays_a_branch() -> None:
     for dtype, op in (("int64", "floor_divide"), ("int64", "remainder")):
         program = parse_program(BRANCH.format(dtype=dtype, op=op))
-        assert "branch" in str(selected_branches(program))
-    assert "branch" not in str(selected_branches(parse_program(BRANCH.format(dtype="int64", op="mul"))))
+        assert "branch" in str(select_short_branches(program))
+    assert "branch" not in str(select_short_branches(parse_program(BRANCH.format(dtype="int64", op="mul"))))
     large = BRANCH.format(dtype="float64", op="pow").replace("[3]", "[5000]")
-    assert "branch" in str(selected_branches(parse_program(large)))
+    assert "branch" in str(select_short_branches(parse_program(large)))
 
 
 @pytest.mark.skipif(not available(), reason="llvmlite is not installed")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import ndgrad
-from ndgrad._src.compiler.passes import simplified, with_loops
-from ndgrad._src.compiler.passes.dead_code import without_dead
-from ndgrad._src.compiler.passes.shared_rounds import shared_rounds
+from ndgrad._src.compiler.passes import roll_loops, simplify_program
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
+from ndgrad._src.compiler.passes.shared_rounds import share_rounds
 from ndgrad._src.compiler.program.program import Program
 from ndgrad.func import scan
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
@@ -18,7 +18,7 @@ from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 def test_a_later_loop_reads_what_an_earlier_one_has_computed() -> None:
     """exp(matmul) of each round is stored; the sum of what is at hand is computed again, and of matmul nobody hears any more."""
     becomes(
-        shared_rounds,
+        share_rounds,
         """program p(%0: float64[3], %1: float64[3,3], %2: float64[4,3])
   %3: float64[3], %4: float64[4,3] = loop(%0, %1, %2, count=4, carried=1, invariant=1, reads=((0, 1),), last=0)
     program body(%0: float64[3], %1: float64[3,3], %2: float64[3])
@@ -58,7 +58,7 @@ def test_a_later_loop_reads_what_an_earlier_one_has_computed() -> None:
 
 def test_results_that_nobody_reads_are_dropped_with_what_they_need() -> None:
     becomes(
-        without_dead,
+        remove_dead_code,
         """program p(%0: float64[], %1: float64[], %2: float64[5])
   %3: float64[], %4: float64[], %5: float64[5], %6: float64[5] = loop(%0, %1, %2, count=5, carried=2, invariant=0, reads=((0, 1),), last=0)
     program body(%0: float64[], %1: float64[], %2: float64[])
@@ -94,7 +94,7 @@ def test_rows_in_another_order_are_other_rows() -> None:
       return %5
   return %4
 """
-    becomes(shared_rounds, text, text)
+    becomes(share_rounds, text, text)
 
 
 def _loops(program: Program) -> list[Program]:
@@ -106,8 +106,8 @@ def test_a_backward_loop_computes_nothing_that_the_forward_loop_has() -> None:
         return scan(lambda c, row: (ndgrad.tanh(c @ w + row), None), x[0], x)[0].sum()
 
     arrays = [np.random.default_rng(0).standard_normal(shape) for shape in ((3, 3), (5, 3))]
-    before = simplified(traced(f, arrays))
-    after = with_loops(before)
+    before = simplify_program(traced(f, arrays))
+    after = roll_loops(before)
     given = arrays_for(after, arrays)
     assert_same(before, after, given)
     forward, backward = _loops(after)
@@ -121,7 +121,7 @@ def test_a_checkpointed_loop_computes_its_rounds_again() -> None:
         return scan(lambda c, row: (ndgrad.tanh(c * w + row), None), x[0], x, checkpoint=2)[0].sum()
 
     arrays = [np.random.default_rng(0).standard_normal(shape) for shape in ((3,), (6, 3))]
-    after = with_loops(simplified(traced(f, arrays)))
+    after = roll_loops(simplify_program(traced(f, arrays)))
     forward, backward = _loops(after)
     assert [len(_loops(body)) for body in (forward, backward)] == [1, 2]
     inner = _loops(backward)

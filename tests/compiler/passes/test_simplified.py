@@ -12,11 +12,11 @@ import pytest
 import ndgrad
 from ndgrad._src.compiler import passes
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.broadcast import broadcasting
 from ndgrad._src.compiler.passes.constant_folding import folding, splat_constants
-from ndgrad._src.compiler.passes.cse import without_repetition
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.cse import merge_repeated
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.passes.part_reads import read_parts
 from ndgrad._src.compiler.passes.rewrite import Rules, Walk
 from ndgrad._src.compiler.passes.simplify import no_arithmetic
@@ -34,9 +34,9 @@ PASSES = {
     "clean": no_arithmetic,
     "fold": lambda program: folding(splat_constants(program)),
     "broadcast": broadcasting,
-    "cse": without_repetition,
-    "dead": without_dead,
-    "all": simplified,
+    "cse": merge_repeated,
+    "dead": remove_dead_code,
+    "all": simplify_program,
 }
 
 
@@ -65,7 +65,7 @@ def test_programs_of_every_op_give_the_same_arrays(name: str) -> None:
             program = traced(function, arrays)
         except (GraphBreak, RuntimeError, NotImplementedError, ValueError, np.linalg.LinAlgError):
             continue
-        other = simplified(program)
+        other = simplify_program(program)
         assert len(other.instructions) <= len(program.instructions) + 4 * len(program.outputs)
         given = arrays_for(program, arrays)
         assert_same(program, other, given, ulps=64)
@@ -95,7 +95,7 @@ def test_a_gradient_of_a_matrix_product_keeps_only_what_it_computes() -> None:
         return (ndgrad.relu(x @ w) ** 2).sum()
 
     program = traced(loss, [np.ones((2, 3)), np.ones((3, 4))])
-    assert [i.op.name for i in simplified(program).instructions] == [
+    assert [i.op.name for i in simplify_program(program).instructions] == [
         "matmul", "relu", "mul", "sum_all", "add", "mul", "keep", "permute", "matmul", "permute", "matmul",
     ]  # fmt: skip
 
@@ -104,7 +104,7 @@ def test_ordinary_arithmetic_is_none_that_a_rule_would_change(monkeypatch: pytes
     for seed in range(30):
         function, arrays = random_function(seed, 25)
         program = traced(function, arrays)
-        short = str(simplified(program))
+        short = str(simplify_program(program))
         with monkeypatch.context() as patched:
             patched.setattr(Walk, "_is_ordinary", lambda self, instruction: False)
-            assert str(simplified(program)) == short
+            assert str(simplify_program(program)) == short

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tests.op_programs  # noqa: F401  # which loads all ops
-from ndgrad._src.compiler.passes.transposed_products import with_turned_products
+from ndgrad._src.compiler.passes.transposed_products import transpose_products
 from tests.compiler.traced import becomes
 
 
 def test_a_product_is_computed_in_the_order_in_which_it_leaves() -> None:
     becomes(
-        with_turned_products,
+        transpose_products,
         """program p(%0: float64[2,3,4], %1: float64[2,4,5])
   %2: float64[2,3,5] = matmul(%0, %1)
   %3: float64[2,5,3] = permute(%2, dims=(0, 2, 1))
@@ -26,7 +26,7 @@ def test_a_product_is_computed_in_the_order_in_which_it_leaves() -> None:
 
 def test_so_are_sums_of_products_and_transposes_of_operands_cancel() -> None:
     becomes(
-        with_turned_products,
+        transpose_products,
         """program p(%0: float64[4,3], %1: float64[4,5], %2: float64[3,5])
   %3: float64[3,4] = permute(%0, dims=(1, 0))
   %4: float64[3,5] = matmul(%3, %1)
@@ -69,4 +69,4 @@ def test_what_somebody_else_reads_or_other_orders_stay() -> None:
   return %3
 """,
     ):
-        becomes(with_turned_products, text, text)
+        becomes(transpose_products, text, text)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad._src.compiler.passes import simplified, write_histories
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes import simplify_program, write_histories
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.passes.part_reads import read_parts
 from ndgrad._src.compiler.passes.rewrite import Rules
 from ndgrad._src.compiler.passes.views import canonical_views
@@ -146,7 +146,7 @@ def test_every_part_has_the_same_bits(block: int) -> None:
     for seed in range(30 * block, 30 * block + 30):
         program, arrays = drawn_program(seed)
         expected = Replay(program)(arrays)
-        for shorter in (without_dead(both(program)), simplified(program)):
+        for shorter in (remove_dead_code(both(program)), simplify_program(program)):
             shorter.check()
             for a, b in zip(Replay(shorter)(arrays), expected, strict=True):
                 assert np.asarray(a).dtype == np.asarray(b).dtype, seed

@@ -26,7 +26,7 @@ class Source:
 
     def _run_kernel(self, kind: str, shape: Any, dtype: Any, p: float = 0.0, q: float = 1.0) -> Any:
         found = None if self.np is numpy else kernels()
-        made = None if found is None else found.drawn(kind, self.generator, tuple(shape), dtype, p, q)
+        made = None if found is None else found.draw(kind, self.generator, tuple(shape), dtype, p, q)
         if made is None:
             graph_recording.refuse(
                 "a draw of random numbers", f"there is no kernel for {dtype}. Draw before, and write it by copy_()."

@@ -1,7 +1,7 @@
-"""The command `ndgrad`, also `python -m ndgrad`: look at an installation, check a function's gradients, draw its graph,
-profile a script.
+"""The command `ndgrad`, also `python -m ndgrad`: inspect an installation, check a function's gradients, draw its
+graph, profile a script.
 
-What a command needs is loaded when it runs, so that `--help` and shell completion answer at once.
+Modules for a command are loaded when it runs, so that `--help` and shell completion respond at once.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _EXAMPLES = {
 
 
 class CommandError(Exception):
-    """What the user can put right: printed without a traceback, and the command exits with 2."""
+    """An error that the user can fix: printed without a traceback, and the command exits with 2."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors that say what was meant, perhaps, and where help is."""
+    """Parser whose errors suggest a correction and point to the help."""
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("argument COMMAND: invalid choice: "):
@@ -68,7 +68,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands and their options."""
+    """Return the parser with all commands and their options."""
     top = _Parser(
         prog="ndgrad", usage="ndgrad COMMAND ...", description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -129,24 +129,24 @@ def _takes_function(command: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit status: 0, 1 if a check failed, 2 for what cannot be done."""
+    """Run a command line; return the exit status: 0, 1 if a check failed, 2 for a user error."""
     known = parser()
     try:
         options = known.parse_args(arguments)
         if options.version:
-            from ndgrad import __version__  # the package, which --help need not load
+            from ndgrad import __version__  # not needed by --help
 
             print(f"ndgrad {__version__}")
             return 0
         if options.command is None:
             known.print_help()
             return 2
-        # one file per command
+        # There is one file per command.
         run = importlib.import_module(f"ndgrad._src.command_line.{options.command}").run
         return int(run(options))
     except CommandError as error:
         print(f"ndgrad: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # `ndgrad info | head`
+    except BrokenPipeError:  # for example `ndgrad info | head`
         sys.stderr.close()
         return 0

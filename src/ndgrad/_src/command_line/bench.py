@@ -1,6 +1,6 @@
-"""`ndgrad bench`: how long a few things take that programs do, beside the same arithmetic in NumPy alone.
+"""`ndgrad bench`: the time of a few typical workloads, next to the same arithmetic in NumPy alone.
 
-The comparison with other libraries is `make bench` in a checkout; this one needs nothing but the package.
+`make bench` in a checkout compares with other libraries; this command needs only the package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ndgrad._src.command_line import CommandError
 
 
 def workloads() -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:
-    """Name -> what ndgrad does, and the forward arithmetic in NumPy."""
+    """Name -> the workload in ndgrad, and the forward arithmetic in NumPy."""
     small, large = np.linspace(0, 1, 8), np.linspace(0, 1, 1_000_000)
     s, big = (ndgrad.tensor(v, requires_grad=True) for v in (small, large))
     matrix = np.random.default_rng(0).normal(size=(256, 256))
@@ -51,7 +51,7 @@ def workloads() -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]
 
 
 def seconds(run: Callable[[], Any], budget: float) -> float:
-    """The shortest time of one call."""
+    """Return the shortest time of one call."""
     run()
     best, until = float("inf"), time.perf_counter() + budget
     while time.perf_counter() < until:
@@ -64,7 +64,7 @@ def seconds(run: Callable[[], Any], budget: float) -> float:
 def run(options: argparse.Namespace) -> int:
     if options.seconds <= 0:
         raise CommandError(
-            f"--seconds is {options.seconds}: measuring takes some time. Give a positive number. [nd-command]"
+            f"--seconds is {options.seconds}: measurements need time. Give a positive number. [nd-command]"
         )
     print(f"  {'':42} {'ndgrad':>12}   {'NumPy, forward alone':>20}")
     for name, (ours, plain) in workloads().items():
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    """What is being measured, on a terminal, until its row is there."""
+    """Show the current measurement on a terminal, until its row is printed."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""`ndgrad check`: the gradients of a user's function, by reverse mode, forward mode and differences, side by side."""
+"""`ndgrad check`: compare gradients of a user's function by reverse mode, forward mode and finite differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ndgrad._src.command_line import CommandError
 from ndgrad._src.command_line.progress import progress
 from ndgrad._src.command_line.targets import Target
 
-#: Every element of an argument is checked up to this many; of larger ones, so many at random.
+#: Up to this many elements of an argument are checked; larger arguments are sampled.
 MOST_ELEMENTS = 200
 STEP = 1e-6
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     weights = ndgrad.tensor(rng.normal(size=tuple(out.shape)), dtype=ndgrad.float64)
 
     def value(arguments: dict[str, Any]) -> Any:
-        """A number: the result, weighed at random, so that no error cancels."""
+        """Return the result as a number, with random weights so that errors do not cancel."""
         return (target.call(arguments).real * weights).sum()
 
     print(
@@ -69,9 +69,9 @@ def run(options: argparse.Namespace) -> int:
 def _table(
     f: Callable[[dict[str, Any]], Any], values: dict[str, Any], names: list[str], rng: Any, tolerance: float
 ) -> float:
-    """Print a row per argument; the largest error, in units of what is tolerated."""
+    """Print a row per argument; return the largest error, in units of the tolerance."""
     whole = f(values)
-    # the derivative of a linear function is constant: no graph, and zeros to compare with
+    # The derivative of a linear function is constant: it has no graph, and is compared with zeros.
     gradients = (
         ndgrad.autograd.grad(whole, [values[n] for n in names], allow_unused=True)
         if whole.requires_grad
@@ -104,7 +104,7 @@ def _table(
 
 
 def _error(ours: complex, measured: complex) -> float:
-    """How far two numbers are apart, relative to the larger of 1 and ours; infinitely, if one is not a number."""
+    """Return the difference of two numbers, relative to the larger of 1 and ours; infinite if one is not finite."""
     error = float(abs(ours - measured) / (1 + abs(ours)))
     return error if math.isfinite(error) else math.inf
 
@@ -112,7 +112,7 @@ def _error(ours: complex, measured: complex) -> float:
 def _difference(
     f: Callable[[dict[str, Any]], Any], values: dict[str, Any], name: str, place: tuple[int, ...]
 ) -> complex:
-    """The central difference in one element; of a complex one in both directions, packed as gradients are."""
+    """Return the central difference in one element; for a complex one in both directions, packed like gradients."""
     found: complex = 0.0
     for way in (1.0, 1j) if values[name].is_complex() else (1.0,):
         ends = []
@@ -132,12 +132,12 @@ def _direction(x: Any, rng: Any) -> Any:
 def _forward_mode(
     f: Callable[[dict[str, Any]], Any], values: dict[str, Any], names: list[str], rng: Any, tolerance: float
 ) -> float:
-    """Compare forward mode with reverse mode in a random direction, where the function lets it through; the error in
-    units of what is tolerated."""
+    """Compare forward mode with reverse mode in a random direction, if the function supports it; return the error
+    in units of the tolerance."""
     points = tuple(values[n].detach() for n in names)
     tangents = tuple(_direction(p, rng) for p in points)
     gradients = ndgrad.autograd.grad(f(values), [values[n] for n in names], allow_unused=True)
-    # the real inner product, in which both modes are each other's transposes
+    # In the real inner product, the two modes are transposes of each other.
     reverse = sum(float((g.conj() * t).real.sum()) for g, t in zip(gradients, tangents) if g is not None)
     try:
         _, slope = ndgrad.func.jvp(lambda *xs: f({**values, **dict(zip(names, xs))}), points, tangents)
@@ -146,7 +146,7 @@ def _forward_mode(
         return 0.0
     apart = _error(reverse, float(slope))
     print(
-        f"\n  forward mode beside reverse mode, in a random direction: {apart:.1e} "
+        f"\n  forward mode against reverse mode, in a random direction: {apart:.1e} "
         + ("ok" if apart <= tolerance else "WRONG")
     )
     return apart / tolerance

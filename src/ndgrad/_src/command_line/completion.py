@@ -1,4 +1,4 @@
-"""`ndgrad completion`: words for a shell, from the parser itself."""
+"""`ndgrad completion`: completion scripts for shells, made from the parser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ndgrad._src.command_line import parser
 
 
 def words() -> dict[str, list[str]]:
-    """Command -> its options; the empty command has the commands and their common options."""
+    """Return command -> options; the empty command has the commands and the common options."""
     top = parser()
     subparsers = next(a for a in top._actions if isinstance(a, argparse._SubParsersAction))
     found = {"": [*subparsers.choices, "--help", "--version"]}

@@ -1,4 +1,4 @@
-"""`ndgrad demo`: what the package does, in a few seconds and with nothing but the package."""
+"""`ndgrad demo`: a demonstration of the package in a few seconds, without further requirements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     x = ndgrad.linspace(-3, 3, 96).reshape(-1, 1)
     target = (2 * x).sin() * (-0.2 * x * x).exp()
 
-    print("1. A gradient, beside a central difference of the same function\n")
+    print("1. A gradient, next to a central difference of the same function\n")
     exact_model = ndgrad.nn.Sequential(ndgrad.nn.Linear(1, 4), ndgrad.nn.Tanh(), ndgrad.nn.Linear(4, 1)).double()
     weight = next(exact_model.parameters())
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _curve(target: list[float], learned: list[float], height: int = 9) -> None:
-    """Both curves in characters: `·` the target, `*` what was learned."""
+    """Print both curves in characters: `·` for the target, `*` for the learned one."""
     rows = [[" "] * len(target) for _ in range(height)]
     for values, mark in ((target, "·"), (learned, "*")):
         for column, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""`ndgrad explain CODE`: what stands behind the code at the end of an error message."""
+"""`ndgrad explain CODE`: explain the code at the end of an error message."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def run(options: argparse.Namespace) -> int:
         width = max(map(len, known))
         print("\n".join(f"{e.code:{width}}  {e.summary}" for e in known.values()))
         return 0
-    print(told(known[_code(" ".join(options.code))]))
+    print(format_entry(known[_code(" ".join(options.code))]))
     return 0
 
 
 def _code(words: str) -> str:
-    """The code in what the user gave: a code, with or without its brackets and `nd-`, or a whole message."""
+    """Return the code in the user's words: a code, with or without brackets and `nd-`, or a whole message."""
     known = entries()
     written = re.findall(r"\[(nd-[a-z-]+)\]", words)
     name = written[-1] if written else f"nd-{words.strip('[] ').lower().removeprefix('nd-')}"
@@ -34,8 +34,8 @@ def _code(words: str) -> str:
     raise CommandError(f"there is no code {name!r}. {hint} [nd-command]")
 
 
-def told(entry: Entry) -> str:
-    """An entry as plain text, as wide as the terminal: paragraphs filled, examples indented."""
+def format_entry(entry: Entry) -> str:
+    """Format an entry as plain text for the terminal's width: paragraphs filled, examples indented."""
     width = min(shutil.get_terminal_size().columns, 100)
     parts = [f"{entry.code}: {entry.summary}"]
     for paragraph in entry.text.split("\n\n"):

@@ -1,4 +1,4 @@
-"""`ndgrad graph`: the graph behind a user's function, drawn with the lines that made it."""
+"""`ndgrad graph`: draw the graph behind a user's function, with its source lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def save(picture: ndgrad.viz.GraphPicture, output: str) -> None:
-    """Write a picture to the file that a command was given."""
+    """Write a picture to the output file of a command."""
     try:
         picture.save(output)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`ndgrad info`: what is installed and what it computes with."""
+"""`ndgrad info`: show the installation and the libraries that it computes with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 import ndgrad
 from ndgrad.backends.cpu import build, get_cpu_capability
 
-#: Libraries that add something, and what.
+#: Optional libraries, and the features that they add.
 OPTIONAL = {
     "scipy": "ndgrad.scipy, ndgrad.implicit", "ml_dtypes": "bfloat16", "llvmlite": "ndgrad.compile", "cupy": "GPUs",
     "opt_einsum": "better orders for einsum", "safetensors": "its files", "onnx": "its files",
@@ -26,7 +26,7 @@ _DISTRIBUTIONS = {"cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x
 
 
 def facts() -> dict[str, Any]:
-    """Everything that a report of a bug should say."""
+    """Return all facts that a bug report needs."""
     blas = build().get("Build Dependencies", {}).get("blas", {})
     return {
         "ndgrad": ndgrad.__version__,
@@ -59,7 +59,7 @@ def _version(name: str) -> str | None:
 
 
 def _cache() -> str:
-    """Where compiled functions are kept, and how much."""
+    """Return the folder of compiled functions, and its size."""
     try:
         from ndgrad._src.compiler.native import cache  # needs llvmlite
     except ImportError:

@@ -1,4 +1,4 @@
-"""`ndgrad profile`: a script run under the profiler."""
+"""`ndgrad profile`: run a script under the profiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ndgrad
 from ndgrad._src.command_line import CommandError
-from ndgrad._src.command_line.targets import told_from
+from ndgrad._src.command_line.targets import format_user_traceback
 from ndgrad.profiler.timing import profile
 
 
@@ -33,10 +33,10 @@ def run(options: argparse.Namespace) -> int:
         with profile(profile_memory=options.memory, with_stack=True) as measured:
             try:
                 runpy.run_path(str(script), run_name="__main__")
-            except SystemExit as exit:  # a script may say so; what it did is still worth seeing
+            except SystemExit as exit:  # A script may exit; its profile is still useful.
                 status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
-            except Exception as error:  # so is what a script did before it failed
-                print(told_from(error, str(script)), file=sys.stderr)
+            except Exception as error:  # The profile up to a failure is useful too.
+                print(format_user_traceback(error, str(script)), file=sys.stderr)
                 status = 1
     finally:
         sys.argv, sys.path[0] = arguments, path

@@ -1,4 +1,4 @@
-"""A bar for what may take more than two seconds, on a terminal; nothing elsewhere."""
+"""A progress bar on a terminal for work of more than two seconds; nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH = 30
 
 
 def progress(count: int, title: str) -> Iterator[int]:
-    """`range(count)`, with a bar on standard error once two seconds have passed, if that is a terminal."""
+    """Iterate over `range(count)`, with a bar on standard error after two seconds, if that is a terminal."""
     began = shown = time.monotonic()
     visible = False
     for i in range(count):

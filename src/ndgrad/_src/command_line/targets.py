@@ -1,4 +1,4 @@
-"""`FILE:FUNCTION` of a command line: the function, arguments for it, and its result under ndgrad."""
+"""`FILE:FUNCTION` of a command line: the function, its arguments, and its result under ndgrad."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from ndgrad._src.foundations.pytree import tree_leaves
 
 
 class Target:
-    """A function that a user named, with the arguments to call it with."""
+    """A function named by the user, with its arguments."""
 
     def __init__(self, text: str, shapes: list[str], inputs: str | None, seed: int) -> None:
         self.module, self.function = load(text)
         self.name = self.function.__name__
         self.is_plain_numpy = _uses_plain_numpy(self.function)
         self.values: dict[str, Any] = (
-            _evaluated(self, inputs) if inputs is not None else _random(self.function, shapes, seed)
+            _evaluate(self, inputs) if inputs is not None else _random(self.function, shapes, seed)
         )
 
     @property
     def differentiable(self) -> dict[str, Any]:
-        """The arguments that derivatives are taken in: those of floating point."""
+        """Return the floating-point arguments, which are differentiated."""
         return {
             name: v for name, v in self.values.items()
             if isinstance(v, ndgrad.Tensor) and (v.is_floating_point() or v.is_complex())
         }  # fmt: skip
 
     def result(self) -> Any:
-        """The result for its own arguments; an error inside the function is told from where it stands."""
+        """Return the result for the target's own arguments; errors inside the function show the user's lines."""
         try:
             return self.call(self.values)
         except CommandError:
             raise
         except Exception as error:
             given = [f"{n} {tuple(v.shape) if isinstance(v, ndgrad.Tensor) else v!r}" for n, v in self.values.items()]
-            told = told_from(error, str(self.module.__file__))
+            told = format_user_traceback(error, str(self.module.__file__))
             raise CommandError(
                 f"{self.name} raised an error when it was called with {', '.join(given) or 'no arguments'}. "
                 f"--shape or --inputs give it others.\n\n{told}\n\n[nd-command]"
             ) from error
 
     def call(self, values: dict[str, Any]) -> Any:
-        """The result as one tensor: of several results, those of floating point, flattened and joined."""
+        """Return the result as one tensor: several floating-point results are flattened and joined."""
         result = (ndgrad.lift(self.function) if self.is_plain_numpy else self.function)(*values.values())
         parts = [r for r in tree_leaves(result) if isinstance(r, ndgrad.Tensor)]
         smooth = [r for r in parts if r.is_floating_point() or r.is_complex()]
@@ -66,7 +66,7 @@ class Target:
 
 
 def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
-    """The module and the function that FILE:FUNCTION names."""
+    """Return the module and the function named by FILE:FUNCTION."""
     file, colon, name = text.rpartition(":")
     if not colon or not file:
         raise CommandError(f"{text!r} names no function. Write FILE:FUNCTION, such as model.py:loss. [nd-command]")
@@ -91,7 +91,7 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        told = told_from(error, str(path))
+        told = format_user_traceback(error, str(path))
         raise CommandError(f"{file!r} cannot be imported.\n\n{told}\n\n[nd-command]") from error
     function = getattr(module, name, None)
     if not callable(function):
@@ -104,8 +104,9 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
     return module, function
 
 
-def told_from(error: BaseException, file: str) -> str:
-    """A traceback that begins in the user's file and has no lines of this package: the message says what those know."""
+def format_user_traceback(error: BaseException, file: str) -> str:
+    """Format a traceback that begins in the user's file and omits this package; the message contains its
+    information."""
     told = TracebackException.from_exception(error)
     theirs = [n for n, frame in enumerate(told.stack) if Path(frame.filename) == Path(file)]
     package = str(Path(ndgrad.__path__[0]))
@@ -116,14 +117,14 @@ def told_from(error: BaseException, file: str) -> str:
 
 
 def _uses_plain_numpy(function: Callable[..., Any]) -> bool:
-    """Whether a function computes with NumPy's own names and none of ndgrad's."""
+    """True if a function uses NumPy's own names and none of ndgrad's."""
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     used = [scope.get(name) for name in (() if code is None else code.co_names)]
     homes = {str(getattr(value, "__name__", "")).partition(".")[0] for value in used if isinstance(value, ModuleType)}
     return "numpy" in homes and "ndgrad" not in homes
 
 
-def _evaluated(target: Target, text: str) -> dict[str, Any]:
+def _evaluate(target: Target, text: str) -> dict[str, Any]:
     try:
         given = eval(text, {**vars(target.module), "ndgrad": ndgrad, "np": np})
     except Exception as error:
@@ -145,7 +146,7 @@ def _evaluated(target: Target, text: str) -> dict[str, Any]:
 
 
 def _as_tensor(value: Any) -> Any:
-    """Floating-point values as leaves in double precision, in which differences are trustworthy."""
+    """Convert floating-point values to leaves in double precision, in which differences are trustworthy."""
     if isinstance(value, (bool, str)) or value is None:
         return value
     if isinstance(value, (np.ndarray, float, complex)):
@@ -172,7 +173,7 @@ def _random(function: Callable[..., Any], shapes: list[str], seed: int) -> dict[
         )
     if len(shapes) > len(wanted):
         raise CommandError(
-            f"{len(shapes)} shapes were given, and {function.__name__} has {len(wanted)} arguments without a default. "
+            f"{len(shapes)} shapes were given, but {function.__name__} has {len(wanted)} arguments without a default. "
             "[nd-command]"
         )
     sizes = [_shape(text) for text in shapes] + [(3,)] * (len(wanted) - len(shapes))

@@ -418,7 +418,7 @@ class RuleNode(Node):
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if process.open:
             env.update(
-                (name, registry.forward_ad.with_saved_tangents(self, name, env[name]))
+                (name, registry.forward_ad.restore_tangents(self, name, env[name]))
                 for name in self.plan.arrays + self.plan.outs
                 if name in env
             )

@@ -358,7 +358,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
         run_one = watch_evaluation(run_node)
     if thread.anomaly:
-        run_one = registry.anomaly.watching(run_one)
+        run_one = registry.anomaly.watch_run(run_one)
     if crossing is not None:
         run_one = crossing.wrap_run(run_one)
     try:

@@ -1,4 +1,4 @@
-"""`ndgrad.lift`: the way in, and what happens at the border between plain code and lifted code."""
+"""`ndgrad.lift`: the entry point, and conversions at the border between plain code and lifted code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ndgrad._src.lifting.numbers import PythonNumber
 from ndgrad._src.lifting.program import LiveNamespace, Program
 from ndgrad.numpy._array import in_lifted_call, to_array
 
-#: What is lifted: a function, class or module, whose signature or names the lifted one has.
+#: The lifted object: a function, class or module, whose signature or names the lifted one keeps.
 F = TypeVar("F")
 
 
@@ -26,17 +26,17 @@ def lift(f: F, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> F
 @overload
 def lift(f: None = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Callable[[F], F]: ...
 def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Any:
-    """A function that was written for NumPy and SciPy, with ndgrad's in their place, so that it can be
-    differentiated untouched.
+    """Return a function written for NumPy and SciPy with ndgrad in their place, so that it can be differentiated
+    unchanged.
 
     `f` and everything that it calls in its own package run with `np`, `scipy` and `math` bound to ndgrad's, under
     whatever names they were imported, so that buffers (`u = np.zeros(n); u[1:-1] = g(t)`) hold differentiable
-    values. The original function, its module and `sys.modules` stay as they are. Arguments that are ndarrays become
+    values. The original function, its module and `sys.modules` stay unchanged. Arguments that are ndarrays become
     Arrays over the same memory.
 
     `f` may be a function, a method, a class, a callable object or a module; `lift` is a decorator too. `also` names
-    further modules or packages whose code is to be lifted. What cannot be lifted is called as it is; where a gradient
-    would be lost in it, that raises, and the error names it.
+    further modules or packages whose code is lifted. Code that cannot be lifted is called unchanged. If it would lose a
+    gradient, it raises, and the error names it.
 
     >>> import numpy
     >>> import ndgrad
@@ -55,7 +55,7 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
         for m in ([also] if isinstance(also, (str, ModuleType)) else list(also))
     )
     if isinstance(f, ModuleType):
-        return lifted_module(Program((f.__name__.split(".")[0], *extra)), f)
+        return lift_module(Program((f.__name__.split(".")[0], *extra)), f)
     original = getattr(f, "__lifts__", f)
     known = known_object(original)
     if known is not UNKNOWN:
@@ -63,20 +63,21 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
     inner, root = _home(original)
     program = Program((_package(inner), *extra), root)
     if isinstance(original, type):
-        return lifted_class(program, original)
+        return lift_class(program, original)
     if program.value(original) is original and original.__class__ is not MethodType:
         raise TypeError(
             f"{_name(original)} cannot be lifted: {_reason(original)}. Lift the Python function that calls it, "
             "or give its derivative with ndgrad.autograd.Function. [nd-lift]"
         )
-    return bordered(program, original)
+    return add_border(program, original)
 
 
 def _home(f: Any) -> tuple[Any, dict[str, Any] | None]:
-    """The function, class or object whose module is the program's, and the globals of its code if it has some."""
+    """Return the function, class or object that determines the program's module, and the globals of its code, if
+    any."""
     while True:
         if isinstance(f, FunctionType) and hasattr(f, "__wrapped__"):
-            f = f.__wrapped__  # decorators may come from anywhere
+            f = f.__wrapped__  # Decorators may come from anywhere.
         elif isinstance(f, functools.partial):
             f = f.func
         elif isinstance(f, MethodType):
@@ -111,8 +112,8 @@ def _reason(f: object) -> str:
 # ----- the border -----------------------------------------------------------------------------------------------------
 
 
-def bordered(program: Program, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for callers outside: arguments are lifted on the way in, and nothing is lost on the way out."""
+def add_border(program: Program, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function for callers outside: arguments are lifted on entry, and nothing is lost on return."""
 
     def lifted(*args: Any, **kwargs: Any) -> Any:
         return _cross(program, original, args, kwargs)
@@ -131,15 +132,17 @@ def _cross(
     *,
     is_lifted: bool = False,
 ) -> Any:
-    """One call from outside, of a function to lift or of one that is lifted."""
+    """Make one call from outside, of a function to lift or of a lifted one."""
     program.enter()
     outside = in_lifted_call.set(True)
     try:
         border = Border(program)
         function = original if is_lifted else program.value(original)
-        result = function(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
+        result = function(
+            *map(border.convert_argument, args), **{k: border.convert_argument(v) for k, v in kwargs.items()}
+        )
         border.check(_name(original))
-        return outward(result)
+        return convert_result(result)
     except Exception as error:
         _explain(error, program, original)
         raise
@@ -152,17 +155,17 @@ def _explain(error: Exception, program: Program, original: object) -> None:
     if program.left and not any("ndgrad.lift:" in note for note in getattr(error, "__notes__", ())):
         left = "; ".join(f"{name} ({why})" for name, why in sorted(program.left.items())[:6])
         error.add_note(
-            f"ndgrad.lift: while {_name(original)} ran, these were used as they are: {left}. "
+            f"ndgrad.lift: while {_name(original)} ran, these were used unchanged: {left}. "
             "If a tensor got stuck in one of them, name its package in lift(f, also=...), or replace it."
         )
 
 
-def outward(v: Any) -> Any:
-    """A result as callers outside see it: what stands for a Python number is an Array like any other."""
+def convert_result(v: Any) -> Any:
+    """Return a result for callers outside: a stand-in for a Python number becomes an ordinary Array."""
     if v.__class__ is PythonNumber:
         return to_array(v)
     if v.__class__ in (list, tuple) and any(i.__class__ is PythonNumber for i in v):
-        return type(v)(map(outward, v))
+        return type(v)(map(convert_result, v))
     return v
 
 
@@ -174,7 +177,7 @@ class Border:
         self._buffers: list[tuple[Any, Any]] = []
         self._copies: list[tuple[Any, Any, list[Any]]] = []
 
-    def inward(self, v: Any) -> Any:
+    def convert_argument(self, v: Any) -> Any:
         if isinstance(v, Variable):
             return v
         if v.__class__ is np.ndarray:
@@ -184,41 +187,41 @@ class Border:
             return made
         if v.__class__ in (list, dict):
             items = [*v.values()] if isinstance(v, dict) else v
-            lifted = [self.inward(i) for i in items]
+            lifted = [self.convert_argument(i) for i in items]
             if all(a is b for a, b in zip(lifted, items, strict=True)):
                 return v
             made = dict(zip(v, lifted, strict=True)) if isinstance(v, dict) else lifted
             self._copies.append((v, made, list(made.items()) if isinstance(made, dict) else list(made)))
             return made
         if v.__class__ is tuple:
-            return tuple(map(self.inward, v))
+            return tuple(map(self.convert_argument, v))
         return self.program.value(v)
 
     def check(self, name: str) -> None:
-        """Bring changes of lists and dicts home; a plain array that was given a history cannot keep it."""
+        """Copy changes of lists and dicts back; raise if a plain array was given a history, which it cannot keep."""
         for original, made, before in self._copies:
             now = list(made.items()) if isinstance(made, dict) else list(made)
-            if len(now) != len(before) or any(a is not b for a, b in zip(_flat(now), _flat(before), strict=True)):
+            if len(now) != len(before) or any(a is not b for a, b in zip(_flatten(now), _flatten(before), strict=True)):
                 original.clear()
                 original.update(made) if isinstance(made, dict) else original.extend(made)
         for array, made in self._buffers:
             if (lost := stake_of(made)) is not None:
                 raise RuntimeError(
                     f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, "
-                    f"and what it wrote {lost}. The caller would see the values without their derivatives. "
+                    f"and the written value {lost}. The caller would see the values without their derivatives. "
                     "Pass an Array (ndgrad.numpy.array(x)), or return the result instead. [nd-drops-gradient]"
                 )
 
 
-def _flat(items: list[Any]) -> list[Any]:
+def _flatten(items: list[Any]) -> list[Any]:
     return [part for i in items for part in (i if isinstance(i, tuple) else (i,))]
 
 
 # ----- classes and modules --------------------------------------------------------------------------------------------
 
 
-def lifted_class(program: Program, original: type) -> Any:
-    """The lifted class, with a border around each of its methods."""
+def lift_class(program: Program, original: type) -> Any:
+    """Return the lifted class, with a border around each of its methods."""
     inner = program.value(original)
     if inner is original:
         raise TypeError(
@@ -234,7 +237,7 @@ def lifted_class(program: Program, original: type) -> Any:
         if "__lifted_from__" in vars(k):
             space.update(
                 {
-                    n: _bordered_method(program, m)
+                    n: _add_method_border(program, m)
                     for n, m in vars(k).items()
                     if isinstance(m, FunctionType) and n != "__getattribute__"
                 }
@@ -243,7 +246,7 @@ def lifted_class(program: Program, original: type) -> Any:
     return made
 
 
-def _bordered_method(program: Program, function: FunctionType) -> Callable[..., Any]:
+def _add_method_border(program: Program, function: FunctionType) -> Callable[..., Any]:
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
         return _cross(program, function, args, kwargs, is_lifted=True)
@@ -251,16 +254,16 @@ def _bordered_method(program: Program, function: FunctionType) -> Callable[..., 
     return method
 
 
-def lifted_module(program: Program, original: ModuleType) -> ModuleType:
-    """A module whose functions and classes are lifted as they are asked for."""
+def lift_module(program: Program, original: ModuleType) -> ModuleType:
+    """Return a module whose functions and classes are lifted on access."""
 
     def find(name: str) -> Any:
         value = getattr(original, name)
         inner = program.value(value)
         if isinstance(value, type) and inner is not value and program.owns(value.__module__):
-            return lifted_class(program, value)
+            return lift_class(program, value)
         return (
-            bordered(program, value)
+            add_border(program, value)
             if callable(value) and inner is not value and not isinstance(value, ModuleType)
             else inner
         )

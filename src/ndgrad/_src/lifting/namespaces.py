@@ -1,8 +1,8 @@
-"""What stands for NumPy, SciPy, math and copy in lifted code.
+"""Replacements of NumPy, SciPy, math and copy in lifted code.
 
-NumPy is ndgrad.numpy. SciPy is ndgrad.scipy where that has the name; any other function of SciPy's is called as it is,
-its results become Arrays, and if a derivative cannot pass through it, the error names it. Objects are recognised by
-identity, so it does not matter under which name a program imported them.
+NumPy becomes ndgrad.numpy. SciPy becomes ndgrad.scipy for names that it has. Any other function of SciPy is called
+unchanged, its results become Arrays, and if a derivative cannot pass through it, the error names it. Objects are
+recognised by identity, so the names under which a program imported them do not matter.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
-#: Parts of NumPy that are Python over the rest of it, and are lifted like anybody's code.
+#: Parts of NumPy that are Python code over the rest of it; they are lifted like user code.
 PURE_PYTHON = ("numpy.polynomial", "numpy.lib._polynomial_impl")
 
-#: Stands for "nothing of ours": None may be a value of the program.
+#: Marker for "no replacement", because None may be a value of the program.
 UNKNOWN = object()
 
 
 class Namespace(ModuleType):
-    """A module as lifted code sees it: what `find` answers, kept after the first time."""
+    """A module in lifted code: the results of `find`, cached after the first access."""
 
     def __init__(self, theirs: ModuleType, find: Callable[[str], Any]) -> None:
         super().__init__(theirs.__name__, theirs.__doc__)
@@ -64,19 +64,19 @@ class Namespace(ModuleType):
 
 
 def isscalar(element: object) -> bool:
-    """numpy.isscalar, for which a 0-d Array is the scalar that NumPy would have given."""
+    """numpy.isscalar, which treats a 0-d Array as NumPy's scalar."""
     return element.ndim == 0 if isinstance(element, Variable) else bool(np.isscalar(element))
 
 
 def ndenumerate(arr: ArrayLike) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """numpy.ndenumerate: places and elements, which keep their history."""
+    """numpy.ndenumerate: indices and elements, which keep their history."""
     array = as_array(arr)
     for place in np.ndindex(*array.shape):
         yield place, array[place]
 
 
-def _to_file(name: str) -> Callable[..., Any]:
-    """A function of NumPy's that writes a file: what is read from there again has no derivative."""
+def _refuse_tensors(name: str) -> Callable[..., Any]:
+    """Wrap a NumPy function that writes a file; it refuses tensors with derivatives, which a file cannot hold."""
     theirs = getattr(dnp, name)
 
     @functools.wraps(theirs)
@@ -88,27 +88,27 @@ def _to_file(name: str) -> Callable[..., Any]:
 
 
 def refuse_export(name: str, *values: object) -> None:
-    """Raise if lifted code is about to write a tensor into bytes or a file, where its derivative would end."""
+    """Raise if lifted code is about to write a tensor to bytes or a file, which would drop its derivative."""
     lost = first_at_stake(*values)
     if lost is not None:
         raise TypeError(
             f"{name} was called by lifted code with an Array of shape {tuple(lost.shape)} that {stake_of(lost)}: "
-            "what is read back from bytes or a file has no derivative. Keep the Array itself, or write x.detach() "
+            "values read back from bytes or a file have no derivative. Keep the Array itself, or write x.detach() "
             "if its values alone are meant. [nd-drops-gradient]"
         )
 
 
-#: Names of NumPy's that lifted code sees otherwise than users of ndgrad.numpy.
+#: NumPy names with another meaning in lifted code than in ndgrad.numpy.
 _NUMPY = {
     "isscalar": isscalar, "ndarray": NDArray, "ndenumerate": ndenumerate,
     **{
         name: SCALARS[getattr(np, name)]
         for name in "float64 double float32 single complex128 cdouble complex64 csingle".split()
     },
-    **{name: _to_file(name) for name in ("save", "savetxt", "savez", "savez_compressed")},
+    **{name: _refuse_tensors(name) for name in ("save", "savetxt", "savez", "savez_compressed")},
 }  # fmt: skip
 
-#: Names of NumPy's that would mean something else in lifted code, and what to write instead.
+#: NumPy names that would have another meaning in lifted code, and advice.
 _REFUSED = dict.fromkeys(
     ("True_", "False_"),
     (
@@ -129,7 +129,7 @@ def _numpy_objects() -> dict[int, Any]:
     for theirs_name, ours_name in modules.items():
         theirs, ours = _module(theirs_name), importlib.import_module(ours_name)
         for name in ours.__all__:
-            original = vars(theirs).get(name)  # its __getattr__ warns of names that have moved
+            original = vars(theirs).get(name)  # its __getattr__ warns about moved names
             if callable(original):
                 mine = getattr(ours, name)
                 if mine is not original:
@@ -143,7 +143,7 @@ def _module(name: str) -> ModuleType:
 
 
 def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
-    """A module of NumPy's for lifted code; `lift` is applied to what is Python over the rest of NumPy."""
+    """Return a NumPy module for lifted code; `lift` is applied to Python code over the rest of NumPy."""
     path = theirs.__name__
     ours_name = {**NUMPY_MODULES, "numpy.random": "ndgrad.numpy.random", "numpy.lib.scimath": "ndgrad.numpy.emath"}.get(
         path
@@ -159,7 +159,7 @@ def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
             value = getattr(theirs, name, UNKNOWN)
             if name == "poly1d" or (isinstance(value, ModuleType) and value.__name__.startswith("numpy")):
                 return lift(value)
-        # what ndgrad.numpy leaves out is NumPy's own: good for `isinstance(x, np.matrix)`, and closed to tensors
+        # Names missing in ndgrad.numpy are NumPy's own: useful for `isinstance(x, np.matrix)`, but not for tensors.
         return lift(getattr(ours, name) if hasattr(ours, name) else getattr(theirs, name))
 
     return Namespace(theirs, find)
@@ -170,14 +170,14 @@ def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
 
 @functools.cache
 def _scipy_objects(submodule: str) -> dict[int, Any]:
-    """id of an object of a submodule of SciPy's -> ours."""
+    """id of an object of a SciPy submodule -> ours."""
     ours = _our_scipy(submodule)
     theirs = sys.modules.get(f"scipy.{submodule}")
     if ours is None or theirs is None:
         return {}
     found = {}
     for name in dir(ours):
-        original = vars(theirs).get(name)  # its __getattr__ warns of names that have moved
+        original = vars(theirs).get(name)  # its __getattr__ warns about moved names
         if (
             not name.startswith("_")
             and original is not None
@@ -202,7 +202,7 @@ def _our_scipy(submodule: str) -> ModuleType | None:
 
 
 def scipy_object(value: object) -> Any:
-    """Our object for one of SciPy's; UNKNOWN where there is none."""
+    """Return our object for one of SciPy's; UNKNOWN if there is none."""
     for name in list(sys.modules):
         if name.startswith("scipy.") and "._" not in name and _our_scipy(name.removeprefix("scipy.")) is not None:
             found = _scipy_objects(name.removeprefix("scipy.")).get(id(value), UNKNOWN)
@@ -212,7 +212,7 @@ def scipy_object(value: object) -> Any:
 
 
 def scipy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
-    """A module of SciPy's for lifted code."""
+    """Return a SciPy module for lifted code."""
     ours = _our_scipy(theirs.__name__.removeprefix("scipy."))
 
     def find(name: str) -> Any:
@@ -224,8 +224,8 @@ def scipy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
     return Namespace(theirs, find)
 
 
-def passing(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A foreign function as it is, with Arrays for its results, and named if a tensor gets stuck in it."""
+def wrap_foreign(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Wrap a foreign function: convert its results to Arrays, and name it if a tensor gets stuck in it."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -233,7 +233,7 @@ def passing(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             return as_arrays(function(*args, **kwargs))
         except (TypeError, RuntimeError, ValueError) as error:
             error.add_note(
-                f"{name} was called by lifted code as it is: ndgrad.scipy has no rule for it, "
+                f"{name} was called unchanged by lifted code: ndgrad.scipy has no rule for it, "
                 "and no derivative passes through it."
             )
             raise
@@ -242,7 +242,7 @@ def passing(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def known_object(value: object) -> Any:
-    """Our object for one of NumPy's or SciPy's; UNKNOWN where there is none."""
+    """Return our object for one of NumPy's or SciPy's; UNKNOWN if there is none."""
     found = _numpy_objects().get(id(value), UNKNOWN)
     if found is not UNKNOWN:
         return found
@@ -254,7 +254,7 @@ def known_object(value: object) -> Any:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles what has no derivative."""
+    """Pickles values without derivatives."""
 
     def reducer_override(self, obj: object) -> Any:
         refuse_export("pickle", obj)
@@ -281,7 +281,7 @@ def pickle_module() -> ModuleType:
 
 
 def math_module(theirs: ModuleType) -> ModuleType:
-    """math or cmath."""
+    """Return the module math or cmath for lifted code."""
     known = functions_of(theirs)
 
     def find(name: str) -> Any:
@@ -303,22 +303,22 @@ def math_objects() -> dict[int, Any]:
     }
 
 
-def _copied(x: Any) -> Any:
-    """copy.copy and copy.deepcopy: a copy of an Array keeps its history, as NumPy's copy keeps its values."""
+def _copy_value(x: Any) -> Any:
+    """Implement copy.copy and copy.deepcopy: a copy of an Array keeps its history, as NumPy's copy keeps its values."""
     if isinstance(x, Variable):
         return x.copy() if hasattr(x, "copy") else x.clone()
     if isinstance(x, (list, tuple, dict)) and type(x) in (list, tuple, dict):
-        return tree_map(_copied, x)
+        return tree_map(_copy_value, x)
     memo: dict[Any, Any] = {KEEPS_HISTORY: True}
     return copy.deepcopy(x, memo)
 
 
-def _copied_once(x: Any) -> Any:
-    return _copied(x) if isinstance(x, Variable) else copy.copy(x)
+def _copy_shallow(x: Any) -> Any:
+    return _copy_value(x) if isinstance(x, Variable) else copy.copy(x)
 
 
 def _fields(obj: Any, make: Callable[[Any], Any]) -> Any:
-    """What dataclasses.asdict and astuple make of a value, in which copies of Arrays keep their history."""
+    """Implement dataclasses.asdict and astuple for a value; copies of Arrays keep their history."""
     if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
         return make([(f.name, _fields(getattr(obj, f.name), make)) for f in dataclasses.fields(obj)])
     if isinstance(obj, tuple) and hasattr(obj, "_fields"):
@@ -327,27 +327,27 @@ def _fields(obj: Any, make: Callable[[Any], Any]) -> Any:
         return type(obj)(_fields(v, make) for v in obj)
     if isinstance(obj, dict):
         return type(obj)((_fields(k, make), _fields(v, make)) for k, v in obj.items())
-    return _copied(obj)
+    return _copy_value(obj)
 
 
 def _record(theirs: Callable[..., Any], obj: Any, make: Callable[[Any], Any]) -> Any:
     if not dataclasses.is_dataclass(obj) or isinstance(obj, type):
-        return theirs(obj)  # for its error
+        return theirs(obj)  # raises its error
     return _fields(obj, make)
 
 
 def asdict(obj: Any, *, dict_factory: Callable[[Any], Any] = dict) -> Any:
-    """dataclasses.asdict."""
+    """Implement dataclasses.asdict."""
     return _record(dataclasses.asdict, obj, dict_factory)
 
 
 def astuple(obj: Any, *, tuple_factory: Callable[[Any], Any] = tuple) -> Any:
-    """dataclasses.astuple."""
+    """Implement dataclasses.astuple."""
     return _record(dataclasses.astuple, obj, lambda pairs: tuple_factory([v for _, v in pairs]))
 
 
 COPIES: dict[int, Any] = {
-    id(copy.deepcopy): lambda x, memo=None: _copied(x), id(copy.copy): _copied_once,
+    id(copy.deepcopy): lambda x, memo=None: _copy_value(x), id(copy.copy): _copy_shallow,
     id(dataclasses.asdict): asdict, id(dataclasses.astuple): astuple,
     **{id(getattr(statistics, name)): function for name, function in STATISTICS.items()},
 }  # fmt: skip

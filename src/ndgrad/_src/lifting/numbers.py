@@ -1,9 +1,9 @@
-"""Python's numbers and `math`, for lifted code: what they make of an Array keeps its derivative.
+"""Python's numbers and `math` for lifted code: results for an Array keep its derivative.
 
-`float(x)`, `math.sin(x)` and the rest ask an object for a plain number, which would forget the graph. Here they answer
-with 0-d Arrays when a derivative is at stake, and with plain numbers otherwise. What has no slope anywhere (`int`,
-`round`, `math.floor`, `isinstance`) gives plain answers always: nothing is lost. `type` says of each what it would be
-in the original program, so that branches are the same.
+`float(x)`, `math.sin(x)` and the rest ask an object for a plain number, which would drop the graph. Here they return
+0-d Arrays if a derivative is at stake, and plain numbers otherwise. Functions without a slope (`int`, `round`,
+`math.floor`, `isinstance`) always return plain values: nothing is lost. `type` returns the class of the original
+program, so that branches are the same.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
 
-# ----- what is at stake -----------------------------------------------------------------------------------------------
+# ----- derivatives at stake -------------------------------------------------------------------------------------------
 
 
 def is_constant(t: Variable) -> bool:
-    """Whether a tensor is a plain value: no history, no tangents, no batch, no level."""
+    """True if a tensor is a plain value: no history, no tangents, no batch, no level."""
     meta = t._meta
     if isinstance(t._array, Variable) or requires_grad(t):
         return False
@@ -39,11 +39,11 @@ def is_constant(t: Variable) -> bool:
 
 
 def scalar(t: Variable, what: str) -> Array:
-    """A tensor of one element as a 0-d Array, with its history."""
+    """Return a tensor of one element as a 0-d Array, with its history."""
     array = to_array(t)
     if array.size != 1:
         raise TypeError(
-            f"only length-1 arrays can be converted to Python scalars, and {what} got shape {tuple(array.shape)} "
+            f"only length-1 arrays can be converted to Python scalars, but {what} got shape {tuple(array.shape)} "
             "[nd-one-value]"
         )
     return array.reshape(()) if array.ndim else array
@@ -53,12 +53,12 @@ def _is_tensor(x: object) -> bool:
     return isinstance(x, Variable)
 
 
-# ----- what stands for Python's numbers -------------------------------------------------------------------------------
+# ----- Python numbers -------------------------------------------------------------------------------------------------
 
 
 class PythonNumber(Array):
-    """A 0-d Array that stands for a float or complex number of Python's, where other 0-d Arrays stand for NumPy's
-    scalars: what `float(x)` and `math.sin(x)` give, and what arithmetic makes of it with Python's numbers alone."""
+    """A 0-d Array in place of a Python float or complex number; other 0-d Arrays stand for NumPy's scalars. `float(x)`
+    and `math.sin(x)` return it, and so does its arithmetic with Python numbers alone."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ add_face(PythonNumber, Array)
 
 
 def python_number(t: Array) -> Array:
-    """A tensor of one element that was just made, as a Python number."""
+    """Turn a new tensor of one element into a Python number."""
     t.__class__ = PythonNumber
     return t
 
@@ -98,8 +98,8 @@ for _operator in ("__neg__", "__pos__", "__abs__"):
 
 
 class _Number(type):
-    """Classes that stand for `float`, `complex` and `int`: equal to them, and like them in
-    `isinstance` and as dtypes."""
+    """Metaclass of replacements of `float`, `complex` and `int`: equal to them, and like them in `isinstance` and as
+    dtypes."""
 
     plain: type
     kinds: str
@@ -110,7 +110,7 @@ class _Number(type):
         return cls.plain(*args, **kwargs)
 
     def keep(cls, *args: Any, **named: Any) -> Any:
-        """The number with its derivative."""
+        """Return the number with its derivative."""
         raise NotImplementedError
 
     def __instancecheck__(cls, x: object) -> bool:
@@ -165,7 +165,7 @@ class _Int(_Number):
 class Float(float, metaclass=_Float):
     """`float` in lifted code."""
 
-    dtype = np.dtype(np.float64)  # how NumPy reads a class that it does not know as a dtype
+    dtype = np.dtype(np.float64)  # NumPy reads a dtype from this attribute of unknown classes.
 
 
 class Complex(complex, metaclass=_Complex):
@@ -181,7 +181,7 @@ class Int(int, metaclass=_Int):
 
 
 class _Scalar(_Number):
-    """The same for NumPy's scalar classes, which make an array of an array."""
+    """Metaclass of replacements of NumPy's scalar classes, which return an array for an array."""
 
     def keep(cls, *args: Any, **named: Any) -> Any:
         return as_array(args[0]).astype(np.dtype(cls.plain), copy=False)
@@ -219,7 +219,7 @@ class Complex64(np.complex64, metaclass=_Complex64):
     """`numpy.complex64` in lifted code."""
 
 
-#: NumPy's scalar classes, and those that stand for them.
+#: NumPy's scalar classes, and their replacements.
 SCALARS: dict[type, Any] = {
     np.float64: Float64, np.float32: Float32, np.complex128: Complex128, np.complex64: Complex64,
 }  # fmt: skip
@@ -229,12 +229,12 @@ for _class in (Float, Complex, Int, *SCALARS.values()):
 
 
 def _value(t: Any) -> Any:
-    """The plain number that a tensor holds."""
+    """Return the plain number in a tensor."""
     return t.detach().item() if _is_tensor(t) else t
 
 
-def round_(number: Any, ndigits: int | None = None) -> Any:
-    """`round`: without digits an int, as Python gives; its slope is zero."""
+def round_number(number: Any, ndigits: int | None = None) -> Any:
+    """Implement `round`: without digits it returns an int, as in Python; its slope is zero."""
     if _is_tensor(number) and number.ndim == 0 and ndigits is None:
         return round(_value(number))
     made = round(number) if ndigits is None else round(number, ndigits)
@@ -245,8 +245,8 @@ def round_(number: Any, ndigits: int | None = None) -> Any:
 
 
 class Text(str):
-    """A text with a `%` in it that is written in lifted code. `"%.3f" % x` calls `float(x)` in C, where a derivative
-    would be lost; text has none to lose."""
+    """A text with a `%` in lifted code. `"%.3f" % x` calls `float(x)` in C, where a derivative would be lost; text has
+    none to lose."""
 
     __slots__ = ()
 
@@ -262,10 +262,10 @@ def _printable(x: Any) -> Any:
     return x.detach() if _is_tensor(x) else x
 
 
-def with_texts(code: CodeType) -> CodeType:
-    """The code with `Text` for the texts that may be formats, in the functions and classes inside it too."""
+def replace_formats(code: CodeType) -> CodeType:
+    """Return the code with `Text` for texts that may be formats, including nested functions and classes."""
     constants = tuple(
-        with_texts(c) if c.__class__ is CodeType else Text(c) if c.__class__ is str and "%" in c else c
+        replace_formats(c) if c.__class__ is CodeType else Text(c) if c.__class__ is str and "%" in c else c
         for c in code.co_consts
     )
     return code if all(map(operator.is_, constants, code.co_consts)) else code.replace(co_consts=constants)
@@ -278,7 +278,7 @@ _PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Te
 
 
 def type_of(x: Any) -> type:
-    """`type(x)`: the class that x would have in the original program, as lifted code names it."""
+    """Implement `type(x)`: return the class of x in the original program, under its name in lifted code."""
     if x.__class__ is PythonNumber:
         return Complex if np_dtype(x).kind == "c" else Float
     if isinstance(x, Variable):
@@ -290,11 +290,12 @@ def type_of(x: Any) -> type:
 
 
 class _Type(type):
-    """The class that stands for `type`: called with one argument it says its class, and else it is `type`."""
+    """Metaclass of the replacement of `type`: with one argument it returns the class of it, otherwise it acts like
+    `type`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not Type:
-            return super().__call__(*args, **kwargs)  # a metaclass of the program's
+            return super().__call__(*args, **kwargs)  # a metaclass of the program
         return type_of(*args) if len(args) == 1 and not kwargs else type(*args, **kwargs)
 
     def __instancecheck__(cls, x: object) -> bool:
@@ -315,7 +316,7 @@ class Type(type, metaclass=_Type):
 
 
 class _NDArray(type):
-    """The class that stands for `numpy.ndarray`: Arrays are its instances, and what it makes."""
+    """Metaclass of the replacement of `numpy.ndarray`: Arrays are its instances and its results."""
 
     def __call__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *args: Any, **kwargs: Any) -> Any:
         made = np.ndarray(shape, dtype, buffer, *args, **kwargs)
@@ -350,31 +351,31 @@ NDArray.__module__ = "numpy"
 
 
 def isinstance_(x: object, kinds: Any) -> bool:
-    """`isinstance`, for which an Array is an ndarray, and a 0-d one a NumPy scalar too, since that is what
-    NumPy would have given."""
+    """Implement `isinstance`, for which an Array is an ndarray. A 0-d Array is also a NumPy scalar, which NumPy
+    would have returned."""
     if x.__class__ is PythonNumber:
-        return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flat(kinds))
+        return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flatten(kinds))
     if isinstance(x, kinds):
         return True
     if isinstance(x, Variable):
-        wanted = tuple(_flat(kinds))
+        wanted = tuple(_flatten(kinds))
         return np.ndarray in wanted or (x.ndim == 0 and any(_covers(k, np_dtype(x).type) for k in wanted))
-    return isinstance(x, np.ndarray) and Array in _flat(kinds)
+    return isinstance(x, np.ndarray) and Array in _flatten(kinds)
 
 
-def _flat(kinds: Any) -> list[Any]:
+def _flatten(kinds: Any) -> list[Any]:
     if isinstance(kinds, tuple):
-        return [k for kind in kinds for k in _flat(kind)]
-    return list(getattr(kinds, "__args__", (kinds,)))  # int | float
+        return [k for kind in kinds for k in _flatten(kind)]
+    return list(getattr(kinds, "__args__", (kinds,)))  # for example int | float
 
 
 def _covers(kind: object, scalar_type: type) -> bool:
     return isinstance(kind, type) and kind is not object and issubclass(scalar_type, kind)
 
 
-#: Names of `builtins` that lifted code sees otherwise.
+#: Names of `builtins` with another meaning in lifted code.
 BUILTINS: dict[str, Any] = {
-    "float": Float, "complex": Complex, "int": Int, "type": Type, "round": round_, "isinstance": isinstance_,
+    "float": Float, "complex": Complex, "int": Int, "type": Type, "round": round_number, "isinstance": isinstance_,
 }  # fmt: skip
 
 
@@ -382,13 +383,13 @@ BUILTINS: dict[str, Any] = {
 
 
 def _numpy() -> ModuleType:
-    import ndgrad.numpy  # once there are Arrays
+    import ndgrad.numpy  # loaded once there are Arrays
 
     return ndgrad.numpy
 
 
 def _special() -> ModuleType:
-    import ndgrad  # the whole namespace, which lies above
+    import ndgrad  # the whole namespace, which is above this layer
 
     return ndgrad.special
 
@@ -422,8 +423,8 @@ def _product(values: Any, *, start: Any = 1) -> Any:
     return start
 
 
-#: Function of math -> the same on tensors. The name of NumPy's ufunc where that is all; None
-#: where the answer has no slope.
+#: Function of math -> the same on tensors: the name of NumPy's ufunc if it suffices; None
+#: for results without a slope.
 _MATH: dict[str, Any] = {
     **{name: name for name in (
         "sin cos tan sinh cosh tanh exp expm1 exp2 log2 log10 log1p sqrt cbrt fabs copysign fmod degrees radians "
@@ -473,7 +474,7 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
         args = tuple(list(a) if _is_iterator(a) or _is_row(name, a) else a for a in args)
         if not at_stake(args):
             return theirs(*args, **kwargs)
-        theirs(*_plain(args), **kwargs)  # for its errors: "math domain error" where NumPy would give NaN
+        theirs(*_plain(args), **kwargs)  # Run it for its errors: "math domain error" where NumPy would return NaN.
         given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
         if complex_result:
             given = [
@@ -508,8 +509,8 @@ def _is_iterator(x: object) -> bool:
 
 
 def functions_of(module: ModuleType) -> dict[str, Any]:
-    """The names of `math` or `cmath` for lifted code: functions with derivatives where there are some; the
-    rest takes plain numbers."""
+    """Return the names of `math` or `cmath` for lifted code: differentiable functions if possible; others take
+    plain numbers."""
     known = _MATH if module is math else _CMATH
     return {
         name: _function(module, name, known[name]) if name in known else value
@@ -518,6 +519,6 @@ def functions_of(module: ModuleType) -> dict[str, Any]:
     }
 
 
-def changed_builtins(import_: Callable[..., Any]) -> dict[str, Any]:
-    """The builtins of lifted code."""
+def make_builtins(import_: Callable[..., Any]) -> dict[str, Any]:
+    """Return the builtins of lifted code."""
     return {**vars(builtins), **BUILTINS, "__import__": import_}

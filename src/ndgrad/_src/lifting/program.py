@@ -1,20 +1,19 @@
-"""A program written for NumPy, rebuilt so that its names mean ours.
+"""A program written for NumPy, rebuilt so that its names refer to ndgrad.
 
-Nothing of the original is changed. A function is its code, its globals, its cells and its defaults: a lifted
-function has the same code (but for its `%` formats, see `numbers.Text`) and lifted versions of the rest. What it
-reaches is lifted when it is reached, so a large package costs nothing until it is used, and a name that is bound
-anew in the original is seen.
+The original stays unchanged. A function is its code, its globals, its cells and its defaults: a lifted function has
+the same code (except for `%` formats, see `numbers.Text`) and lifted versions of the rest. Names are lifted when they
+are read, so a large package costs nothing until it is used, and names rebound in the original are seen.
 
 Note [Globals of lifted code]
-The globals are a dict without the names. CPython asks a subclass of dict for each global by `__getitem__`, hence by
+The globals are a dict without the names. CPython looks up each global in a subclass of dict by `__getitem__`, hence by
 `__missing__`, which looks the name up in the original's globals, and lifts the value. A name that lifted code assigns
 (`global count`) is stored in the dict itself, and hides the original's. Bodies of classes are the exception: they read
 the dict directly, so their names are put there beforehand.
 
 Note [Lifted classes]
-The lifted form of `class B(A)` is `class B'(B, A')`, where A' is that of A. Its order of resolution is B', B, A', A,
-object: lifted methods hide the original ones; `super()` inside them, whose cell holds B, goes on to A'; and instances
-are instances of B for everybody. An instance that was made outside gets a twin of class B' over the same attributes.
+The lifted form of `class B(A)` is `class B'(B, A')`, where A' is that of A. Its method resolution order is B', B, A',
+A, object. So lifted methods hide the original ones; `super()` inside them, whose cell holds B, continues with A'; and
+instances are also instances of B. An instance made outside gets a twin of class B' over the same attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.lifting import namespaces
 from ndgrad._src.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
-from ndgrad._src.lifting.numbers import PythonNumber, Text, changed_builtins, is_constant, isinstance_, with_texts
+from ndgrad._src.lifting.numbers import PythonNumber, Text, is_constant, isinstance_, make_builtins, replace_formats
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.numpy.functional import vectorize
@@ -44,7 +43,7 @@ from ndgrad.numpy.functional import vectorize
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
 
-#: Values that are the same for everybody.
+#: Values that are the same in lifted and plain code.
 PLAIN = frozenset(
     (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array,
         PythonNumber, Text, np.dtype,
@@ -52,7 +51,7 @@ PLAIN = frozenset(
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
 _CONTAINERS = (list, tuple, dict, set, frozenset)
-#: Modules of Python's that lifted code sees otherwise, math apart.
+#: Modules of the standard library with another meaning in lifted code, except math.
 _MODULES = {
     "copy": namespaces.copy_module, "dataclasses": namespaces.dataclasses_module, "pickle": namespaces.pickle_module,
     "statistics": namespaces.statistics_module,
@@ -71,7 +70,7 @@ class LiftedGlobals(dict[str, Any]):
     def __init__(self, program: Program, original: dict[str, Any]) -> None:
         super().__init__(__builtins__=program.builtins)
         self._program, self._original, self._builtins = program, original, program.builtins
-        # the import statement looks for these in the dict itself
+        # The import statement looks for these in the dict itself.
         self.update(
             {n: original[n] for n in ("__name__", "__package__", "__spec__", "__file__", "__path__") if n in original}
         )
@@ -98,30 +97,30 @@ class LiveNamespace(Namespace):
 
 
 class Program:
-    """What one call of `lift` has rebuilt."""
+    """All objects rebuilt by one call of `lift`."""
 
     def __init__(self, packages: tuple[str, ...], root: dict[str, Any] | None = None) -> None:
-        # whose code is on our side of the border
+        # packages whose code is lifted
         self.packages = tuple(p for p in (*packages, *PURE_PYTHON) if p != "ndgrad")
         self.root = root
-        self.builtins = changed_builtins(self.import_) | {"super": super_, "isinstance": self.isinstance_}
-        #: Name -> why it was left as it is, of what could not be lifted.
+        self.builtins = make_builtins(self.import_) | {"super": super_, "isinstance": self.isinstance_}
+        #: Name -> reason, for objects that could not be lifted.
         self.left: dict[str, str] = {}
-        # id -> the original, held so that the id stays its own, and the lifted
+        # id -> the original, held so that its id stays unique, and the lifted object
         self._made: dict[int, tuple[Any, Any]] = {}
         self._globals: dict[int, LiftedGlobals] = {}
         self._containers: dict[int, tuple[Any, list[Any], Any]] = {}
         self._arrays: dict[int, tuple[Any, Any]] = {}
         self._twins: dict[int, tuple[Any, Any]] = {}
         self._held: set[tuple[int, str]] = set()  # attributes of twins that were Arrays before
-        # id of the function, its cell, ours, what was in its cell
+        # id of the function, its cell, our cell, content of its cell
         self._cells: list[tuple[int, CellType, CellType, Any]] = []
         self._caches: list[Any] = []
         self._lock = make_lock()
         self._active = 0  # calls from outside that have not returned
-        self._lasting: set[int] = set()  # what was made before the first of them
+        self._lasting: set[int] = set()  # objects made before the first of them
 
-    # ----- whose code it is -------------------------------------------------------------------------------------------
+    # ----- ownership of code ------------------------------------------------------------------------------------------
 
     def owns(self, module: object) -> bool:
         return isinstance(module, str) and any(module == p or module.startswith(p + ".") for p in self.packages)
@@ -130,13 +129,13 @@ class Program:
         return f.__globals__ is self.root or self.owns(f.__globals__.get("__name__", f.__module__))
 
     def owns_class(self, c: type) -> bool:
-        # NumPy's classes say that they are of module numpy, wherever they are written
+        # NumPy's classes report module numpy, wherever they are defined.
         return self.owns(c.__module__) or any(
             isinstance(m, FunctionType) and self.owns_function(m) for m in vars(c).values()
         )
 
     def leave(self, value: Any, why: str) -> Any:
-        """Use something as it is, and remember that."""
+        """Use an object unchanged, and record that."""
         module = getattr(value, "__module__", None) or type(value).__module__
         name = getattr(value, "__qualname__", None) or type(value).__qualname__
         if str(module).split(".")[0] not in sys.stdlib_module_names and not str(module).startswith("ndgrad."):
@@ -146,7 +145,7 @@ class Program:
     # ----- any value --------------------------------------------------------------------------------------------------
 
     def value(self, v: Any) -> Any:
-        """What lifted code sees where the original would see `v`."""
+        """Return the replacement of `v` in lifted code."""
         kind = v.__class__
         if kind in PLAIN:
             return v
@@ -157,12 +156,12 @@ class Program:
         known = self._made.get(id(v))
         if known is not None:
             return known[1]
-        made = self._lifted(v, kind)
+        made = self._lift_value(v, kind)
         if made is not v and id(v) not in self._twins and kind is not MethodType and kind is not type:
             self._made[id(v)] = (v, made)
         return made
 
-    def _lifted(self, v: Any, kind: type) -> Any:
+    def _lift_value(self, v: Any, kind: type) -> Any:
         if isinstance(v, Variable):
             return v
         if kind is FunctionType:
@@ -178,18 +177,18 @@ class Program:
             return known
         if kind is BuiltinFunctionType:
             if (v.__module__ or "").startswith("scipy."):
-                return namespaces.passing(v, f"{v.__module__}.{v.__qualname__}")
+                return namespaces.wrap_foreign(v, f"{v.__module__}.{v.__qualname__}")
             return namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v), v)
         if kind is functools.partial:
             return functools.partial(
                 self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()}
             )
         if kind is _LruCache:
-            return self.cached(v)
+            return self.lift_cached(v)
         if isinstance(v, np.vectorize):
-            return self.vectorized(v)
+            return self.lift_vectorized(v)
         if isinstance(v, (np.random.Generator, np.random.RandomState)):
-            import ndgrad.numpy.random as random  # few lifted programs draw
+            import ndgrad.numpy.random as random  # rarely needed
 
             return random.Generator(v) if isinstance(v, np.random.Generator) else random.RandomState(v)
         if kind.__module__.startswith("numba.") and hasattr(v, "py_func"):
@@ -203,8 +202,8 @@ class Program:
     # ----- arrays and containers --------------------------------------------------------------------------------------
 
     def array(self, v: np.ndarray[Any, Any]) -> Any:
-        """A plain array as an Array over its memory, the same one each time, so that what is written
-        through it stays known."""
+        """Return an Array over a plain array's memory, the same one each time, so that values written through it
+        stay known."""
         if not is_number(v.dtype):
             return v
         known = self._arrays.get(id(v))
@@ -214,8 +213,8 @@ class Program:
         return known[1]
 
     def container(self, v: Any) -> Any:
-        """A list, tuple, dict or set: itself, or a copy if something in it is to be lifted; a new copy once
-        the original has changed."""
+        """Return a list, tuple, dict or set unchanged, or a copy if it has something to lift; a new copy after the
+        original has changed."""
         items = [*v, *v.values()] if isinstance(v, dict) else list(v)
         known = self._containers.get(id(v))
         if (
@@ -226,7 +225,7 @@ class Program:
             return known[2]
         if all(i.__class__ in PLAIN for i in items):
             return v
-        self._containers[id(v)] = (v, items, v)  # a container that holds itself ends here
+        self._containers[id(v)] = (v, items, v)  # A container that holds itself ends here.
         lifted = [self.value(i) for i in items]
         made = v
         if any(a is not b for a, b in zip(lifted, items, strict=True)):
@@ -243,19 +242,19 @@ class Program:
         if known is not None:
             return known[1]
         original = getattr(f, "__lifts__", None)
-        if original is not None:  # lifted already, by another call of lift
+        if original is not None:  # already lifted by another call of lift
             return self.value(original)
         if not self.owns_function(f):
-            return self._foreign(f)
+            return self._lift_foreign(f)
         if hasattr(f, "registry") and hasattr(f, "dispatch"):
             return self.single_dispatch(f)
         space = self.globals_of(f.__globals__)
         space.hold(_class_names(f.__code__))
-        return self._rebuilt(f, space)
+        return self._rebuild(f, space)
 
-    def _foreign(self, f: FunctionType) -> Any:
-        """A function of another package: ours if we have one, rebuilt if it wraps something of the
-        program's, else itself."""
+    def _lift_foreign(self, f: FunctionType) -> Any:
+        """Return the replacement of a function of another package: ours if there is one, rebuilt if it wraps an
+        object of the program, otherwise itself."""
         known = known_object(f)
         if known is not UNKNOWN:
             return known
@@ -266,24 +265,26 @@ class Program:
             return self.single_dispatch(f)
         contents = [c for cell in f.__closure__ or () if (c := _content(cell)) is not UNKNOWN]
         if any(self.value(c) is not c for c in contents if c.__class__ is not np.ndarray):
-            return self._rebuilt(f, f.__globals__)
+            return self._rebuild(f, f.__globals__)
         if f.__module__ and f.__module__.split(".")[0] == "scipy":
-            return namespaces.passing(f, f"{f.__module__}.{f.__qualname__}")
+            return namespaces.wrap_foreign(f, f"{f.__module__}.{f.__qualname__}")
         return self.leave(f, "of another package")
 
-    def _rebuilt(self, f: FunctionType, space: dict[str, Any]) -> FunctionType:
+    def _rebuild(self, f: FunctionType, space: dict[str, Any]) -> FunctionType:
         fresh: list[tuple[CellType, CellType]] = []
         cells = []
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             content = _content(cell)
-            # of `__class__`, see Note [Lifted classes]; plain values stay in a shared cell, where
-            # assignments of both sides meet
+            # For `__class__`, see Note [Lifted classes]. Plain values stay in a shared cell, so that assignments of
+            # both sides are seen.
             if name == "__class__" or content is UNKNOWN or content.__class__ in PLAIN:
                 cells.append(cell)
             else:
                 cells.append(CellType())
                 fresh.append((cell, cells[-1]))
-        made = FunctionType(with_texts(f.__code__), space, f.__name__, None, tuple(cells) if f.__closure__ else None)
+        made = FunctionType(
+            replace_formats(f.__code__), space, f.__name__, None, tuple(cells) if f.__closure__ else None
+        )
         self._made[id(f)] = (f, made)
         for old, new in fresh:
             new.cell_contents = self.value(old.cell_contents)
@@ -313,9 +314,9 @@ class Program:
         function = self.value(m.__func__)
         return m if function is m.__func__ and owner is m.__self__ else MethodType(function, owner)
 
-    def cached(self, cache: Any) -> Callable[..., Any]:
-        """A function with a cache. What it remembers holds graphs, so it is forgotten at the end of
-        each call from outside."""
+    def lift_cached(self, cache: Any) -> Callable[..., Any]:
+        """Lift a function with a cache. Its entries hold graphs, so the cache is cleared at the end of each call from
+        outside."""
         inner = self.value(cache.__wrapped__)
         if inner is cache.__wrapped__:
             return cache
@@ -323,7 +324,7 @@ class Program:
         self._caches.append(made)
         return made
 
-    def vectorized(self, v: Any) -> Any:
+    def lift_vectorized(self, v: Any) -> Any:
         return vectorize(self.value(v.pyfunc), v.otypes, v.__doc__, v.excluded, False, v.signature)
 
     def single_dispatch(self, f: Any) -> Any:
@@ -356,8 +357,8 @@ class Program:
         members = {name: self.member(m) for name, m in vars(c).items() if name not in _OF_CLASSES}
         space = {n: m for n, m in members.items() if m is not vars(c)[n]}
         if "__hash__" in vars(c):
-            space["__hash__"] = members["__hash__"]  # a class with __eq__ alone would lose it
-        space["__getattribute__"] = self._reading(space.get("__getattribute__", c.__getattribute__))
+            space["__hash__"] = members["__hash__"]  # A class with only __eq__ would lose it.
+        space["__getattribute__"] = self._wrap_getattribute(space.get("__getattribute__", c.__getattribute__))
         if not c.__dictoffset__:
             space["__slots__"] = ()
         space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
@@ -369,8 +370,8 @@ class Program:
         self._made[id(c)] = (c, made)
         return made
 
-    def _reading(self, find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-        """How attributes of lifted instances are read: those that were set outside are lifted on the way."""
+    def _wrap_getattribute(self, find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        """Wrap attribute access of lifted instances: attributes set outside are lifted on access."""
 
         def __getattribute__(instance: Any, name: str) -> Any:
             v = find(instance, name)
@@ -382,7 +383,7 @@ class Program:
         return __getattribute__
 
     def member(self, m: Any) -> Any:
-        """What stands in the dict of a class."""
+        """Lift an entry in the dict of a class."""
         kind = type(m)
         if kind in (staticmethod, classmethod):
             inner = self.member(m.__func__)
@@ -403,7 +404,7 @@ class Program:
         return m if inspect.isdatadescriptor(m) and not self.owns(kind.__module__) else self.value(m)
 
     def twin(self, instance: Any) -> Any:
-        """An instance of the lifted class over the attributes of an instance of the original."""
+        """Return an instance of the lifted class over the attributes of an instance of the original."""
         known = self._twins.get(id(instance))
         if known is not None:
             return known[1]
@@ -424,7 +425,7 @@ class Program:
         return made
 
     def isinstance_(self, x: object, kinds: Any) -> bool:
-        """`isinstance`, for which instances of a lifted class and of its original are alike."""
+        """Implement `isinstance`: instances of a lifted class and of its original are treated alike."""
         return isinstance_(x, _originals(kinds))
 
     # ----- modules ----------------------------------------------------------------------------------------------------
@@ -450,14 +451,14 @@ class Program:
         return made
 
     def import_(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        """The import statement of lifted code."""
+        """Implement the import statement of lifted code."""
         module = __import__(name, globals, locals, fromlist, level)
         return self.value(module)
 
     # ----- one call from outside --------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Before a call from outside: see what the original's cells hold by now."""
+        """Before a call from outside: read the current content of the original's cells."""
         with self._lock:
             self._active += 1
             if self._active > 1:
@@ -470,7 +471,7 @@ class Program:
                     self._cells[number] = (owner, old, new, current)
 
     def leave_call(self) -> None:
-        """After the last of those that run: forget what belonged to them."""
+        """After the last running call: drop the objects that belonged to the calls."""
         with self._lock:
             self._active -= 1
             if self._active:
@@ -479,10 +480,10 @@ class Program:
                 cache.cache_clear()
             for instance, made in self._twins.values():
                 _copy_slots(made, instance)
-                self._constants_back(instance)
+                self._restore_constants(instance)
             self._twins.clear()
             self._held.clear()
-            # what has been written with history stays, since the program will read it again
+            # Arrays written with history stay, since the program will read them again.
             self._arrays = {key: pair for key, pair in self._arrays.items() if not is_constant(pair[1])}
             passing = {key for key, (v, _) in self._made.items() if key not in self._lasting and not _lasts(v)}
             if passing:
@@ -490,10 +491,10 @@ class Program:
                 self._cells = [c for c in self._cells if c[0] not in passing]
                 self._caches = [pair[1] for pair in self._made.values() if pair[1].__class__ is _LruCache]
 
-    def _constants_back(self, instance: object) -> None:
-        """Attributes that have become Arrays and are constants: ndarrays again, as the program's other code expects.
+    def _restore_constants(self, instance: object) -> None:
+        """Turn attributes that became Arrays but are constants back into ndarrays, as the rest of the program expects.
 
-        What has a history stays an Array, or it would be lost.
+        An Array with history stays, because the history would be lost.
         """
         for name, v in getattr(instance, "__dict__", {}).items():
             if v.__class__ is Array and is_constant(v) and (id(instance), name) not in self._held:
@@ -511,12 +512,12 @@ def _content(cell: CellType) -> Any:
 
 
 def _lasts(v: object) -> bool:
-    """Whether something lives as long as its module, and may be remembered beyond the call that met it."""
+    """True if an object lives as long as its module, so that it may be cached beyond the current call."""
     return isinstance(v, (ModuleType, type)) or (v.__class__ is FunctionType and "<" not in v.__qualname__)
 
 
 def _class_names(code: CodeType) -> Iterator[str]:
-    """The names that bodies of classes inside a function read."""
+    """Yield the names read by bodies of classes inside a function."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             if not constant.co_flags & inspect.CO_OPTIMIZED:
@@ -528,7 +529,7 @@ _PLAIN_DATA = "plain data"
 
 
 def _unliftable(c: type) -> str:
-    """Why a class is used as it is; the empty string where nothing forbids to lift it."""
+    """Return the reason why a class is used unchanged; empty if it can be lifted."""
     if issubclass(c, (enum.Enum, BaseException, tuple, type)):
         return _PLAIN_DATA
     if type(c) not in (type, abc.ABCMeta):
@@ -560,7 +561,8 @@ def _originals(kinds: Any) -> Any:
 
 
 def super_(*args: Any) -> Any:
-    """`super` in lifted code: a lifted class counts as its original, after which the order of resolution goes on."""
+    """Implement `super` in lifted code: a lifted class counts as its original, and the resolution continues after
+    it."""
     if args:
         return super(_originals(args[0]), *args[1:])
     caller = sys._getframe(1)

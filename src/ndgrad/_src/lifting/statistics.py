@@ -1,7 +1,7 @@
-"""Python's `statistics` in lifted code: its functions compute with fractions, which have no derivative.
+"""Python's `statistics` in lifted code: the original functions compute with fractions, which have no derivative.
 
-Where no derivative is at stake, Python's own are called. Those that choose among the data (median, mode, quantiles)
-work on Arrays as they are.
+If no derivative is at stake, Python's own functions are called. Functions that select from the data (median, mode,
+quantiles) work on Arrays unchanged.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ def _mean(data: Any) -> Any:
     return dnp.mean(_row(data))
 
 
-def _weighted(data: Any, weights: Any = None) -> Any:
+def _weighted_mean(data: Any, weights: Any = None) -> Any:
     return dnp.mean(_row(data)) if weights is None else dnp.average(_row(data), weights=_row(weights))
 
 
-def _geometric(data: Any) -> Any:
+def _geometric_mean(data: Any) -> Any:
     return dnp.exp(dnp.mean(dnp.log(_row(data))))
 
 
-def _harmonic(data: Any, weights: Any = None) -> Any:
+def _harmonic_mean(data: Any, weights: Any = None) -> Any:
     values = _row(data)
     shares = dnp.ones(len(values)) if weights is None else _row(weights)
     return dnp.sum(shares) / dnp.sum(shares / values)
 
 
-def _spread(correction: int) -> Callable[..., Any]:
+def _variance_rule(correction: int) -> Callable[..., Any]:
     def variance(data: Any, middle: Any = None) -> Any:
         values = _row(data)
         centre = dnp.mean(values) if middle is None else middle
@@ -47,7 +47,7 @@ def _spread(correction: int) -> Callable[..., Any]:
     return variance
 
 
-def _root(of: Callable[..., Any]) -> Callable[..., Any]:
+def _root_rule(of: Callable[..., Any]) -> Callable[..., Any]:
     return lambda data, middle=None: dnp.sqrt(of(data, middle))
 
 
@@ -71,18 +71,19 @@ def _linear_regression(x: Any, y: Any, /, *, proportional: bool = False) -> Any:
     a, b = _row(x), _row(y)
     x0, y0 = (0.0, 0.0) if proportional else (dnp.mean(a), dnp.mean(b))
     slope = dnp.sum((a - x0) * (b - y0)) / dnp.sum((a - x0) ** 2)
-    made: Any = statistics.LinearRegression  # whose fields are floats for type checkers
+    made: Any = statistics.LinearRegression  # its fields are floats for type checkers
     return made(slope=slope, intercept=y0 - slope * x0)
 
 
 _RULES: dict[str, Callable[..., Any]] = {
-    "mean": _mean, "fmean": _weighted, "geometric_mean": _geometric, "harmonic_mean": _harmonic,
-    "variance": _spread(1), "pvariance": _spread(0), "stdev": _root(_spread(1)), "pstdev": _root(_spread(0)),
+    "mean": _mean, "fmean": _weighted_mean, "geometric_mean": _geometric_mean, "harmonic_mean": _harmonic_mean,
+    "variance": _variance_rule(1), "pvariance": _variance_rule(0),
+    "stdev": _root_rule(_variance_rule(1)), "pstdev": _root_rule(_variance_rule(0)),
     "covariance": _covariance, "correlation": _correlation, "linear_regression": _linear_regression,
 }  # fmt: skip
 
 
-def _lifted(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_rule(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
     theirs = getattr(statistics, name)
 
     @functools.wraps(theirs)
@@ -90,7 +91,7 @@ def _lifted(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
         args = tuple(list(a) if hasattr(a, "__next__") else a for a in args)
         if not at_stake(args, kwargs):
             return theirs(*args, **kwargs)
-        # for its errors: too few data, and others
+        # Run it for its errors, such as too few data.
         theirs(*map(_plain, args), **{k: _plain(a) for k, a in kwargs.items()})
         made = rule(*args, **kwargs)
         return made if isinstance(made, tuple) else python_number(made)
@@ -99,11 +100,11 @@ def _lifted(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers in the place of Arrays."""
+    """Replace Arrays by numbers."""
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
     return value.detach().tolist() if hasattr(value, "detach") else value
 
 
-#: What stands for the functions of `statistics` that compute with their data.
-STATISTICS = {name: _lifted(name, rule) for name, rule in _RULES.items()}
+#: Replacements of the functions of `statistics` that compute with their data.
+STATISTICS = {name: _wrap_rule(name, rule) for name, rule in _RULES.items()}

@@ -403,7 +403,7 @@ def _pull(
     shift = shift if more_mean is None else shift + more_mean
     if rows is not None:
         numbers = (_expand_per_row(np, n, x.shape, constant) for n in (scale, slope, shift))
-        return kernels.combined(g, x, means, *numbers, rows), grad_w, grad_b
+        return kernels.combine_rows(g, x, means, *numbers, rows), grad_w, grad_b
     gx = g * scale
     centred *= slope
     gx += centred

@@ -1,12 +1,12 @@
-"""NumPy's own arrays among the arguments of a compiled function: inputs of its programs, whatever they hold.
+"""NumPy arrays among the arguments of a compiled function: inputs of its programs.
 
     step = ndgrad.compile(f)
-    step(np.random.rand(1000, 100))          # an ndarray, another one at each call; so scipy calls functions
+    step(np.random.rand(1000, 100))          # a new ndarray at each call, as scipy calls functions
 
-To guard their contents would be to compare all of them before each call, and to trace anew when they change. So the
-function is given Arrays over the same memory, as `func.grad(f)` gives them to `f`, and what comes back is NumPy's again
-where it is so without compiling. Which results that are, the first call of each kind shows: it runs eagerly. A function
-that cannot be traced so, because it asks for their values, is traced for what they hold, if that is little.
+A guard on their contents would compare all elements before each call, and trace again after each change. So the
+function gets Arrays over the same memory, as `func.grad(f)` gives them to `f`. Results become NumPy arrays again if
+they are without compiling. The first call of each kind runs eagerly and shows which results these are. A function that
+reads values of the arrays cannot be traced in this way. It is traced for their contents, if these are small.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 
 def have_arrays(flat: Sequence[Any]) -> bool:
-    """Whether there are arrays of NumPy's among the leaves of arguments."""
+    """True if there are NumPy arrays among the leaves of arguments."""
     return any(leaf.__class__ is np.ndarray for leaf in flat)
 
 
 def as_inputs(flat: Sequence[Any]) -> list[Any] | None:
-    """The same leaves with Arrays over the memory of arrays; None where one of them holds no numbers. One array is one
-    Array wherever it stands."""
+    """Return the leaves with Arrays over the memory of NumPy arrays; None if one of these holds no numbers. One array
+    becomes one Array at all of its positions.
+    """
     made: dict[int, Any] = {}
     for leaf in flat:
         if leaf.__class__ is np.ndarray and id(leaf) not in made:
@@ -50,14 +51,14 @@ def _face() -> Any:
 
 
 class Form:
-    """What a function returns, but for the values: its structure, and what each leaf is."""
+    """Structure and leaf kinds of a function's result, without the values."""
 
     def __init__(self, result: Any) -> None:
         leaves, self.spec = tree_flatten(result)
         self.kinds: list[tuple[Any, Hashable]] = [_kind(leaf) for leaf in leaves]
 
     def fits(self, made: Specialisation) -> bool:
-        """Whether a program gives what can be made such a result."""
+        """True if results of a program can be converted to this form."""
         if made.result_spec != self.spec:
             return False
         for (given, given_dtype), (cls, dtype) in zip(made.results.kinds(), self.kinds, strict=False):
@@ -68,8 +69,8 @@ class Form:
                 return False
         return True
 
-    def delivered(self, result: Any) -> Any:
-        """A result of a program as the function gives it."""
+    def convert(self, result: Any) -> Any:
+        """Return a result of a program in the form that the function returns."""
         leaves, spec = tree_flatten(result)
         return tree_unflatten([_plain(t, cls) for t, (cls, _) in zip(leaves, self.kinds, strict=True)], spec)
 
@@ -86,7 +87,7 @@ def _plain(leaf: Any, cls: Any) -> Any:
 
 
 def kind_of_call(flat: Sequence[Any], spec: TreeSpec) -> Hashable:
-    """What such calls have in common: the classes of all leaves, and shapes and dtypes of arrays."""
+    """Return the kind of such calls: the classes of all leaves, and shapes and dtypes of arrays."""
     kinds = [
         (leaf.__class__, leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf.__class__ for leaf in flat
     ]

@@ -1,13 +1,13 @@
-"""Conditions on values that decide what a function does: a trace follows them for the values at hand, and a call checks
-them.
+"""Branch conditions: the trace follows their current outcomes, and each call checks the outcomes.
 
-Losses look at their targets: are they classes, are some to be ignored? A function asserts that its argument is positive,
-or scales a gradient whose norm is too large. A traced function has no values to look at.
-But the values of the call that is being traced are there, and the condition is a value of the program so far: so that
-is computed, the trace goes on as eager code would, and the condition becomes one more output of the program. A call
-whose conditions come out otherwise is none of this trace's: nothing has been written yet, and it is traced or run
-eagerly as the first one was. A function has few such ways at most, and where calls keep changing from one to another,
-it runs eagerly: to find out which way a call goes takes a run of a program.
+A loss checks whether its targets are classes, and whether some are ignored. A function asserts that its argument is
+positive, or scales a gradient whose norm is too large. A traced function has no values for such conditions. But the
+values of the traced call are available, and the condition is a value of the program so far. So the condition is
+computed, the trace continues as eager code would, and the condition becomes one more output of the program.
+
+A call with other outcomes does not fit the trace. Nothing has been written at that point, so the call is traced or run
+eagerly like the first one. A function has few such paths. If calls keep changing between paths, the function runs
+eagerly, because finding the path of a call costs a run of a program.
 """
 
 from __future__ import annotations
@@ -23,30 +23,29 @@ from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.ops.vocabulary import find
 
-#: How many conditions a trace may have.
+#: Largest number of conditions in a trace.
 MOST = 16
-#: How many ways a kind of call may go, each of them a program.
-MOST_WAYS = 4
-#: How many more programs may have been run in vain than to good purpose.
+#: Largest number of paths for a kind of call. Each is a program.
+MOST_PATHS = 4
+#: Largest excess of discarded runs over successful runs.
 MOST_IN_VAIN = 32
 
 
 class Mispredicted(Exception):
-    """The conditions of a trace do not hold in a call."""
+    """The branch conditions of a trace do not hold in a call."""
 
 
 class FailedLate(Mispredicted):
-    """Python's arithmetic after a program raises. Nothing has been written, and eager code will raise the same."""
+    """Python arithmetic after a program raises. Nothing has been written, and eager code will raise the same error."""
 
 
 class Checked:
-    """The values of a traced array, as those who check values see them: compared with numbers, and asked
-    whether all or any pass."""
+    """Values of a traced array for argument checks: they can be compared with numbers and reduced by all or any."""
 
     def __init__(self, tracer: Any, value: Value, place: device = CPU) -> None:
         self.tracer = tracer
         self.value = value
-        #: the device that the values are on
+        #: Device of the values.
         self.place = place
         self.shape, self.dtype, self.size = value.shape, value.dtype, value.size
         self.itemsize = value.dtype.itemsize
@@ -58,12 +57,14 @@ class Checked:
         return Checked(self.tracer, made, self.place)
 
     def later_targets(self, classes: int, ignored: int, error: Callable[[int], Exception]) -> Any:
-        """On a device: class numbers without those that are ignored, and which count; None on the CPU. To ask whether one
-        is wrong would be to wait, so the device notes it, as in eager code (ndgrad._src.compiler.cuda.index_faults)."""
+        """Return class numbers with ignored and invalid ones set to 0, and the mask of counted ones; None on the CPU. A
+        test for invalid ones would wait for the device, so the device records them, as in eager code
+        (ndgrad._src.compiler.cuda.index_faults).
+        """
         if self.place is CPU:
             return None
         counted, inside = self != ignored, (self >= 0) & (self < classes)
-        # what the device looks for is not zero, and has the number that is wrong in it
+        # The device looks for a value other than zero. The value encodes the invalid number.
         number = (self._op("mul", 2))._op("add", 1).value
         wrong = self.tracer.emit(find("where"), ((counted & ~inside).value, number, 0), {})[0]
         self.tracer.later.append((wrong, error))
@@ -71,7 +72,7 @@ class Checked:
         return tuple([self.tracer.array(found.value, self.place) for found in (safe, counted)])
 
     def view(self, dtype: Any) -> _Unsigned:
-        """The same numbers read as unsigned: negative ones are larger than all others."""
+        """Return the same numbers as unsigned ones: negative numbers become larger than all others."""
         if np.dtype(dtype).kind != "u" or self.dtype.kind not in "iu":
             raise GraphBreak("values are read as another dtype")
         return _Unsigned(self)
@@ -94,13 +95,13 @@ class Checked:
     def __ge__(self, other: Any) -> Checked:
         return self._op("ge", other)
 
-    def __eq__(self, other: object) -> Checked:  # type: ignore[override]  # as an array's
+    def __eq__(self, other: object) -> Checked:  # type: ignore[override]  # like an array's
         return self._op("eq", other)
 
-    def __ne__(self, other: object) -> Checked:  # type: ignore[override]  # as an array's
+    def __ne__(self, other: object) -> Checked:  # type: ignore[override]  # like an array's
         return self._op("ne", other)
 
-    __hash__ = None  # type: ignore[assignment]  # as an array's
+    __hash__ = None  # type: ignore[assignment]  # like an array's
 
     def __and__(self, other: Any) -> Checked:
         return self._op("logical_and", other)
@@ -144,7 +145,7 @@ class _Unsigned:
 
 
 class _Extreme:
-    """The least or the largest of values, to be compared."""
+    """The minimum or maximum of values, for comparisons."""
 
     def __init__(self, values: Checked, least: bool) -> None:
         self.values = values
@@ -163,7 +164,7 @@ class _Extreme:
         return (self.values >= bound).all() if self.least else (self.values >= bound).any()
 
     def __format__(self, spec: str) -> str:
-        return "out of range"  # in an error, which the eager call will raise with the number
+        return "out of range"  # the eager call raises the error with the number
 
     def __int__(self) -> int:
         raise GraphBreak("the function asks for the largest or least value of a tensor")

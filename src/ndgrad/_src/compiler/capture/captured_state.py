@@ -1,4 +1,4 @@
-"""Places that hold objects: how they are read, what they held, how they are put back."""
+"""Captured slots (places that hold objects): read, compare and restore them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
-#: What is compared by its value.
+#: Classes that are compared by value.
 NUMBERS = (
     bool,
     int,
@@ -34,15 +34,18 @@ _PLAIN = frozenset([c for c in NUMBERS if c not in (np.generic, np.dtype)])
 
 
 def is_plain(value: Any) -> bool:
-    """True if an object is compared by its value, and has no attributes beside it."""
+    """True if an object is compared by its value and has no attributes."""
     return type(value) in _PLAIN or isinstance(value, (np.generic, np.dtype))
 
 
-class Held:
-    """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of
-    places they are, and whose, to those who can read them without Python (see ndgrad._src.compiler.runtime.state_guards). `varying` has
-    the places that may hold other numbers, with what they may hold (see ndgrad._src.compiler.capture.number_slots); of a list that only
-    grows (see ndgrad._src.compiler.capture.slot_effects) `is_growing` is True, and its items are not compared."""
+class CapturedSlots:
+    """Some captured slots of one object: functions that read and write them, and the values they held.
+
+    `form` gives the kind of slots and their owner for native guards (see ndgrad._src.compiler.runtime.state_guards).
+    `varying` has the slots that may hold other numbers, each with a template (see
+    ndgrad._src.compiler.capture.number_slots). `is_growing` is True for a list that only grows (see
+    ndgrad._src.compiler.capture.slot_effects); its items are not compared.
+    """
 
     __slots__ = ("form", "is_growing", "labels", "read", "then", "varying", "what", "write")
 
@@ -64,16 +67,16 @@ class Held:
         self.is_growing = False
 
     def label(self, place: int) -> str:
-        """The name of one of the places."""
+        """Return the name of one of the slots."""
         return f"{self.what}{self.labels[place]}" if place < len(self.labels) else self.what
 
 
-#: Words that are compared at a time: the answers stay in the cache.
+#: Number of words compared at a time, so that temporary results stay in the cache.
 _BLOCK = 1 << 15
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape and dtype hold the same, where -0. is no 0., and a NaN is itself."""
+    """True if two arrays of one shape and dtype hold the same bits: -0. differs from 0., and a NaN equals itself."""
     if a.flags.forc and a.strides == b.strides:
         first, second = (x.ravel(order="K").view(np.uint8) for x in (a, b))
         end = a.nbytes // 8 * 8
@@ -88,30 +91,31 @@ def same_bits(a: Any, b: Any) -> bool:
 
 
 class Contents:
-    """What a large NumPy array holds at some time. What a function computes from it by NumPy's own means is a constant
-    of a trace, so every bit is compared."""
+    """Copy of a large NumPy array. NumPy's own computations on the array are constants of a trace, so every bit is
+    compared.
+    """
 
     def __init__(self, array: Any) -> None:
         self._strides = array.strides
         self._copy = array.copy(order="K")
 
     def __environment__(self) -> list[Any]:
-        """It stays as it is."""
+        """Return no objects: the copy is constant."""
         return []
 
     def are_in(self, array: Any) -> bool:
-        """Whether an array holds the same."""
+        """True if an array has these contents."""
         copy = self._copy
         if array.shape != copy.shape or array.dtype != copy.dtype or array.strides != self._strides:
             return False
         return same_bits(array, copy)
 
     def write(self, array: Any) -> None:
-        """Let an array hold this again."""
+        """Write the contents back into an array."""
         array[...] = self._copy
 
 
-def content(cell: Any) -> Any:
+def read_cell(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
@@ -122,7 +126,7 @@ def fill(cells: Any, values: list[Any]) -> None:
     for cell, value in zip(cells, values, strict=True):
         if value is not MISSING:
             cell.cell_contents = value
-        elif content(cell) is not MISSING:
+        elif read_cell(cell) is not MISSING:
             del cell.cell_contents
 
 
@@ -135,7 +139,7 @@ def assign(space: dict[str, Any], names: list[str], values: list[Any]) -> None:
 
 
 def refill(d: Any, items: list[Any]) -> None:
-    """Let a dictionary hold these keys and values again. Methods of its class that a subclass overrides are not called."""
+    """Restore the keys and values of a dictionary. Overridden methods of a subclass are not called."""
     cls: Any = collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict
     half = len(items) // 2
     if len(d) == half and all(map(is_, cls.keys(d), items[:half])):
@@ -149,16 +153,17 @@ def refill(d: Any, items: list[Any]) -> None:
 
 
 def set_item(d: Any, key: Any, value: Any) -> None:
-    """Set an entry of a dictionary as Python's own do: what a class of the user's does besides was traced."""
+    """Set an entry of a dictionary by the method of the builtin class. The effects of an overridden method were traced.
+    """
     (collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict).__setitem__(d, key, value)
 
 
 def extend(items: Any, values: Iterable[Any]) -> None:
-    """Append items to a list or deque as Python's own do."""
+    """Append items to a list or deque by the method of the builtin class."""
     (collections.deque if isinstance(items, collections.deque) else list).extend(items, values)
 
 
-def relist(items: Any, values: list[Any]) -> None:
+def refill_list(items: Any, values: list[Any]) -> None:
     if isinstance(items, list):
         list.__setitem__(items, slice(None), values)
     else:
@@ -166,18 +171,18 @@ def relist(items: Any, values: list[Any]) -> None:
         collections.deque.extend(items, values)
 
 
-def reset(items: set[Any], values: list[Any]) -> None:
+def refill_set(items: set[Any], values: list[Any]) -> None:
     set.clear(items)
     set.update(items, values)
 
 
 def set_function(f: Any, parts: list[Any]) -> None:
-    """Let a function have this code and these defaults again."""
+    """Restore the code and defaults of a function."""
     f.__code__, f.__defaults__, f.__kwdefaults__ = parts
 
 
 def set_identity(value: Any, parts: list[Any]) -> None:
-    """Let an object have this class, and this dictionary of attributes, again."""
+    """Restore the class of an object and its attribute dictionary."""
     if type(value) is not parts[0]:
         object.__setattr__(value, "__class__", parts[0])
     if len(parts) > 1 and value.__dict__ is not parts[1]:
@@ -191,7 +196,7 @@ def set_slots(value: Any, slots: list[str], values: list[Any]) -> None:
 
 
 def set_attributes(holder: Any, names: list[str], values: list[Any]) -> None:
-    """Of a class, whose names cannot be written but as attributes."""
+    """Restore attributes of a class. The namespace of a class can only be written by setattr."""
     for name, value in zip(names, values, strict=True):
         if value is not MISSING:
             if holder.__dict__.get(name, MISSING) is not value:
@@ -201,7 +206,7 @@ def set_attributes(holder: Any, names: list[str], values: list[Any]) -> None:
 
 
 def drop_keys(cls: type, keys: list[str]) -> None:
-    """Remove the attributes that a class has beside these."""
+    """Remove all attributes of a class except these."""
     for name in {*vars(cls)}.difference(keys):
         delattr(cls, name)
 
@@ -212,7 +217,7 @@ def slots_of(cls: type) -> list[str]:
     return [n for n in names if n not in ("__dict__", "__weakref__") and not n.startswith("__")]
 
 
-def state_of(source: Any) -> Any:
+def get_state(source: Any) -> Any:
     if isinstance(source, random.Random):
         return source.getstate()
     if isinstance(source, np.random.Generator):
@@ -222,7 +227,7 @@ def state_of(source: Any) -> Any:
     return source._packed_state()
 
 
-def same_state(a: Any, b: Any) -> bool:
+def is_same_state(a: Any, b: Any) -> bool:
     if isinstance(a, bytes):
         return bool(a == b)
     return repr(a) == repr(b) if not isinstance(a, dict) else _text(a) == _text(b)
@@ -245,13 +250,14 @@ def set_state(source: Any, state: Any) -> None:
         source._resume_from(state)
 
 
-def put_back(source: Any, state: Any, _: list[Any]) -> None:
+def restore_state(source: Any, state: Any, _: list[Any]) -> None:
     set_state(source, state)
 
 
-def same(a: Any, b: Any) -> bool:
-    """True if two values that are not one object are equal, in every bit. Classes are those that `type` gives: a
-    placeholder says of itself that it is a number."""
+def is_same(a: Any, b: Any) -> bool:
+    """True if two different objects are equal in every bit. Classes are compared by `type`, because a placeholder
+    pretends to be a number.
+    """
     cls = type(a)
     if cls is not type(b):
         return False
@@ -259,8 +265,8 @@ def same(a: Any, b: Any) -> bool:
         is_bits = issubclass(cls, (float, complex, np.generic))
         return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes() if is_bits else a == b)
     if cls is tuple:
-        return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
-    # a bound method is made anew each time that it is looked up
+        return len(a) == len(b) and all(x is y or is_same(x, y) for x, y in zip(a, b, strict=True))
+    # A bound method is a new object at each lookup.
     return issubclass(cls, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
 
 
@@ -271,9 +277,11 @@ class Varying(NamedTuple):
 
 
 def fits(value: Any, template: Any) -> bool:
-    """True if a place may hold a value: a number of the right class, a tuple of such values, or the same as before."""
+    """True if a slot may hold a value: a number of the right class, a tuple of such values, or the same value as
+    before.
+    """
     if template.__class__ is Varying:
         return type(value) is template.kind
     if template.__class__ is tuple:
         return type(value) is tuple and len(value) == len(template) and all(map(fits, value, template))
-    return value is template or same(value, template)
+    return value is template or is_same(value, template)

@@ -1,14 +1,14 @@
-"""Tensors from outside while a function is traced: what the trace sees of them, and what it leaves untouched.
+"""Captured tensors: proxies for tensors that a traced function did not make.
 
-Note [Tensors from outside]
-A function reaches tensors as arguments, in closures, globals and modules. While it is traced, each of them that is
-touched has an `Outside`: a traced array in the place of its payload, and a node, metadata and a memory version of its
-own. Whatever is read of the tensor or set on it in the thread that traces, is read from and set on that. So nobody can
-read a value of it (the traced array refuses), no write, `.grad` or history of the trace reaches the tensor itself, and
-other threads notice nothing.
+Note [Captured tensors]
+A function reaches tensors as arguments, in closures, globals and modules. During a trace, each of them that is used has
+a `CapturedTensor`: a traced array in place of its payload, and a node, metadata and a memory version of its own. The
+tracing thread reads and sets the attributes of this proxy instead of those of the tensor. So code cannot read values of
+the tensor (the traced array refuses). Writes, `.grad` and history of the trace do not reach the tensor itself, and
+other threads see no change.
 
-For this, the four slots of a tensor are properties of the class `Tensor` for as long as some thread traces. Outside
-of traces, they are the bare slots and cost nothing. Metadata that guards do not compare are replaced likewise (see
+For this, the four slots of a tensor are properties of the class `Tensor` while any thread traces. At other times they
+are the bare slots and cost nothing. Metadata that guards do not compare are replaced likewise (see
 ndgrad._src.compiler.capture.tensor_metadata).
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.tensor_metadata import replacements
+from ndgrad._src.compiler.capture.tensor_metadata import list_replacements
 from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.generate import FACES
@@ -37,9 +37,8 @@ _array, _node, _storage, _meta = _SLOTS.values()
 _get_array, _set_array = _array.__get__, _array.__set__
 
 
-class OutsideBackward(Node):
-    """In the place of the history of a tensor that was computed outside. Gradients are asked for
-    here, and go no further."""
+class CapturedTensorBackward(Node):
+    """Stand-in for the history of a tensor that was computed outside of the trace. Gradients end here."""
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         raise GraphBreak("backward() inside the function goes on into a graph that was made outside")
@@ -48,55 +47,55 @@ class OutsideBackward(Node):
         return self.apply(grads, None)
 
 
-class OutsideMeta(Meta):
-    """The metadata of a tensor from outside, which know whether anybody asked for its gradient or set it."""
+class CapturedMeta(Meta):
+    """Metadata of a captured tensor, which record whether its gradient was read or set."""
 
-    __slots__ = ("asked", "held")
+    __slots__ = ("asked", "stored_grad")
 
     def __init__(self, grad: Any) -> None:
         super().__init__()
         self.asked = False
-        self.held = grad
+        self.stored_grad = grad
 
     @property
     def grad(self) -> Any:
         self.asked = True
-        return self.held
+        return self.stored_grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
         self.asked = True
-        self.held = value
+        self.stored_grad = value
 
 
-class Outside:
-    """What a trace sees of a tensor from outside."""
+class CapturedTensor:
+    """Proxy through which a trace sees a captured tensor."""
 
     __slots__ = (
         "_array", "_meta", "_node", "_storage", "before", "grad_before", "has_hooks", "is_result", "leaf_asked", "source",
     )  # fmt: skip
 
     def __init__(self, source: Any, payload: TracedArray) -> None:
-        """To be made where the tensor's own slots are seen."""
+        """Create the proxy. The tensor's own slots must be visible, not the properties of a trace."""
         self.source = source
         self._array = payload
         self._node: Any = None
         self._storage: Any = None
         meta = _meta.__get__(source)
-        #: the gradient that it has
+        #: Gradient before the trace.
         self.grad_before = None if meta is None else meta.grad
-        own = self._meta = OutsideMeta(self.grad_before)
+        own = self._meta = CapturedMeta(self.grad_before)
         if meta is not None:
             own.grad_dtype, own.names, own.requires_grad = meta.grad_dtype, meta.names, meta.requires_grad
-        #: whether it was computed outside, and so has a history there
+        #: True if it was computed outside of the trace and so has a history there.
         self.is_result = requires_grad(source) and not own.requires_grad
         if self.is_result:
-            self._node = make_node(OutsideBackward, (), payload.shape, payload.dtype)
-        #: whether the gradient is seen by hooks when it arrives
+            self._node = make_node(CapturedTensorBackward, (), payload.shape, payload.dtype)
+        #: True if hooks see the gradient when it arrives.
         self.has_hooks = meta is not None and bool(meta.hooks or meta.post_accumulate_hooks or meta.retains_grad)
-        #: whether the function asks if it is a leaf
+        #: True if the function reads `is_leaf`.
         self.leaf_asked = False
-        #: what it was before the function ran
+        #: State before the function ran.
         self.before = (self._node, *self._facts())
 
     def _facts(self) -> tuple[Any, ...]:
@@ -107,30 +106,33 @@ class Outside:
         )  # fmt: skip
 
     def change(self) -> str | None:
-        """What the function did to the tensor beside reading it, writing its memory and giving it a gradient,
-        that a program cannot do."""
+        """Return a description of a change to the tensor that a program cannot make; None if there is none. A program
+        can write its memory and give it a gradient.
+        """
         node, *facts = self.before
         if self._node is not node:
             return "a tensor from outside is written and gets a history"
         if any(a is not b for a, b in zip(facts, self._facts(), strict=True)):
             return "a tensor from outside is changed (requires_grad, hooks, names or shape)"
-        if self._meta.held is not self.grad_before and (self.has_hooks or self.is_result):
+        if self._meta.stored_grad is not self.grad_before and (self.has_hooks or self.is_result):
             return "backward() inside the function reaches a tensor from outside that has hooks or a history"
         return None
 
 
-def _of(t: Any, payload: Any) -> Outside | None:
-    """What the trace of this thread sees of a tensor from outside; None for one that the trace has made, and
-    where nothing is traced."""
+def _find_proxy(t: Any, payload: Any) -> CapturedTensor | None:
+    """Return the proxy of a captured tensor in the trace of this thread. Return None for a tensor that the trace has
+    made, and without a trace.
+    """
     if payload.__class__ is TracedArray or isinstance(payload, BareTensor):
         return None
-    tracer = tracer_at_work()
-    return None if tracer is None else tracer.outside_of(t, payload)
+    tracer = find_tracer()
+    return None if tracer is None else tracer.capture(t, payload)
 
 
-def tracer_at_work() -> Any:
-    """The tracer that sees the ops of this context, that of a loop's body before the one around it; None if
-    nothing is traced here."""
+def find_tracer() -> Any:
+    """Return the innermost tracer that sees the ops of this context, such as that of a loop body; None if there is
+    none.
+    """
     state = modes()
     tracer = state.tracer()  # nearly always
     if tracer is not None:
@@ -142,39 +144,39 @@ def tracer_at_work() -> Any:
 
 
 def payload_of(t: Any) -> Any:
-    """The payload that a tensor itself has, traced or not."""
+    """Return the payload that a tensor itself has, traced or not."""
     return _get_array(t)
 
 
 def _property(name: str) -> property:
     slot = _SLOTS[name]
     read, write = slot.__get__, slot.__set__
-    read_outside = Outside.__dict__[name].__get__
+    read_proxy = CapturedTensor.__dict__[name].__get__
 
     def get(t: Any) -> Any:
         payload = _get_array(t)
-        if payload.__class__ is TracedArray:  # one that the trace has made, as nearly all are
+        if payload.__class__ is TracedArray:  # made by the trace, the most frequent case
             return read(t)
         tracer = modes().tracer()
-        outside = None if tracer is None else tracer.known_outside(id(t))
-        if outside is None:
-            outside = _of(t, payload)
-        return read(t) if outside is None else read_outside(outside)
+        proxy = None if tracer is None else tracer.find_captured(id(t))
+        if proxy is None:
+            proxy = _find_proxy(t, payload)
+        return read(t) if proxy is None else read_proxy(proxy)
 
     def set_(t: Any, value: Any) -> None:
         try:
             payload = _get_array(t)
-        except AttributeError:  # a tensor that is being made
+        except AttributeError:  # a tensor under construction
             write(t, value)
             return
-        outside = None if payload.__class__ is TracedArray and value.__class__ is not Lent else _of(t, payload)
-        if outside is None:
-            if value.__class__ is Lent and (tracer := tracer_at_work()) is not None:
-                tracer.lends(payload)
+        proxy = None if payload.__class__ is TracedArray and value.__class__ is not Lent else _find_proxy(t, payload)
+        if proxy is None:
+            if value.__class__ is Lent and (tracer := find_tracer()) is not None:
+                tracer.note_shared(payload)
                 return
             write(t, value)
         else:
-            setattr(outside, name, value)
+            setattr(proxy, name, value)
 
     return property(get, set_)
 
@@ -183,24 +185,24 @@ def _get_payload(t: Any) -> Any:
     payload = _get_array(t)
     if payload.__class__ is TracedArray:
         return payload
-    outside = _of(t, payload)
-    return payload if outside is None else outside._array
+    proxy = _find_proxy(t, payload)
+    return payload if proxy is None else proxy._array
 
 
 def _set_payload(t: Any, value: Any) -> None:
     if value.__class__ is not TracedArray and (isinstance(value, (np.ndarray, np.generic)) or is_on_device(value)):
-        tracer = tracer_at_work()
+        tracer = find_tracer()
         if tracer is not None:
-            value = tracer.made_of(value)
+            value = tracer.capture_array(value)
     try:
         before = _get_array(t)
-    except AttributeError:  # a tensor that is being made
+    except AttributeError:  # a tensor under construction
         _set_array(t, value)
         return
-    outside = _of(t, before)
-    if outside is None:
+    proxy = _find_proxy(t, before)
+    if proxy is None:
         _set_array(t, value)
-    elif value is not outside._array:
+    elif value is not proxy._array:
         raise GraphBreak("a tensor from outside is given another shape or other memory in place")
 
 
@@ -208,23 +210,23 @@ _PROPERTIES = {
     "_array": property(_get_payload, _set_payload),
     **{name: _property(name) for name in ("_node", "_storage", "_meta")},
 }
-_at_work = 0
-#: What is replaced while functions are traced: (class, name, what the class had itself, or None).
+_active_traces = 0
+#: Replaced attributes during traces: class, name, and the attribute of the class itself or None.
 _replaced: list[tuple[type, str, Any]] = []
 _lock = make_lock()
 
 
-def _replace() -> None:
-    """Let tensors be seen through tracers."""
+def _install_properties() -> None:
+    """Replace the slots of tensors by properties that consult the tracer."""
     slots: list[tuple[type, str, Any]] = [(Tensor, name, made) for name, made in _PROPERTIES.items()]
-    for cls, name, made in (*slots, *replacements(tracer_at_work)):
+    for cls, name, made in (*slots, *list_replacements(find_tracer)):
         own = cls.__dict__.get(name)
         setattr(cls, name, made)
         _replaced.append((cls, name, own))
 
 
-def _put_back() -> None:
-    """Let tensors be as they are outside of traces."""
+def _restore_slots() -> None:
+    """Restore the slots of tensors."""
     while _replaced:
         cls, name, own = _replaced.pop()
         if own is None:
@@ -233,43 +235,43 @@ def _put_back() -> None:
             setattr(cls, name, own)
 
 
-class hidden:
-    """For the duration of a block, this thread sees tensors from outside through its tracer, if it is inside one."""
+class use_proxies:
+    """Context in which this thread sees captured tensors through its tracer, if it has one."""
 
     def __enter__(self) -> None:
-        global _at_work
+        global _active_traces
         with _lock:
-            _at_work += 1
-            if _at_work == 1:
+            _active_traces += 1
+            if _active_traces == 1:
                 try:
-                    _replace()
+                    _install_properties()
                 except BaseException:
-                    _at_work = 0
-                    _put_back()
+                    _active_traces = 0
+                    _restore_slots()
                     raise
 
     def __exit__(self, *exc: object) -> None:
-        global _at_work
+        global _active_traces
         with _lock:
-            _at_work -= 1
-            if _at_work == 0:
-                _put_back()
+            _active_traces -= 1
+            if _active_traces == 0:
+                _restore_slots()
 
 
 def _after_fork() -> None:
-    """A child has only the thread that forked: nobody is left to end the traces of others."""
-    global _at_work
-    if _at_work and current_tracer.get() is None:
-        _at_work = 0
-        _put_back()
+    """Restore the slots in a forked child. It has only the thread that forked, so no other thread will do so."""
+    global _active_traces
+    if _active_traces and current_tracer.get() is None:
+        _active_traces = 0
+        _restore_slots()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def refused(t: Any) -> str | None:
-    """Why a tensor cannot be an input of a program; None if it can."""
+def refuse_tensor(t: Any) -> str | None:
+    """Return the reason why a tensor cannot be an input of a program; None if it can."""
     payload = _get_array(t)
     if t.__class__ not in FACES:
         return f"a tensor of class {type(t).__name__} takes part, which may have rules of its own"

@@ -1,4 +1,6 @@
-"""Whose code is whose: libraries stay as they are, the user's own code does not; and which code reads the world."""
+"""Origin of code: libraries count as constant, the user's own code does not. Also the functions that read external
+state.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak
 
 _PACKAGES = ("ndgrad", "numpy", "scipy", "llvmlite", "cupy", "cupyx", "cupy_backends", "cudnn")
 
-#: Functions of Python's whose answers are others each time, by their identity; and methods of classes of which that is true.
+#: Identities of Python functions with results that vary between calls; and names of such methods of date classes.
 _IMPURE = frozenset(map(id, (
     time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns,
     time.process_time, time.process_time_ns, time.localtime, time.gmtime, os.urandom, os.getenv, os.listdir,
@@ -27,8 +29,7 @@ _CLOCKS = frozenset(["now", "utcnow", "today"])
 
 @functools.cache
 def is_foreign(module: Any) -> bool:
-    """Whether a module, by its name, is Python's own or that of a library whose objects are
-    taken to stay as they are."""
+    """True if a module name belongs to Python or to a library whose objects are assumed not to change."""
     if not isinstance(module, str):
         return module is not None
     root = module.partition(".")[0]
@@ -40,7 +41,7 @@ def is_foreign(module: Any) -> bool:
         return False
     if file is None:
         return True
-    # a module of the user's may have the name of one of Python's
+    # A module of the user may have the name of a standard module.
     folders = {os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")}
     path = os.path.realpath(file)
     return any(path.startswith(folder + os.sep) for folder in folders) and "site-packages" not in path
@@ -55,9 +56,9 @@ def check_pure(space: dict[str, Any], names: AbstractSet[str], where: str) -> No
     for name in names:
         value = space.get(name, getattr(builtins, name, None) if name in ("open", "input") else None)
         if isinstance(value, types.ModuleType):
-            # of a library, what is there: asked for another name, ndgrad would load what it keeps for later, or look for a reason
-            held = vars(value).get if is_foreign(value.__name__) else functools.partial(_attribute, value)
-            found = [n for n in names if id(held(n)) in _IMPURE]
+            # For a library, look only at loaded names. Another lookup would make ndgrad load a lazy name.
+            look_up = vars(value).get if is_foreign(value.__name__) else functools.partial(_attribute, value)
+            found = [n for n in names if id(look_up(n)) in _IMPURE]
             if value.__name__ in ("uuid", "secrets") or (value.__name__ == "datetime" and names & _CLOCKS):
                 found.append(value.__name__)
         else:

@@ -1,19 +1,18 @@
 """Loops and branches of a traced function, as programs inside its program.
 
-A loop, or a branch, is one custom function of everything that it depends on: what it starts with, the rows that it
-reads, and the tensors that its body captures. So transforms meet it as they meet any function, and each of its
-derivatives is of its kind again:
+A loop or branch is one custom function of everything that it depends on: its initial carry, the rows that it reads, and
+the tensors that its body captures. So transforms treat it like any function, and each of its derivatives is a loop or
+branch again:
 
     backward    a loop in reverse, whose body pulls the cotangents of one round back through that round
     jvp         a loop whose body pushes tangents through one round
     vmap        the loop of the batched body
 
-down to tensors without transforms, where the body is traced, once, and the loop becomes an instruction of the program.
-The rounds of a derivative begin with the carry of the round that they belong to, so a loop also returns the carry that
-every round was given; what of a round is then computed twice is found and shared by a pass
-(ndgrad._src.compiler.passes.shared_rounds).
+For tensors without transforms the body is traced once, and the loop becomes an instruction of the program. A round of a
+derivative starts with the carry of the corresponding round, so a loop also returns the initial carry of every round. A
+pass finds and shares computations that a round would then do twice (ndgrad._src.compiler.passes.shared_rounds).
 
-Of a while_loop nobody knows the number of rounds, so there is no array with a row for each. It is in a file of its own
+The number of rounds of a while_loop is unknown, so there is no array with a row for each. It has a file of its own
 (ndgrad._src.compiler.capture.while_loops).
 """
 
@@ -25,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.compiler.capture.captured_tensors import tracer_at_work
+from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.subprograms import Closed, Region
-from ndgrad._src.compiler.passes.basic_index import Place, written
+from ndgrad._src.compiler.capture.subprograms import LiftedFunction, Region
+from ndgrad._src.compiler.passes.basic_index import Place
 from ndgrad._src.compiler.program.compiler_ops import branch, loop
 from ndgrad._src.compiler.program.program import Instruction, Value
 from ndgrad._src.core.variable import np_dtype, wrap
@@ -41,21 +40,22 @@ Flat = Callable[[Tensors], list[Any]]
 
 
 def is_smooth(t: Any) -> bool:
-    """Whether a tensor's dtype has derivatives."""
+    """True if a tensor's dtype has derivatives."""
     return is_inexact(np_dtype(t))
 
 
 @contextmanager
-def breaking() -> Iterator[None]:
-    """A rule that fails ends the trace: whoever runs a backward pass there must not take it for a failure of the
-    function's."""
+def break_on_error() -> Iterator[None]:
+    """Context that turns the failure of a rule into a graph break. A backward pass must not mistake it for a failure of
+    the function.
+    """
     try:
         yield
     except GraphBreak:
         raise
     except Exception as error:
         reason = f"{type(error).__name__} in the derivative of a loop or branch: {str(error)[:300]}"
-        raise GraphBreak(reason) from None  # contextlib takes a RuntimeError from a StopIteration for the latter
+        raise GraphBreak(reason) from None  # contextlib confuses a RuntimeError from a StopIteration with the latter
 
 
 # ----- scan -----------------------------------------------------------------------------------------------------------
@@ -63,10 +63,11 @@ def breaking() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Rounds:
-    """A loop: its body, from tensors (carry, row, the rest) to (carry, y), how many of them are carried and how many
-    are rows.
+    """A loop: its body maps tensors (carry, row, the rest) to (carry, y). `carried` and `rows` count the first two
+    groups.
 
-    The last y are the carry that the round was given."""
+    The last y are the initial carry of the round.
+    """
 
     body: Flat
     carried: int
@@ -75,13 +76,13 @@ class Rounds:
     reverse: bool
 
     def parts(self, tensors: Tensors) -> tuple[list[Any], list[Any], list[Any]]:
-        """Carry, rows and the rest of some tensors."""
+        """Split tensors into carry, rows and the rest."""
         n, m = self.carried, self.carried + self.rows
         return list(tensors[:n]), list(tensors[n:m]), list(tensors[m:])
 
 
-def with_carry(body: Flat, carried: int) -> Flat:
-    """A body whose last y are the carry that it was given."""
+def add_carry_output(body: Flat, carried: int) -> Flat:
+    """Return a body that also returns its initial carry, as the last y."""
 
     def run(tensors: Tensors) -> list[Any]:
         return [*body(tensors), *tensors[:carried]]
@@ -89,14 +90,14 @@ def with_carry(body: Flat, carried: int) -> Flat:
     return run
 
 
-def scanned(
+def run_scan(
     step: Callable[[Tensors, Tensors], tuple[list[Any], list[Any]]],
     carry: Tensors,
     rows: Tensors,
     count: int,
     reverse: bool,
 ) -> tuple[list[Any], list[Any]]:
-    """The last carry and all y, stacked, of a loop."""
+    """Return the last carry and all y, stacked, of a loop."""
     n = len(carry)
 
     def body(tensors: Tensors) -> list[Any]:
@@ -104,9 +105,9 @@ def scanned(
         return [*following, *ys]
 
     shown = [tensor_ops.getitem(t, index=(0,)) for t in rows]
-    closed = Closed(body, [*carry, *shown])
-    plan = Rounds(with_carry(closed, n), n, len(rows), count, reverse)
-    out = _run(plan, [*carry, *rows, *closed.captured])
+    lifted = LiftedFunction(body, [*carry, *shown])
+    plan = Rounds(add_carry_output(lifted, n), n, len(rows), count, reverse)
+    out = _run(plan, [*carry, *rows, *lifted.captured])
     return out[:n], out[n : len(out) - n]
 
 
@@ -115,7 +116,7 @@ def _run(plan: Rounds, tensors: Tensors) -> list[Any]:
 
 
 class Scan(Function):
-    """A loop as a function of its carry, its rows and what its body captures."""
+    """A loop as a function of its carry, its rows and the captured tensors of its body."""
 
     @staticmethod
     def forward(plan: Rounds, *tensors: Any) -> Any:
@@ -132,27 +133,27 @@ class Scan(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = ctx.saved_tensors
-        with breaking():
-            return (None, *_pulled(ctx.plan, saved[: ctx.count], saved[ctx.count :], grads, ctx.needs_input_grad[1:]))
+        with break_on_error():
+            return (None, *_pull_back(ctx.plan, saved[: ctx.count], saved[ctx.count :], grads, ctx.needs_input_grad[1:]))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         saved = ctx.saved_tensors
-        with breaking():
-            return tuple(_pushed(ctx.plan, saved[: ctx.count], saved[ctx.count :], tangents))
+        with break_on_error():
+            return tuple(_push_forward(ctx.plan, saved[: ctx.count], saved[ctx.count :], tangents))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Rounds, *tensors: Any) -> Any:
-        with breaking():
-            return _batched(info, in_dims[1:], plan, tensors)
+        with break_on_error():
+            return _batch(info, in_dims[1:], plan, tensors)
 
 
-def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
-    """The cotangents of what a loop was given."""
+def _pull_back(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
+    """Return the cotangents of the inputs of a loop."""
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
     rest = inputs[m:]
-    wanted = [is_smooth(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # a carry is one of others, too
+    wanted = [is_smooth(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # carries depend on carries
     moving = [i for i in range(n) if wanted[i]]
     reading = [i for i in range(n, m) if wanted[i]]
     shared = [i for i in range(m, len(inputs)) if wanted[i]]
@@ -161,7 +162,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     start += [tensor_ops.zeros_like(inputs[i]) for i in shared]
     carried = len(start)
 
-    pull = pull_of(plan.body, len(inputs), [*moving, *reading, *shared], [*moving, *given])
+    pull = make_pullback(plan.body, len(inputs), [*moving, *reading, *shared], [*moving, *given])
 
     def body(tensors: Tensors) -> list[Any]:
         own, row, others = (
@@ -175,7 +176,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
         return [*found[: len(moving)], *sums, *found[len(moving) : last]]
 
     rows = [*carries, *inputs[n:m], *[grads[i] for i in given]]
-    back = Rounds(with_carry(body, carried), carried, len(rows), plan.count, not plan.reverse)
+    back = Rounds(add_carry_output(body, carried), carried, len(rows), plan.count, not plan.reverse)
     if not moving and not given:
         return [None] * len(inputs)
     out = _run(back, [*start, *rows, *rest])
@@ -185,8 +186,8 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     return found
 
 
-def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) -> list[Any]:
-    """The tangents of what a loop returns."""
+def _push_forward(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) -> list[Any]:
+    """Return the tangents of the outputs of a loop."""
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
     moving = [i for i in range(n) if is_smooth(inputs[i])]
@@ -196,7 +197,7 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
     start = [tensor_ops.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in moving]
     carried = len(start)
 
-    push = push_of(plan.body, len(inputs), [*moving, *reading, *shared], smooth)
+    push = make_pushforward(plan.body, len(inputs), [*moving, *reading, *shared], smooth)
 
     def body(tensors: Tensors) -> list[Any]:
         own, row = tensors[:carried], tensors[carried : carried + m + len(reading)]
@@ -205,7 +206,7 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
         return push([*row[:m], *others[:left], *own, *row[m:], *others[left:]])
 
     rows = [*carries, *inputs[n:m], *[tangents[i] for i in reading]]
-    tangent = Rounds(with_carry(body, carried), carried, len(rows), plan.count, plan.reverse)
+    tangent = Rounds(add_carry_output(body, carried), carried, len(rows), plan.count, plan.reverse)
     made = _run(tangent, [*start, *rows, *inputs[m:], *[tangents[i] for i in shared]])
     found: list[Any] = [None] * len(outputs)
     for i, t in zip(smooth, made, strict=False):
@@ -213,30 +214,30 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
     return found
 
 
-def _batched(
+def _batch(
     info: Any, dims: tuple[Any, ...], plan: Rounds, tensors: Tensors
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """A loop for all samples: what is carried is batched, since it may become so in any round."""
+    """Run a loop for all samples. The whole carry is batched, because it may become so in any round."""
     n, m = plan.carried, plan.carried + plan.rows
-    given, dims = carry_batched(info, dims, n, tensors)
+    given, dims = batch_carry(info, dims, n, tensors)
     given = [
-        _moved(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))
+        _permute_first(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))
     ]
-    out = _run(Rounds(map_of(plan.body, dims, info), n, plan.rows, plan.count, plan.reverse), given)
+    out = _run(Rounds(make_batched(plan.body, dims, info), n, plan.rows, plan.count, plan.reverse), given)
     return tuple(out), (*(0,) * n, *(1,) * (len(out) - n))
 
 
-def _spread(t: Any, size: int) -> Any:
+def _expand_samples(t: Any, size: int) -> Any:
     return tensor_ops.expand(t, shape=(size, *t.shape))
 
 
-def _moved(t: Any, first: tuple[int, int]) -> Any:
+def _permute_first(t: Any, first: tuple[int, int]) -> Any:
     return tensor_ops.permute(t, dims=(*first, *range(2, len(t.shape))))
 
 
 def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
-    """Trace the body, and write the loop into the program."""
-    tracer = tracer_here()
+    """Trace the body and append the loop to the program."""
+    tracer = require_tracer()
     carry, rows, rest = plan.parts(tensors)
     own = [(t, None) for t in carry] + [(t, tuple(t.shape[1:])) for t in rows]
     region = Region(tracer, plan.body, own, rest)
@@ -262,16 +263,16 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
         "last": 0,
     }
     emit(tracer, loop, [*arguments[:n], *region.taken, *arguments[n:]], settings, results)
-    found = [*results[:n], *[_in_order(tracer, v, plan.reverse) for v in stacks]]
+    found = [*results[:n], *[_sort_rows(tracer, v, plan.reverse) for v in stacks]]
     return [wrap(face, tracer.array(v)) for face, v in zip(region.faces, found, strict=True)]
 
 
-def _in_order(tracer: Any, stack: Value, reverse: bool) -> Value:
-    """What all rounds have made, in the order of the rows that they have read."""
+def _sort_rows(tracer: Any, stack: Value, reverse: bool) -> Value:
+    """Return the stacked outputs of all rounds in the order of the rows that the rounds read."""
     if not reverse or stack.shape[0] == 1:
         return stack
     index: tuple[Place, ...] = ((stack.shape[0] - 1, stack.shape[0], -1), *[(0, n, 1) for n in stack.shape[1:]])
-    found: Value = tracer.emit(find("getitem"), (stack,), {"index": written(index)})[0]
+    found: Value = tracer.emit(find("getitem"), (stack,), {"index": to_setting(index)})[0]
     return found
 
 
@@ -285,30 +286,30 @@ class Branches:
     when_true: Flat
     when_false: Flat
 
-    def changed(self, change: Callable[[Flat], Flat]) -> Branches:
-        """The same, with something done to both."""
+    def transform(self, change: Callable[[Flat], Flat]) -> Branches:
+        """Return both functions after a change."""
         return Branches(change(self.when_true), change(self.when_false))
 
 
-def branched(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> list[Any]:
-    """The results of one of two functions; the program decides of which."""
-    first, second = Closed(when_true, tensors), Closed(when_false, tensors)
+def run_branch(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> list[Any]:
+    """Return the results of one of two functions. The program decides which one."""
+    first, second = LiftedFunction(when_true, tensors), LiftedFunction(when_false, tensors)
     n, m = len(tensors), len(tensors) + len(first.captured)
     plan = Branches(lambda given: first(given[:m]), lambda given: second([*given[:n], *given[m:]]))
     return list(Cond.apply(plan, pred, *tensors, *first.captured, *second.captured))
 
 
 class Cond(Function):
-    """A branch as a function of what both sides depend on."""
+    """A branch as a function of the tensors that both sides depend on."""
 
     @staticmethod
     def forward(plan: Branches, pred: Any, *tensors: Any) -> Any:
-        tracer = tracer_here()
+        tracer = require_tracer()
         sides = {
             name: Region(tracer, f, (), tensors, name)
             for name, f in (("on_true", plan.when_true), ("on_false", plan.when_false))
         }
-        taken = in_common(sides)
+        taken = share_inputs(sides)
         programs = {name: region.program for name, region in sides.items()}
         values = [[(v.shape, v.dtype) for v in p.outputs] for p in programs.values()]
         if values[0] != values[1]:
@@ -330,8 +331,8 @@ class Cond(Function):
         pred, *tensors = ctx.saved_tensors
         places = [i for i, t in enumerate(tensors) if is_smooth(t) and ctx.needs_input_grad[i + 2]]
         given = [i for i, g in enumerate(grads) if g is not None]
-        with breaking():
-            plan = ctx.plan.changed(lambda f: pull_of(f, len(tensors), places, given))
+        with break_on_error():
+            plan = ctx.plan.transform(lambda f: make_pullback(f, len(tensors), places, given))
             out = Cond.apply(plan, pred, *tensors, *[grads[i] for i in given])
         found: list[Any] = [None] * len(tensors)
         for i, g in zip(places, out, strict=True):
@@ -342,8 +343,8 @@ class Cond(Function):
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
         pred, *tensors = ctx.saved_tensors
         places = [i for i, t in enumerate(tangents) if t is not None]
-        with breaking():
-            plan = ctx.plan.changed(lambda f: push_of(f, len(tensors), places, ctx.smooth))
+        with break_on_error():
+            plan = ctx.plan.transform(lambda f: make_pushforward(f, len(tensors), places, ctx.smooth))
             out = Cond.apply(plan, pred, *tensors, *[tangents[i] for i in places])
         found: list[Any] = [None] * (max(ctx.smooth, default=-1) + 1)
         for i, t in zip(ctx.smooth, out, strict=True):
@@ -352,13 +353,13 @@ class Cond(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Branches, pred: Any, *tensors: Any) -> Any:
-        with breaking():
-            out = Cond.apply(plan.changed(lambda f: map_of(f, in_dims[2:], info)), pred, *tensors)
+        with break_on_error():
+            out = Cond.apply(plan.transform(lambda f: make_batched(f, in_dims[2:], info)), pred, *tensors)
         return out, (0,) * len(out)
 
 
-def in_common(regions: dict[str, Region]) -> list[Value]:
-    """Let programs take the same values of the program around, behind their own; these."""
+def share_inputs(regions: dict[str, Region]) -> list[Value]:
+    """Let programs take the same values of the surrounding program, after their own inputs. Return these values."""
     taken = list(dict.fromkeys(v for region in regions.values() for v in region.taken))
     for region in regions.values():
         inner = [region.taken[v] if v in region.taken else Value(v.shape, v.dtype) for v in taken]
@@ -367,35 +368,36 @@ def in_common(regions: dict[str, Region]) -> list[Value]:
 
 
 def emit(tracer: Any, op: Any, arguments: Tensors, settings: dict[str, Any], results: tuple[Value, ...]) -> None:
-    """Write down an instruction whose results are known."""
+    """Append an instruction with known results."""
     tracer.program.instructions.append(Instruction(op, tuple(arguments), settings, results, tracer.place or tracer.line()))
 
 
-def tracer_here() -> Any:
-    """The tracer of the program that a loop or branch is to be part of."""
-    tracer = tracer_at_work()
+def require_tracer() -> Any:
+    """Return the tracer of the program that a loop or branch becomes part of."""
+    tracer = find_tracer()
     if tracer is None:
         raise GraphBreak("a loop or branch of a program is run outside of it")
     return tracer
 
 
-def _replaced(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[Any]:
-    """Tensors with others in some places."""
+def _replace_at(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[Any]:
+    """Return tensors with others in some positions."""
     full = list(tensors)
     for i, t in zip(places, others, strict=True):
         full[i] = t
     return full
 
 
-def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
-    """From `count` arguments of a function and cotangents of its results `given`, the cotangents of the arguments at
-    `places`."""
+def make_pullback(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
+    """Return a function from `count` arguments of `f` and cotangents of its results `given` to the cotangents of the
+    arguments at `places`.
+    """
 
     def run(tensors: Tensors) -> list[Any]:
         primals = tensors[:count]
 
         def part(*variable: Any) -> tuple[Any, ...]:
-            made = f(_replaced(primals, places, variable))
+            made = f(_replace_at(primals, places, variable))
             return tuple([made[i] for i in given])
 
         _, pull = vjp(part, *[primals[i] for i in places])
@@ -404,14 +406,16 @@ def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) ->
     return run
 
 
-def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -> Flat:
-    """From `count` arguments of a function and tangents of those at `places`, the tangents of its results `smooth`."""
+def make_pushforward(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -> Flat:
+    """Return a function from `count` arguments of `f` and tangents of those at `places` to the tangents of its results
+    `smooth`.
+    """
 
     def run(tensors: Tensors) -> list[Any]:
         primals = tensors[:count]
 
         def part(*variable: Any) -> tuple[Any, ...]:
-            made = f(_replaced(primals, places, variable))
+            made = f(_replace_at(primals, places, variable))
             return tuple([made[i] for i in smooth])
 
         return list(jvp(part, tuple([primals[i] for i in places]), tuple(tensors[count:]))[1])
@@ -419,10 +423,10 @@ def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -
     return run
 
 
-def map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) -> Flat:
-    """A function for all samples."""
-    if all(d is None for d in dims):  # nothing is batched: its results are the same for all
-        return lambda tensors: [_spread(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
+def make_batched(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) -> Flat:
+    """Return a function for all samples."""
+    if all(d is None for d in dims):  # without batched arguments all results are equal
+        return lambda tensors: [_expand_samples(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
 
     def one(*sample: Any) -> tuple[Any, ...]:
         return tuple(f(sample))
@@ -431,10 +435,10 @@ def map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) 
     return lambda tensors: list(mapped(*tensors))
 
 
-def carry_batched(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
-    """Tensors of which the first `n` are batched, and their dimensions."""
+def batch_carry(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
+    """Return tensors with the first `n` batched, and the batch dimensions."""
     given = [
-        _spread(t, info.batch_size) if d is None and i < n else t
+        _expand_samples(t, info.batch_size) if d is None and i < n else t
         for i, (t, d) in enumerate(zip(tensors, dims, strict=True))
     ]
     return given, (*(0,) * n, *dims[n:])

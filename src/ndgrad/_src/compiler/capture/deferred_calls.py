@@ -1,12 +1,12 @@
-"""Calls whose result is not used, made after the program of each call: `logger.info("loss %.4f", loss.item())` and `print`.
+"""Calls without a used result, made after the program of each call: `logger.info("loss %.4f", loss.item())` and
+`print`.
 
-A traced function that logs or prints numbers and texts does not depend on what comes of it. The call is noted, and repeated
-after each program in the order of the function, with the numbers of that call. A record has the line of the user's that
-asked for it. Whether a logger is enabled, and for which handlers, is compared before each call; a call of one that is not
-does nothing.
+A traced function that logs or prints numbers and texts does not depend on the result. The call is recorded and repeated
+after each program, in the order of the function, with the numbers of that call. A log record has the source line of the
+user. Guards compare the levels and handlers of loggers before each call. A call of a disabled logger does nothing.
 
-Only Python's own loggers and handlers are trusted not to look at what the function has changed so far; other classes, and
-arguments that are objects which may change, end the trace.
+Only the standard loggers and handlers are trusted not to read objects that the function has changed so far. Other
+classes end the trace, and so do mutable objects as arguments.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.compiler.capture.captured_state import NUMBERS
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
-from ndgrad._src.compiler.capture.side_effects import is_watched, stands_for
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
+from ndgrad._src.compiler.capture.side_effects import is_guarded, register_replacement
 from ndgrad._src.compiler.capture.slot_effects import Effect
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.pytree import TreeSpec, tree_unflatten
@@ -33,7 +33,7 @@ _LEVELS = {
     "debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR,
     "critical": logging.CRITICAL,
 }  # fmt: skip
-#: Methods that answer from the state of loggers, and methods that change it.
+#: Methods that read the state of loggers, and methods that change it.
 _ASKING = ("isEnabledFor", "getEffectiveLevel", "hasHandlers")
 _CHANGING = (
     "setLevel", "addHandler", "removeHandler", "addFilter", "removeFilter", "exception", "handle", "_log", "callHandlers",
@@ -56,15 +56,16 @@ class DeferredCall(Effect):
 
 
 def _check(arguments: Sequence[Any], what: str) -> None:
-    """Raise if an argument is an object that may change until the call is made."""
+    """Raise if an argument is an object that may change before the call is made."""
     for a in arguments:
-        if type(a) is not ReadNumber and type(a) not in NUMBERS:
+        if type(a) is not NumberPlaceholder and type(a) not in NUMBERS:
             raise GraphBreak(f"the function {what} an object of class {type(a).__name__}")
 
 
 def _tracer_of(logger: Any) -> Any:
-    """The tracer of the function that uses a logger; None where nothing is traced, and for ndgrad's own loggers, which tell of
-    what is traced."""
+    """Return the tracer of the function that uses a logger; None without a trace, and for ndgrad's own loggers, which
+    report on tracing.
+    """
     if logger.name.partition(".")[0] == "ndgrad":
         return None
     tracer = current_tracer.get()
@@ -75,7 +76,7 @@ def _tracer_of(logger: Any) -> Any:
 
 
 def _is_pythons(logger: Any) -> bool:
-    """True if a logger, and the handlers that see its records, are of Python's own classes and without filters."""
+    """True if a logger and the handlers of its records are of standard classes and without filters."""
     if type(logger) not in (logging.Logger, logging.RootLogger):
         return False
     while logger is not None:
@@ -115,7 +116,7 @@ def _defer_record(logger: Any, level: int, message: Any, args: tuple[Any, ...], 
 def _at_level(name: str, level: int) -> Callable[..., None]:
     def method(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
         if _tracer_of(self) is None:
-            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this frame is none of the caller's
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # skips this frame
             _ORIGINAL[name](self, msg, *args, **kwargs)
         else:
             _defer_record(self, level, msg, args, kwargs)
@@ -168,23 +169,23 @@ _METHODS: dict[str, Callable[..., Any]] = {
 
 def _deferred_print(*args: Any, **kwargs: Any) -> None:
     tracer = current_tracer.get()
-    if tracer is None or kwargs.get("file") is not None or not is_watched(sys.stdout):
-        _print(*args, **kwargs)  # which a stream may refuse
+    if tracer is None or kwargs.get("file") is not None or not is_guarded(sys.stdout):
+        _print(*args, **kwargs)  # a stream may refuse
         return
     _check([*args, *kwargs.values()], "prints")
-    if any(type(a) is ReadNumber for a in kwargs.values()):
+    if any(type(a) is NumberPlaceholder for a in kwargs.values()):
         raise GraphBreak("the function prints")
     tracer.deferred.append((lambda *numbers: _print(*numbers, **kwargs), args))
 
 
-stands_for(_deferred_print, _print)
+register_replacement(_deferred_print, _print)
 _lock = make_lock()
 _at_work = 0
 
 
 @contextmanager
 def deferring() -> Iterator[None]:
-    """A block in which traced functions log and print later."""
+    """Context in which traced functions log and print later."""
     global _at_work
     with _lock:
         _at_work += 1

@@ -1,22 +1,22 @@
-"""What a program cannot hold: the reason is told, and the function runs eagerly."""
+"""Graph breaks: actions that a program cannot contain. The reason is reported, and the function runs eagerly."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import Any
 
-#: The tracer of this context: it is told of every break, though the function that is traced may catch it.
+#: The tracer of this context. It records every break, because the traced function may catch it.
 current_tracer: ContextVar[Any] = ContextVar("ndgrad_tracer", default=None)
 
 
 class GraphBreak(RuntimeError):
-    """Raised while a function is traced, at the place where it needs what a trace does not have."""
+    """Raised during a trace by an action that a program cannot contain."""
 
-    #: whether it might not have come to this with other values
+    #: True if other values might avoid the break.
     depends_on_values = False
-    #: whether the next call may not come to this, whatever it is given
+    #: True if the next call may avoid the break, whatever its arguments.
     is_passing = False
-    #: whether what it has found out keeps another trace from it
+    #: True if another trace can use the new knowledge to avoid the break.
     is_cured = False
 
     def __init__(self, reason: str, where: str | None = None) -> None:
@@ -28,16 +28,16 @@ class GraphBreak(RuntimeError):
             "ndgrad.compile(..., fullgraph=True) makes this an error. [nd-graph-break]"
         )
         self.reason = reason
-        #: the line of the user's, where it is known
+        #: Source line of the user, if known.
         self.where = where
         if tracer is not None and tracer.broken is None:
             tracer.broken = self
 
     def bare(self) -> GraphBreak:
-        """This break without its traceback, which would keep alive what the function had in hand."""
+        """Return this break without its traceback, which would keep local variables of the function alive."""
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
 
     def again(self) -> GraphBreak:
-        """Another one to be raised."""
+        """Return a new break with the same reason, to be raised."""
         return GraphBreak(self.reason, self.where)

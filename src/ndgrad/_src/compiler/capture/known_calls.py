@@ -1,9 +1,9 @@
-"""Calls that a trace may make: the C functions and the standard library's code that are known to be safe.
+"""Calls that a trace may make: C functions and standard library code that are known to be safe.
 
-A trace runs a function once, and its program stands for all later calls. A call inside the function is safe if it gives
-the same answer whenever its arguments are the same, and changes nothing but objects that are compared before and after
-the trace (see ndgrad._src.compiler.capture.environment). Everything else ends the trace: files, clocks, the system, threads, and every
-C function that is not listed here, because its effects are unknown.
+A trace runs a function once, and its program is used for all later calls. A call inside the function is safe if it
+returns the same result for the same arguments, and changes only objects that are compared before and after the trace
+(see ndgrad._src.compiler.capture.environment). Everything else ends the trace: files, clocks, the system, threads, and
+every C function that is not listed here, because its effects are unknown.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _PURE_MODULES = frozenset(
 )
 #: Libraries whose C functions are safe, apart from `_DENIED`.
 _PURE_PACKAGES = ("numpy", "scipy", "ndgrad", "cupy", "cupyx", "cupy_backends", "cudnn")
-#: C functions of the modules above that read or write something else, by their names.
+#: Names of C functions in the modules above that read or write something else.
 _DENIED = frozenset("fromfile tofile load dump _load_from_filelike _abc_register _reset_registry _reset_caches".split())
-#: Builtins that read or change something beside their arguments. `world` replaces those that look up names (getattr and
-#: others) while a function is traced, so that the originals are never met in the user's code.
+#: Builtins that read or change something apart from their arguments. During a trace `side_effects` replaces those that
+#: look up names (getattr and others), so the originals do not appear in the user's code.
 _DENIED_BUILTINS = frozenset(
     "open input exec eval compile breakpoint globals dir getattr hasattr setattr delattr vars __import__".split()
 )
-#: Types whose methods are safe: immutable ones, and those whose objects are compared or belong to the trace.
+#: Types with safe methods: immutable types, and types whose objects are compared or belong to the trace.
 _TYPES = frozenset(
     [
         object, type, int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice,
@@ -56,7 +56,7 @@ _TYPES = frozenset(
         itertools.count, itertools.chain, itertools.cycle, itertools.islice, itertools.repeat, itertools.tee,
     ]
 )  # fmt: skip
-#: Methods of these types that are not.
+#: Unsafe methods of these types.
 _DENIED_METHODS = frozenset(
     [
         (datetime.datetime, "now"), (datetime.datetime, "utcnow"), (datetime.date, "today"), (type, "__subclasses__"),
@@ -64,14 +64,14 @@ _DENIED_METHODS = frozenset(
         (contextvars.ContextVar, "set"), (contextvars.ContextVar, "reset"),
     ]
 )  # fmt: skip
-#: Modules of the standard library whose Python code is safe: it computes, or calls back the user's code.
+#: Modules of the standard library with safe Python code: it computes, or calls back the user's code.
 _PURE_SOURCES = frozenset(
     "abc _abc_data _collections_abc _py_abc bisect cmath collections collections.abc configparser contextlib copy copyreg"
     " dataclasses enum fractions functools graphlib heapq inspect itertools json json.decoder json.encoder json.scanner"
     " keyword numbers operator random re re._compiler re._parser re._casefix re._constants reprlib sre_compile sre_parse"
     " statistics string textwrap types typing weakref _weakrefset annotationlib".split()
 )
-#: Functions of other modules of the standard library, by module and the beginning of their qualified names.
+#: Safe functions of other modules of the standard library, by module and the start of their qualified names.
 _PURE_FUNCTIONS = {
     "os": ("_Environ.__getitem__", "_Environ.__iter__", "_Environ.__len__", "_createenviron.<locals>", "fspath"),
     "argparse": ("Namespace.", "_AttributeHolder."),
@@ -79,12 +79,12 @@ _PURE_FUNCTIONS = {
     "warnings": ("catch_warnings.",),
     "threading": ("RLock", "Lock"),
 }
-#: NumPy's Python functions that read or change settings of the process, or look at files before they open them.
+#: NumPy's Python functions that read or change settings of the process, or inspect files before they open them.
 _DENIED_NUMPY = frozenset(
     "set_printoptions get_printoptions seterr geterr seterrcall geterrcall setbufsize getbufsize load save memmap open_memmap"
     " info show_config".split()
 )
-#: ndgrad's functions that change settings of the process.
+#: Functions of ndgrad that change settings of the process.
 _SETTERS = frozenset(
     "set_default_dtype set_default_device set_default_tensor_type set_printoptions set_num_threads set_num_interop_threads"
     " use_deterministic_algorithms set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal"
@@ -93,14 +93,14 @@ _SETTERS = frozenset(
 
 
 def refuse_c_function(function: Any) -> str | None:
-    """Return the name of a C function that must not be called in a trace; None for one that is known to be safe."""
+    """Return the name of a C function that must not be called in a trace; None if it is known to be safe."""
     owner = function.__self__
     name = function.__name__
     if owner is None or isinstance(owner, types.ModuleType):
         module = function.__module__ or getattr(owner, "__name__", "")
         return None if _is_pure_function(module, name) else f"{module}.{name}"
     cls = owner if isinstance(owner, type) else type(owner)
-    if isinstance(owner, type) and name not in _names_along(owner):  # a method of its metaclass
+    if isinstance(owner, type) and name not in _names_along(owner):  # method of the metaclass
         cls = type(owner)
     defined = next((c for c in cls.__mro__ if name in vars(c)), cls)
     if (defined, name) in _DENIED_METHODS:
@@ -130,8 +130,9 @@ def _is_pure_function(module: str, name: str) -> bool:
 
 
 def refuse_python_code(module: str, code: types.CodeType) -> str | None:
-    """Return the name of a library's Python function that must not run in a trace; None for one that is known to be
-    safe. `module` is Python's own or one of the libraries that count as unchanging."""
+    """Return the name of a library's Python function that must not run in a trace; None if it is known to be safe.
+    `module` belongs to Python or to a library that counts as constant.
+    """
     root = module.partition(".")[0]
     if root in _PURE_PACKAGES:
         denied = root == "numpy" and code.co_name in _DENIED_NUMPY
@@ -142,7 +143,7 @@ def refuse_python_code(module: str, code: types.CodeType) -> str | None:
 
 
 def is_setter(code: types.CodeType) -> bool:
-    """True if a function of ndgrad's changes a setting of the process."""
+    """True if a function of ndgrad changes a setting of the process."""
     return code.co_name in _SETTERS
 
 

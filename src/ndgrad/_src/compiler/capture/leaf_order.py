@@ -1,6 +1,6 @@
 """The order in which a backward pass completes the gradients of leaves.
 
-Hooks of leaves run when a gradient is complete. A compiled call is one node, which sends all gradients at once, so it
+Hooks of leaves run when a gradient is complete. A compiled call is one node that sends all gradients at once, so it
 sends them in the order of the function's own graph (`Node.sent_edges`).
 """
 
@@ -17,8 +17,9 @@ from ndgrad._src.core.variable import edge
 
 
 def order_of_leaves(roots: Sequence[Any], inputs: Sequence[Any], wanted: Sequence[int]) -> list[int] | None:
-    """The positions of inputs, those first that an eager backward pass reaches, in its order; None if that is the order of
-    inputs."""
+    """Return the positions of inputs in the order in which an eager backward pass reaches them, unreached inputs last;
+    None if that is the order of the inputs.
+    """
     if len(wanted) < 2:
         return None
     places = {edge_node(e): i for i in wanted if (e := edge(inputs[i])) is not None}
@@ -29,7 +30,9 @@ def order_of_leaves(roots: Sequence[Any], inputs: Sequence[Any], wanted: Sequenc
 
 
 def order_of_completion(roots: Iterable[Node], ends: Iterable[Node]) -> list[Node]:
-    """Those of `ends` that a pass from the roots reaches, in the order in which they have all of their gradients."""
+    """Return the nodes of `ends` that a pass from the roots reaches, in the order in which their gradients are
+    complete.
+    """
     wanted, found = set(ends), list[Node]()
     counts = count_gradients(roots)
     ready = [(-node.seq, number, node) for number, node in enumerate(counts) if not counts[node]]

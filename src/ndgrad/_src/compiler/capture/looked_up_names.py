@@ -1,4 +1,4 @@
-"""The names that code looks up: in globals, closures, modules and objects."""
+"""The names that code looks up in globals, closures, modules and objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import dis
 import functools
 import types
 
-#: Instructions that load an object which has a name, and those that load an attribute of the object on the stack.
+#: Instructions that load an object by name, and instructions that load or change an attribute of the object on the
+#: stack.
 _LOADS = frozenset("LOAD_GLOBAL LOAD_NAME LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_GLOBALS LOAD_FROM_DICT_OR_DEREF".split())
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
 _CHANGES = frozenset(["STORE_ATTR", "DELETE_ATTR"])
@@ -24,7 +25,7 @@ def names_of(code: types.CodeType) -> frozenset[str]:
 
 @functools.cache
 def own_names(code: types.CodeType) -> frozenset[str]:
-    """Return the names that code itself looks up, those of enclosing functions included."""
+    """Return the names that code itself looks up, including those of enclosing functions."""
     return frozenset([*code.co_names, *code.co_freevars, *code.co_cellvars])
 
 
@@ -39,8 +40,9 @@ def codes_in(code: types.CodeType) -> list[types.CodeType]:
 
 @functools.cache
 def attribute_chains(code: types.CodeType) -> dict[str, frozenset[tuple[str, ...]] | None]:
-    """Return the attributes that code, and the code inside it, reads of each name: `np.linalg.norm(x)` gives
-    {"np": {("linalg", "norm")}}. A name that is also used otherwise, as an argument for instance, has None."""
+    """Return the attributes that code, and the code inside it, reads from each name: `np.linalg.norm(x)` gives {"np":
+    {("linalg", "norm")}}. A name that is also used in another way, such as an argument, has None.
+    """
     found: dict[str, set[tuple[str, ...]] | None] = {}
     for name, path, change in _accesses(code):
         known = found.setdefault(name, set())
@@ -52,15 +54,17 @@ def attribute_chains(code: types.CodeType) -> dict[str, frozenset[tuple[str, ...
 
 
 def changed_attributes(code: types.CodeType) -> list[tuple[str, tuple[str, ...], str]]:
-    """Return the attributes that code, and the code inside it, sets or deletes of objects that have names: `a.b.c = 1` gives
-    ("a", ("b",), "c")."""
+    """Return the attributes of named objects that code, and the code inside it, sets or deletes: `a.b.c = 1` gives
+    ("a", ("b",), "c").
+    """
     return [(name, path, change) for name, path, change in _accesses(code) if change is not None]
 
 
 @functools.cache
 def _accesses(code: types.CodeType) -> list[tuple[str, tuple[str, ...], str | None]]:
-    """Return the names that code loads, each with the attributes that it reads one after the other, and with the attribute
-    that it then sets or deletes, if there is one."""
+    """Return the names that code loads, each with the chain of attributes that it reads, and the attribute that it then
+    sets or deletes, if there is one.
+    """
     found: list[tuple[str, tuple[str, ...], str | None]] = []
     for part in codes_in(code):
         name: str | None = None

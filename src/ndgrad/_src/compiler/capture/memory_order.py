@@ -1,9 +1,9 @@
-"""In which order results lie in memory, while there are none: as NumPy would leave them.
+"""Memory order of results during a trace, as NumPy would leave them.
 
-Elementwise ops keep the order of their arguments, and many others give C order. What the rest leaves (a reduction, a
-library of linear algebra) is known when the op has run. So C order is assumed first (see Note [Memory of a trace]), and
-where it matters, because memory is written that may or may not be shared with what was reshaped, the op runs once on
-arrays that lie as its arguments do. If it was assumed wrongly, the function is traced again, with what was found.
+Elementwise ops keep the order of their arguments, and many other ops give C order. For the rest (a reduction, a linear
+algebra library) the order is known only after the op has run. So C order is assumed first (see Note [Memory of a
+trace]). The order matters if memory is written that may be shared with a reshaped tensor. The op then runs once on
+arrays in the order of its arguments. If the assumption was wrong, the function is traced again with the order found.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ndgrad._src.compiler.program.program import settings_key
 from ndgrad._src.core.record import run_forward
 from ndgrad._src.foundations.devices import device
 
-#: Bytes of arguments above which no op is run in order to find out.
+#: Largest size of arguments in bytes for which an op runs to find the order.
 MOST = 1 << 28
-#: The same where a result is to lie as in an eager call, which needs as much memory.
+#: Limit for a result that must have the order of an eager call, which needs as much memory.
 MOST_OF_RESULT = 1 << 33
 
 
-class Made(NamedTuple):
-    """How memory came about whose order is assumed: result `number` of an op, and the strides that are assumed."""
+class Origin(NamedTuple):
+    """Origin of memory with an assumed order: result `number` of an op, and the assumed strides."""
 
     op: Any
     arrays: tuple[Any, ...]
@@ -38,18 +38,18 @@ class Made(NamedTuple):
     strides: tuple[int, ...]
 
 
-#: (op, how its arguments lie, settings) -> the strides of its results
+#: Strides of results, by op, layouts of the arguments, and settings.
 _found: dict[Any, tuple[tuple[int, ...], ...]] = {}
 
 
-#: Beside elementwise ops, those whose results lie in C order if their arguments do.
+#: Ops, apart from elementwise ones, whose results are in C order if their arguments are.
 _ORDERLY = frozenset([
     "cast", "clone", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack",
     "softmax", "cumsum", "zeros_like", "slice_scatter", "embed", "select_backward", "slice_backward",
     "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
 ])  # fmt: skip
 
-#: Elementwise ops whose results lie in C order if their arguments do, and else as their functions leave them.
+#: Elementwise ops whose results are in C order if their arguments are; otherwise the order depends on their functions.
 _AS_LEFT = frozenset([
     "beta_shape_ratio", "betainc_shape", "boxcox", "boxcox1p", "complex", "distance_power", "expn",
     "gamma_shape_ratio", "igamma_shape", "mish_slope", "orthogonal_polynomial", "polar", "sigmoid", "silu",
@@ -58,11 +58,11 @@ _AS_LEFT = frozenset([
 
 
 def is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any], place: device | None) -> bool:
-    """Whether the results of an op certainly lie in C order."""
+    """True if the results of an op are certainly in C order."""
     if op.name == "contiguous":
         return True
     if op.name == "matmul" and all(a.ndim <= 2 for a in arrays) and place in (None, CPU):
-        return True  # however the matrices lie; of a batch, the order of the products follows theirs
+        return True  # for any order of the matrices; for a batch, the order of the products follows theirs
     if (not op.elementwise and op.name not in _ORDERLY) or settings.get("reverse"):
         return False
     for a in arrays:
@@ -75,8 +75,9 @@ def is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any], place: 
 
 
 def arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequence[TracedArray]) -> None:
-    """Let results lie in the order of the arguments, where NumPy keeps that, or as the op was found to leave them; else the
-    order is assumed."""
+    """Set the order of results: the order of the arguments if NumPy keeps it, or the order found earlier; otherwise
+    assume one.
+    """
     if op.name == "clone_ordered":
         (array,), order = made, settings["order"]
         steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
@@ -94,7 +95,7 @@ def arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequ
     if not (is_certain and follows):
         for number, array in enumerate(made):
             if array.ndim > 1:
-                array.memory.assumed = Made(op, tuple(arrays), settings, number, array.strides)
+                array.memory.assumed = Origin(op, tuple(arrays), settings, number, array.strides)
         return
     given = [(a.shape, a.strides) for a in arrays if isinstance(a, (TracedArray, np.ndarray))]
     for array in made:
@@ -102,13 +103,13 @@ def arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequ
         array.strides = tuple([s * array.itemsize for s in kept])
 
 
-#: Beside elementwise ops, those that keep the order of their arguments.
+#: Ops, apart from elementwise ones, that keep the order of their arguments.
 _KEPT = frozenset(["cast", "clone", "zeros_like"])
 
 
 @functools.lru_cache(maxsize=4096)
 def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> tuple[int, ...]:
-    """The strides, in elements, of what NumPy makes of arrays of these shapes and strides element by element."""
+    """Return the strides, in elements, of NumPy's elementwise result for arrays of these shapes and strides."""
     one = np.zeros(1, np.int8)
     arrays = [np.lib.stride_tricks.as_strided(one, *layout, writeable=False) for layout in given]
     flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
@@ -116,12 +117,13 @@ def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tupl
     return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
 
 
-# ----- finding out ----------------------------------------------------------------------------------------------------
+# ----- checking the order ---------------------------------------------------------------------------------------------
 
 
 def order_of(array: TracedArray) -> tuple[int, ...] | None:
-    """The dimensions of a dense array from the outermost in memory to the innermost, () for C order; None if its elements
-    do not lie one behind the other. Raises as `settle` does."""
+    """Return the dimensions of a dense array from the outermost in memory to the innermost, () for C order; None if the
+    array is not dense. Raise as `settle` does.
+    """
     memory = array.memory
     if memory.assumed is not None and len(memory.value.shape) > 1:
         settle(memory, MOST_OF_RESULT)
@@ -134,8 +136,9 @@ def order_of(array: TracedArray) -> tuple[int, ...] | None:
 
 
 def settle(memory: Memory, most: int = MOST) -> None:
-    """Find out whether memory lies as it was assumed to; raises if it does not, or if that cannot be told. No op of
-    more than `most` bytes of arguments is run in order to find out."""
+    """Check the assumed order of memory. Raise if it is wrong or cannot be checked. No op with more than `most` bytes
+    of arguments runs for this.
+    """
     waiting = [memory]
     while waiting:
         made = waiting[-1].assumed
@@ -144,12 +147,12 @@ def settle(memory: Memory, most: int = MOST) -> None:
         if unknown:
             waiting += unknown
             continue
-        if made is not None and made.op.name != "reshape":  # which copies or not by its argument alone
+        if made is not None and made.op.name != "reshape":  # depends on its argument alone
             _check(made, waiting[-1], most)
         waiting.pop().assumed = None
 
 
-def _check(made: Made, memory: Memory, most: int) -> None:
+def _check(made: Origin, memory: Memory, most: int) -> None:
     strides = None if memory.place not in (None, CPU) else _strides_of(made, most)
     if strides is None:
         raise GraphBreak("memory is written or returned of which it is not known in which order it lies")
@@ -159,8 +162,8 @@ def _check(made: Made, memory: Memory, most: int) -> None:
         raise broken
 
 
-def _strides_of(made: Made, most: int) -> tuple[int, ...] | None:
-    """The strides that an op really gives a result; None if that cannot be found out."""
+def _strides_of(made: Origin, most: int) -> tuple[int, ...] | None:
+    """Return the strides that an op gives a result in reality; None if they cannot be found."""
     op, settings = made.op, made.settings
     if sum(a.nbytes for a in made.arrays if isinstance(a, TracedArray)) > most:
         return None
@@ -169,7 +172,7 @@ def _strides_of(made: Made, most: int) -> tuple[int, ...] | None:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = run_forward(op, np, tuple(arrays), arrays, settings)
-    except Exception:  # of values that the stand-ins do not have
+    except Exception:  # the stand-ins may have unsuitable values
         return None
     found = tuple([tuple(o.strides) for o in (out if op.outputs != 1 else (out,))])
     key = _key(op, made.arrays, settings)
@@ -194,8 +197,9 @@ def _key(op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Hashable |
 
 
 def _stand_in(array: TracedArray) -> Any:
-    """An array that lies as a traced one does: of matrices that can be inverted and factorised, of indices that are in
-    range."""
+    """Return an array with the layout of a traced one. Matrices can be inverted and factorised, and indices are in
+    range.
+    """
     steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n]
     below, above = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
     memory = np.zeros(above - below + array.itemsize, np.uint8)

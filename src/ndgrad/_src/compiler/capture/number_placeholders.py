@@ -1,11 +1,13 @@
-"""Placeholders for Python numbers that a trace does not know: numbers of slots, and numbers read of tensors by `.item()`.
+"""Placeholders for Python numbers that a trace does not know: numbers of slots, and numbers read from tensors by
+`.item()`.
 
-Python's operators on a placeholder give further placeholders (see Note [Numbers of a call] in ndgrad._src.compiler.capture.number_tape).
-An op on tensors takes it as a Python number: in the dtype of its tensors. A comparison is a condition that the trace follows.
+Python operators on a placeholder give further placeholders (see Note [Numbers of a call] in
+ndgrad._src.compiler.capture.number_tape). An op on tensors takes a placeholder like a Python number: in the dtype of
+its tensors. A comparison is a condition that the trace follows.
 
-Code that needs the number itself ends the trace, or makes the slots behind the number needed by value. Python's own code cannot
-take a placeholder for a number in silence: it is no float, though `isinstance` and `__class__` say so. `type` would say
-what it is. If code of the user's names `type`, there are no placeholders.
+Code that needs the number itself ends the trace, or makes the slots behind the number needed by value. Python's own
+code cannot silently use a placeholder as a number: it is no float, although `isinstance` and `__class__` say so. `type`
+would reveal the difference. If code of the user names `type`, there are no placeholders.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.vocabulary import find
 
-#: How many operations on placeholders a trace may have.
+#: Largest number of operations on placeholders in a trace.
 MOST = 10_000
-#: The classes of numbers that placeholders compute with.
+#: Classes of numbers that placeholders compute with.
 _PLAIN = (int, float, bool)
-#: Classes whose objects leave operators with numbers to others, or to nothing, as they do with Python's own numbers.
+#: Classes whose objects do not handle operators with numbers, or handle them as for Python's own numbers.
 _OTHERS = (Variable, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None), type)
 _HEAP_TYPE = 1 << 9
 
 
-class ReadNumber:
+class NumberPlaceholder:
     """A placeholder for a Python number."""
 
     __slots__ = ("_value", "kind", "made_by", "place", "tape", "tracer")
@@ -48,8 +50,9 @@ class ReadNumber:
         value: Value | None = None,
         made_by: tuple[str, tuple[Any, ...]] | None = None,
     ) -> None:
-        """`value`: an array of the program without dimensions, of float64 for a `kind` of float, of int64 for int;
-        `made_by`: the operation, and its arguments, that gives a late number."""
+        """Create a placeholder. `value` is an array of the program without dimensions: float64 for a `kind` of float,
+        int64 for int. `made_by` is the operation and its arguments that give a late number.
+        """
         self.tracer = tracer
         self.tape = tape
         self.place = place
@@ -57,17 +60,17 @@ class ReadNumber:
         self._value = value
         self.made_by = made_by
 
-    @property  # type: ignore[misc]  # `isinstance` looks at it
+    @property  # type: ignore[misc]  # read by `isinstance`
     def __class__(self) -> type:
         return self.kind
 
     # ----- values of the program --------------------------------------------------------------------------------------
 
     def value_in(self, tracer: Any) -> Value:
-        """The number as a value of a program."""
+        """Return the number as a value of a program."""
         if self.is_early and (self.tape.has_tensor(self.place) or self.made_by is None):
             t = self.tape.tensor(self.place)
-            found: Value = tracer.argument(tracer.outside_of(t, payload_of(t))._array)
+            found: Value = tracer.argument(tracer.capture(t, payload_of(t))._array)
             return found
         if self.tracer is not tracer:
             raise GraphBreak("a number that is read of a tensor outside of a loop's body takes part in it")
@@ -81,7 +84,7 @@ class ReadNumber:
         return self._value
 
     def as_float(self, tracer: Any) -> Value:
-        """The same as a float: an integer becomes one beside a float, and in a quotient."""
+        """Return the number as a float value. Python converts an integer next to a float, and in a quotient."""
         if self.kind is float:
             return self.value_in(tracer)
         if self.is_early:
@@ -94,8 +97,9 @@ class ReadNumber:
 
     @property
     def is_own(self) -> bool:
-        """True in the trace that the placeholder belongs to. Other threads may see it in objects that they share with a
-        function that is traced, and it is the number to them."""
+        """True in the trace that the placeholder belongs to. Other threads may meet it in objects that they share with
+        a traced function. For them it acts as the number.
+        """
         return current_tracer.get() is self.tracer
 
     @property
@@ -132,7 +136,7 @@ class ReadNumber:
 
     # ----- arithmetic -------------------------------------------------------------------------------------------------
 
-    def __pos__(self) -> ReadNumber:
+    def __pos__(self) -> NumberPlaceholder:
         return self
 
     def __divmod__(self, other: Any) -> Any:
@@ -141,33 +145,35 @@ class ReadNumber:
     def __rdivmod__(self, other: Any) -> Any:
         return (other // self, other % self) if _is_number(other) else _leave(self, other)
 
-    def __round__(self, digits: Any = None) -> Any:
+    def __round__(self, digits: Any = None) -> Any:  # prose: ok
         return operate(round, "round", self) if digits is None else operate(round, "round", self, digits)
 
-    def __copy__(self) -> ReadNumber:
+    def __copy__(self) -> NumberPlaceholder:
         return self
 
-    def __deepcopy__(self, memo: Any) -> ReadNumber:
+    def __deepcopy__(self, memo: Any) -> NumberPlaceholder:
         return self
 
     # ----- ops with tensors -------------------------------------------------------------------------------------------
 
-    def beside(self, op: Any, arrays: Any, tracer: Any) -> Value:
-        """The number among the arguments of an op: in their dtype, as NumPy takes Python's numbers."""
+    def as_argument(self, op: Any, arrays: Any, tracer: Any) -> Value:
+        """Return the number as an argument of an op next to these arrays: in their dtype, as NumPy treats Python
+        numbers.
+        """
         if not self.is_own:
-            number: Value = self._concrete()  # a constant, as another thread sees it
+            number: Value = self._concrete()  # a constant for another thread
             return number
-        others = [a for a in arrays if type(a) is not ReadNumber and hasattr(a, "dtype")]
+        others = [a for a in arrays if type(a) is not NumberPlaceholder and hasattr(a, "dtype")]
         dtypes = {a.dtype for a in others if a.dtype.kind != "b"}
         (dtype,) = dtypes if len(dtypes) == 1 else (None,)
-        # the rule of `pow` has short ways for some exponents, and none for bases
-        is_taken = op.elementwise and (op.name != "pow" or (arrays[0] is self and type(arrays[1]) is not ReadNumber))
+        # The rule of `pow` has short cuts for some exponents, and none for bases.
+        is_taken = op.elementwise and (op.name != "pow" or (arrays[0] is self and type(arrays[1]) is not NumberPlaceholder))
         if is_taken and dtype in (np.float32, np.float64) and (self.kind is float or self.is_early):
             value = self.as_float(tracer)
             return value if dtype == value.dtype else emit_op(tracer, "cast", value, dtype=dtype)
         if self.kind is int and self.is_early and dtype == np.int64 and op.name in _OF_INTEGERS:
             return self.value_in(tracer)
-        self.refuse(f"a number that is read of a tensor takes part in {op.name} of {_named(dtypes)}")
+        self.refuse(f"a number that is read of a tensor takes part in {op.name} of {_join_names(dtypes)}")
 
     # ----- code that needs the number itself --------------------------------------------------------------------------
 
@@ -178,7 +184,7 @@ class ReadNumber:
         self.tape.refuse(self.place, reason)
 
     def _concrete(self) -> Any:
-        """The number itself, outside of the trace."""
+        """Return the number itself, outside of the trace."""
         known = self.tape.known[self.place]
         if known is not None and not self.is_own:
             return known
@@ -188,70 +194,72 @@ class ReadNumber:
         return np.array(self._concrete(), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
-        """NumPy's functions need the number itself; those of tensors take it for a number."""
+        """Use the number itself in NumPy functions, and leave operations with tensors to them."""
         if any(isinstance(a, Variable) for a in inputs):
             return NotImplemented
-        plain = [a._concrete() if type(a) is ReadNumber else a for a in inputs]
+        plain = [a._concrete() if type(a) is NumberPlaceholder else a for a in inputs]
         return getattr(ufunc, method)(*plain, **settings)
 
     def __getattr__(self, name: str) -> Any:
-        if not hasattr(self.kind, name):  # as of Python's numbers
+        if not hasattr(self.kind, name):  # like Python's numbers
             raise AttributeError(name)
         return getattr(self._concrete(), name)
 
 
-def _operator(name: str, function: Callable[..., Any]) -> None:
-    """Give placeholders an operator of Python's, and its reflected form."""
+def _add_operator(name: str, function: Callable[..., Any]) -> None:
+    """Give placeholders a Python operator and its reflected form."""
 
-    def forward(self: ReadNumber, *others: Any) -> Any:
+    def forward(self: NumberPlaceholder, *others: Any) -> Any:
         for other in others:
             if not _is_number(other):
                 return _leave(self, other) if self.is_own else function(self._concrete(), *others)
         return operate(function, name, self, *others)
 
-    def reflected(self: ReadNumber, other: Any) -> Any:
+    def reflected(self: NumberPlaceholder, other: Any) -> Any:
         if _is_number(other):
             return operate(function, name, other, self)
         return _leave(self, other) if self.is_own else function(other, self._concrete())
 
-    setattr(ReadNumber, f"__{name}__", forward)
+    setattr(NumberPlaceholder, f"__{name}__", forward)
     if name not in ("neg", "abs", "invert"):
-        setattr(ReadNumber, f"__r{name}__", reflected)
+        setattr(NumberPlaceholder, f"__r{name}__", reflected)
 
 
 for _name in "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor neg abs invert".split():
-    _operator(_name.rstrip("_"), pow if _name == "pow" else getattr(operator, _name))
+    _add_operator(_name.rstrip("_"), pow if _name == "pow" else getattr(operator, _name))
 
 
-def _converter(name: str) -> None:
-    def convert(self: ReadNumber, *args: Any) -> Any:
+def _add_converter(name: str) -> None:
+    def convert(self: NumberPlaceholder, *args: Any) -> Any:
         return getattr(self._concrete(), name)(*args)
 
-    setattr(ReadNumber, name, convert)
+    setattr(NumberPlaceholder, name, convert)
 
 
 for _name in "float int index complex trunc floor ceil repr str format hash reduce_ex".split():
-    _converter(f"__{_name}__")
+    _add_converter(f"__{_name}__")
 
 
 # ----- operations -----------------------------------------------------------------------------------------------------
 
-#: The classes of results of operations on late numbers, by operation: None if any argument that is a float makes it a float.
+#: Result classes of operations on late numbers. None: the result is a float if any argument is, else an int.
 _LATE_KINDS: dict[str, type | None] = {
     **dict.fromkeys("add sub mul mod floordiv neg abs min max sum".split()), "truediv": float, "float": float,
 }  # fmt: skip
-#: Operations on late floats that never raise, but for a division by zero, which is a condition.
+#: Operations on late floats that raise only for a division by zero, which is a condition.
 _CERTAIN = frozenset("add sub mul truediv neg abs min max float".split())
-#: Ops of integers whose results are integers, or conditions.
+#: Ops on integers whose results are integers or conditions.
 _OF_INTEGERS = frozenset("add sub mul eq ne lt le gt ge".split())
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in _PLAIN or type(value) is ReadNumber
+    return type(value) in _PLAIN or type(value) is NumberPlaceholder
 
 
-def _leave(number: ReadNumber, other: Any) -> Any:
-    """What an operator gives beside an object that is no number of Python's: NotImplemented, if floats give that too."""
+def _leave(number: NumberPlaceholder, other: Any) -> Any:
+    """Return the result of an operator with an object that is not a Python number: NotImplemented, if floats return
+    that, too.
+    """
     cls = type(other)
     is_pythons = bool(cls.__flags__ & _HEAP_TYPE) and cls.__module__.partition(".")[0] not in ("numpy", "decimal")
     if isinstance(other, _OTHERS) or is_pythons:
@@ -260,19 +268,20 @@ def _leave(number: ReadNumber, other: Any) -> Any:
 
 
 def operate(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    """What a function of Python's gives for numbers, placeholders among them: a placeholder, or the outcome of a
-    condition."""
-    arguments = tuple([a._concrete() if type(a) is ReadNumber and not a.is_own else a for a in arguments])
-    first: ReadNumber | None = next((a for a in arguments if type(a) is ReadNumber), None)
+    """Apply a Python function to numbers, some of them placeholders. Return a placeholder, or the outcome of a
+    condition.
+    """
+    arguments = tuple([a._concrete() if type(a) is NumberPlaceholder and not a.is_own else a for a in arguments])
+    first: NumberPlaceholder | None = next((a for a in arguments if type(a) is NumberPlaceholder), None)
     if first is None:
         return function(*arguments)
     tape = first.tape
     if len(tape.operations) > MOST:
         first.refuse(f"the function does more than {MOST} operations with numbers")
-    written = tuple([At(a.place) if type(a) is ReadNumber else a for a in arguments])
-    if any(type(a) is ReadNumber and not a.is_early for a in arguments):
+    written = tuple([At(a.place) if type(a) is NumberPlaceholder else a for a in arguments])
+    if any(type(a) is NumberPlaceholder and not a.is_early for a in arguments):
         return _operate_late(tape, function, name, arguments, written)
-    known = [tape.known[a.place] if type(a) is ReadNumber else a for a in arguments]
+    known = [tape.known[a.place] if type(a) is NumberPlaceholder else a for a in arguments]
     try:
         result = function(*known)
     except Exception:
@@ -287,34 +296,34 @@ def operate(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
         first.refuse()
     place = tape.operate(function, written, None if name in _LATE_KINDS else result.__class__, result)
     made_by = None if name == "sum" else (name, arguments)  # a program cannot compute a compensated sum
-    return ReadNumber(first.tracer, tape, place, result.__class__, made_by=made_by)
+    return NumberPlaceholder(first.tracer, tape, place, result.__class__, made_by=made_by)
 
 
 def _operate_late(
     tape: NumberTape, function: Callable[..., Any], name: str, arguments: tuple[Any, ...], written: tuple[Any, ...]
-) -> ReadNumber:
-    late: ReadNumber = next(a for a in arguments if type(a) is ReadNumber and not a.is_early)
-    kinds = [a.kind if type(a) is ReadNumber else type(a) for a in arguments]
+) -> NumberPlaceholder:
+    late: NumberPlaceholder = next(a for a in arguments if type(a) is NumberPlaceholder and not a.is_early)
+    kinds = [a.kind if type(a) is NumberPlaceholder else type(a) for a in arguments]
     kind = _late_kind(late, name, arguments, kinds)
     if name == "truediv":
         _check_divisor(late, arguments[1])
     if name not in _CERTAIN or (kind is float and any(map(_may_be_large, arguments))):
         tape.may_fail_late = True
     place = tape.operate(function, written, kind if name not in _LATE_KINDS else None, None)
-    return ReadNumber(late.tracer, tape, place, kind, made_by=(name, arguments))
+    return NumberPlaceholder(late.tracer, tape, place, kind, made_by=(name, arguments))
 
 
 def _may_be_large(argument: Any) -> bool:
-    """True if an argument may be an integer that no float is as large as. Those that are read, or inputs, are not."""
-    if type(argument) is not ReadNumber:
+    """True if an argument may be an integer beyond the range of floats. Integers that are read or inputs are not."""
+    if type(argument) is not NumberPlaceholder:
         return type(argument) is int and abs(argument) > EXACT
     return argument.kind is int and not argument.is_early and argument.made_by is not None
 
 
-def _late_kind(late: ReadNumber, name: str, arguments: tuple[Any, ...], kinds: list[type]) -> type:
-    """The class of the result of an operation on late numbers."""
+def _late_kind(late: NumberPlaceholder, name: str, arguments: tuple[Any, ...], kinds: list[type]) -> type:
+    """Return the class of the result of an operation on late numbers."""
     if name in ("min", "max") and len(set(kinds)) != 1:
-        late.refuse()  # which of them it is decides about its class
+        late.refuse()  # the class would depend on the outcome
     if name in _LATE_KINDS:
         found = _LATE_KINDS[name]
         return found if found is not None else float if float in kinds else int
@@ -330,17 +339,17 @@ def _late_kind(late: ReadNumber, name: str, arguments: tuple[Any, ...], kinds: l
     late.refuse()
 
 
-def _check_divisor(late: ReadNumber, by: Any) -> None:
+def _check_divisor(late: NumberPlaceholder, by: Any) -> None:
     tracer = late.tracer
-    if type(by) is not ReadNumber or by.is_early:
+    if type(by) is not NumberPlaceholder or by.is_early:
         is_zero = not by
     else:
         is_zero = not tracer.decide(emit_op(tracer, "ne", by.value_in(tracer), 0))
     if is_zero:
-        raise GraphBreak("a number that is read of a tensor stands below a quotient, and is zero")
+        raise GraphBreak("the function divides by zero, a number that is read of a tensor")
 
 
-#: Functions of `math` by the class of their results for late numbers.
+#: Functions of `math`, with the class of their results for late numbers.
 _MATH_KINDS: dict[str, type] = {
     **dict.fromkeys(
         "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees erf erfc exp exp2 expm1 fabs fmod gamma hypot "
@@ -349,37 +358,37 @@ _MATH_KINDS: dict[str, type] = {
     ),
     **dict.fromkeys(("ceil", "floor", "trunc"), int),
 }
-#: Functions of `math` whose results are conditions, by the ops that are the same for late numbers.
+#: Functions of `math` that return conditions, with the corresponding ops for late numbers.
 _MATH_CONDITIONS = {"isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite"}
-#: The names of both, as far as this version of Python has them.
+#: Names of both, as far as this version of Python has them.
 MATH = [name for name in (*_MATH_KINDS, *_MATH_CONDITIONS) if hasattr(math, name)]
 
 
-def of_math(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What a function of `math` gives for numbers, placeholders among them."""
+def apply_math(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Apply a function of `math` to numbers, some of them placeholders."""
     if not all(map(_is_number, arguments)):
-        arguments = tuple([a._concrete() if type(a) is ReadNumber else a for a in arguments])
+        arguments = tuple([a._concrete() if type(a) is NumberPlaceholder else a for a in arguments])
         return function(*arguments)
-    late = next((a for a in arguments if type(a) is ReadNumber and a.is_own and not a.is_early), None)
+    late = next((a for a in arguments if type(a) is NumberPlaceholder and a.is_own and not a.is_early), None)
     if late is None or name not in _MATH_CONDITIONS:
         return operate(function, f"math.{name}", *arguments)
     return decide(late.tracer, emit_op(late.tracer, _MATH_CONDITIONS[name], late.as_float(late.tracer)))
 
 
-def extreme(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What `min` or `max` gives for numbers, placeholders among them."""
-    kinds = {a.kind if type(a) is ReadNumber else type(a) for a in arguments}
+def apply_extreme(name: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Apply `min` or `max` to numbers, some of them placeholders."""
+    kinds = {a.kind if type(a) is NumberPlaceholder else type(a) for a in arguments}
     if all(map(_is_number, arguments)) and len(kinds) == 1:
         return operate(function, name, *arguments)
-    return function(*arguments)  # by comparisons, each of which is a condition
+    return function(*arguments)  # by comparisons, each of them a condition
 
 
 def sum_numbers(function: Callable[..., Any], items: tuple[Any, ...], start: Any) -> Any:
-    """Return what `sum` gives for items and a start with placeholders among them.
+    """Return `sum(items, start)` for numbers, some of them placeholders.
 
-    From Python 3.12 on, `sum` compensates the rounding errors of three and more floats. Additions one by one would not,
-    so the sum is one operation. A program cannot compute it, so a sum of numbers that are read from tensors ends the
-    trace if the program needs it.
+    From Python 3.12 on, `sum` compensates the rounding errors of three and more floats. Single additions would not, so
+    the sum is one operation. A program cannot compute it, so a sum of numbers that are read from tensors ends the trace
+    if the program needs it.
     """
     terms = (start, *items)
     if sys.version_info < (3, 12) or len(items) < 3 or not all(map(_is_number, terms)):
@@ -391,17 +400,17 @@ def _sum_terms(start: Any, *items: Any) -> Any:
     return sum(items, start)
 
 
-def _compare(function: Callable[..., Any], name: str, number: ReadNumber, other: Any) -> Any:
-    if not number.is_own or (type(other) is ReadNumber and not other.is_own):
+def _compare(function: Callable[..., Any], name: str, number: NumberPlaceholder, other: Any) -> Any:
+    if not number.is_own or (type(other) is NumberPlaceholder and not other.is_own):
         return operate(function, name, number, other) if _is_number(other) else function(number._concrete(), other)
     if not _is_number(other):
         return _leave(number, other)
-    if number.is_early and (type(other) is not ReadNumber or other.is_early):
+    if number.is_early and (type(other) is not NumberPlaceholder or other.is_early):
         return operate(function, name, number, other)
     tracer = number.tracer if not number.is_early else other.tracer
     a: Any
     b: Any
-    if type(other) is ReadNumber:
+    if type(other) is NumberPlaceholder:
         a, b = number.as_float(tracer), other.as_float(tracer)
     elif number.kind is not float and type(other) is not float:
         if abs(other) > EXACT:
@@ -422,14 +431,14 @@ def decide(tracer: Any, condition: Value) -> bool:
 
 
 def emit_op(tracer: Any, name: str, *arguments: Any, **settings: Any) -> Value:
-    """Write down an op on values of the program; its result."""
+    """Append an op on values of the program and return its result."""
     op = find(name)
     found: Value = tracer.emit(op, arguments, {**op.settings, **settings})[0]
     return found
 
 
 def _float_argument(tracer: Any, argument: Any) -> Any:
-    return argument.as_float(tracer) if type(argument) is ReadNumber else float(argument)
+    return argument.as_float(tracer) if type(argument) is NumberPlaceholder else float(argument)
 
 
 def _emit_arithmetic(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Value:
@@ -443,7 +452,9 @@ def _emit_float(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Value:
 
 
 def _emit_extreme(tracer: Any, name: str, arguments: tuple[Any, ...]) -> Value:
-    """The first of the least or largest, as Python finds it: a later one takes its place if it is less, or larger."""
+    """Return the first minimum or maximum, as Python finds it: a later number replaces it only if it is less, or
+    larger.
+    """
     found, *rest = [_float_argument(tracer, a) for a in arguments]
     for other in rest:
         is_better = emit_op(tracer, "lt" if name == "min" else "gt", other, found)
@@ -458,19 +469,19 @@ _IN_PROGRAMS: dict[str, Callable[[Any, str, tuple[Any, ...]], Value]] = {
 }  # fmt: skip
 
 
-def _named(dtypes: Any) -> str:
+def _join_names(dtypes: Any) -> str:
     return " and ".join(sorted(map(str, dtypes))) or "no tensors"
 
 
-def read(tracer: Any, value: Value) -> ReadNumber | None:
-    """The placeholder for the one element of an array; None if there is none for its dtype."""
+def make_placeholder(tracer: Any, value: Value) -> NumberPlaceholder | None:
+    """Return a placeholder for the single element of an array; None if its dtype has none."""
     kind = {"f": float, "i": int, "u": int}.get(value.dtype.kind)
     if kind is None or value.dtype == np.uint64:
         return None
-    (value,) = tracer.emit(find("detach"), (value,), {})  # no gradient goes through a number
+    (value,) = tracer.emit(find("detach"), (value,), {})  # no gradient passes through a number
     if value.shape:
         (value,) = tracer.emit(find("reshape"), (value,), {"shape": ()})
     wanted = np.dtype(np.float64 if kind is float else np.int64)
     if value.dtype != wanted:
         (value,) = tracer.emit(find("cast"), (value,), {"dtype": wanted})
-    return ReadNumber(tracer, tracer.numbers, tracer.numbers.read(value), kind, value)
+    return NumberPlaceholder(tracer, tracer.numbers, tracer.numbers.add_read(value), kind, value)

@@ -1,27 +1,29 @@
-"""Python's arithmetic with numbers that are not known when a function is traced, written down to be repeated in each call.
+"""Python arithmetic with numbers that are unknown during a trace, recorded for repetition in each call.
 
 Note [Numbers of a call]
-Two kinds of Python numbers are unknown in a trace. Some come from *slots*: attributes, items, closure variables, globals
-and arguments whose number changes between calls. Others are *read* of tensors by `.item()`. A placeholder
-(ndgrad._src.compiler.capture.number_placeholders) stands for such a number, and each operation on placeholders is an entry of the tape of the
-trace: a Python function with its arguments.
+Two kinds of Python numbers are unknown in a trace. Some come from *slots*: attributes, items, closure variables,
+globals and arguments whose number changes between calls. Others are *read* from tensors by `.item()`. A placeholder
+(ndgrad._src.compiler.capture.number_placeholders) stands for such a number. Each operation on placeholders is an entry
+of the tape of the trace: a Python function with its arguments.
 
-A number that depends on slots alone is *early*. A call computes it by the same Python functions before the program runs,
-so it equals eager code to the last bit, for integers of any size and for the functions of `math`. If an op on tensors takes
-it, it is an input of the program: an array of float64 or int64 without dimensions. A comparison of early numbers is a
-guard: its outcome is known in the trace, and a call whose outcomes differ belongs to another trace. No program runs in vain.
+A number that depends on slots alone is *early*. A call computes it by the same Python functions before the program
+runs, so it equals eager code to the last bit, for integers of any size and for the functions of `math`. If an op on
+tensors takes it, it is an input of the program: an array of float64 or int64 without dimensions. A comparison of early
+numbers is a guard: its outcome is known in the trace, and a call with other outcomes belongs to another trace. No
+program runs in vain.
 
-A number that depends on tensors is *late*. If an op on tensors takes it, or a condition, its arithmetic becomes ops of the
-program. If it is returned or stored, the program gives the numbers that were read, and Python computes the rest after the
-program has run, and before anything is written. So `total += loss.item()` is Python's own sum.
+A number that depends on tensors is *late*. If an op on tensors or a condition takes it, its arithmetic becomes ops of
+the program. If it is returned or stored, the program returns the numbers that were read. Python computes the rest after
+the program has run and before anything is written. So `total += loss.item()` is Python's own sum.
 
-Code that needs the number itself (a size, an index, a text, a key, a function of C) cannot take a placeholder. The slots
-behind an early number are then *needed by value*: the function is traced anew with the numbers in these slots, and guards
-compare them. A late number ends the trace.
+Code that needs the number itself (a size, an index, a text, a key, a C function) cannot take a placeholder. The slots
+behind an early number are then *needed by value*: the function is traced again with the numbers in these slots, and
+guards compare them. A late number ends the trace.
 """
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -32,10 +34,10 @@ from ndgrad._src.core.modes import restore, scope
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: Integers up to here are the same as floats, and the sum of two of them is one of int64.
+#: Integers up to this size are exact as floats, and the sum of two of them fits in int64.
 EXACT = 2**53
 
-#: The dtypes of numbers that are inputs of a program.
+#: Dtypes of numbers that are inputs of a program.
 DTYPES: dict[type, np.dtype[Any]] = {float: np.dtype(np.float64), int: np.dtype(np.int64)}
 
 
@@ -46,12 +48,13 @@ class At(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One entry of the tape: a number of a slot (`function` is None), a number that is read (READ), or what a function
-    gives."""
+    """One entry of the tape: a number of a slot (`function` is None), a number that is read (READ), or the result of a
+    function.
+    """
 
     function: Any
     arguments: tuple[Any, ...]
-    #: the class of the result, where a call has to check it; else None
+    #: Class of the result if a call has to check it, else None.
     kind: type | None = None
 
 
@@ -69,40 +72,42 @@ class NumberTape:
         given: dict[int, Any] | None = None,
         expressions: dict[Any, int] | None = None,
     ) -> None:
-        """Where the trace repeats another one, `outcomes`: how conditions on early numbers come out, by expression, `given`: the tensors of
-        numbers that are inputs, by expression, and `expressions`: those of the other tape."""
-        #: a number for each expression, by its function and the expressions of its arguments
+        """Create a tape. A trace that repeats another one passes the data of that trace by expression: the `outcomes`
+        of its conditions on early numbers, the tensors of its inputs (`given`), and its `expressions`.
+        """
+        #: Number of each expression, by its function and the expressions of its arguments.
         self.expressions: dict[Any, int] = {} if expressions is None else expressions
         self._expression_at: list[int] = []
         self.operations: list[Operation] = []
-        #: the number at each place in the call that is traced; None for late numbers
+        #: Number at each place in the traced call; None for late numbers.
         self.known: list[Any] = []
-        #: conditions on early numbers, and how they came out
+        #: Conditions on early numbers, with their outcomes.
         self.conditions: list[tuple[int, bool]] = []
         self._outcomes = outcomes
         self._given = given
-        #: numbers that the program takes, by expression: their places and tensors, in the order of the program's inputs
+        #: Numbers that the program takes, by expression: their places and tensors, in the order of the program's
+        #: inputs.
         self.inputs: dict[int, tuple[int, Any]] = {}
         self._numbers: dict[int, int] = {}
-        #: slots whose number is needed by value
+        #: Slots whose number is needed by value.
         self.needed: set[int] = set()
-        #: whether an operation has failed with the numbers at hand
+        #: True if an operation has failed with the current numbers.
         self.has_failed = False
-        #: whether Python's part after the program may raise
+        #: True if Python's part after the program may raise.
         self.may_fail_late = False
 
-    # ----- writing it -------------------------------------------------------------------------------------------------
+    # ----- recording --------------------------------------------------------------------------------------------------
 
-    def slot(self, number: int, known: Any) -> int:
-        """The place of the number in a slot."""
+    def add_slot(self, number: int, known: Any) -> int:
+        """Add the number in a slot and return its place."""
         return self._add(Operation(None, (number,)), known)
 
-    def read(self, value: Any) -> int:
-        """The place of a number that a value of the program holds."""
+    def add_read(self, value: Any) -> int:
+        """Add a number that a value of the program holds and return its place."""
         return self._add(Operation(READ, (value,)), None)
 
     def operate(self, function: Any, arguments: tuple[Any, ...], kind: type | None, known: Any) -> int:
-        """The place of what a function gives; with a `kind`, calls check the class of the result."""
+        """Add the result of a function and return its place. With a `kind`, calls check the class of the result."""
         return self._add(Operation(function, arguments, kind), known)
 
     def _add(self, operation: Operation, known: Any) -> int:
@@ -111,7 +116,7 @@ class NumberTape:
         if operation.function is READ:
             key: Any = READ, id(operation.arguments[0])
         else:
-            # 1, 1.0 and True are equal, and so are 0.0 and -0.0
+            # The keys keep apart 1, 1.0 and True, and also 0.0 and -0.0, which are equal.
             arguments = [
                 self._expression_at[a.place] if a.__class__ is At else (a.__class__, repr(a)) for a in operation.arguments
             ]
@@ -120,7 +125,7 @@ class NumberTape:
         return len(self.operations) - 1
 
     def decide(self, place: int, outcome: bool) -> bool:
-        """Follow a condition on early numbers; its outcome."""
+        """Follow a condition on early numbers and return its outcome."""
         if self._outcomes is not None:
             found = self._outcomes.get(self._expression_at[place])
             if found is None:
@@ -130,7 +135,7 @@ class NumberTape:
         return outcome
 
     def refuse(self, place: int, reason: str) -> NoReturn:
-        """End the trace; in the next one the number is itself in its slots, if it comes from slots."""
+        """End the trace. If the number comes from slots, the next trace uses it by value."""
         broken = GraphBreak(reason)
         if self.known[place] is not None:
             self.needed |= self.slots_of(place)
@@ -138,15 +143,15 @@ class NumberTape:
         raise broken
 
     def outcomes(self) -> dict[int, bool]:
-        """The outcomes of conditions on early numbers, by expression."""
+        """Return the outcomes of conditions on early numbers, by expression."""
         return {self._expression_at[place]: outcome for place, outcome in self.conditions}
 
     def has_tensor(self, place: int) -> bool:
-        """True if an early number can be an input. Where another trace is repeated, that had to be one there."""
+        """True if an early number can be an input. In a repeated trace it must have been one in the first trace."""
         return self._given is None or self._expression_at[place] in self._given
 
     def tensor(self, place: int) -> Any:
-        """The tensor of an early number, which is an input of the program."""
+        """Return the tensor of an early number, which is an input of the program."""
         expression = self._expression_at[place]
         found = self.inputs.get(expression)
         if found is None:
@@ -161,7 +166,7 @@ class NumberTape:
         return found[1]
 
     def slot_places(self) -> list[int]:
-        """The places of the numbers in slots, as far as a program takes them."""
+        """Return the places of the numbers in slots that a program can take."""
         return [
             place
             for place, operation in enumerate(self.operations)
@@ -169,19 +174,19 @@ class NumberTape:
         ]
 
     def number_of(self, t: Any) -> int | None:
-        """Which of the numbers that are inputs a tensor holds; None if it holds none of them."""
+        """Return the number of the input that a tensor stands for; None if it stands for none."""
         return self._numbers.get(id(t))
 
     def slots_of(self, place: int) -> set[int]:
-        """The slots that a number depends on."""
+        """Return the slots that a number depends on."""
         found: set[int] = set()
-        for operation in (self.operations[p] for p in self._reached([place])):
+        for operation in (self.operations[p] for p in self._find_dependencies([place])):
             if operation.function is None:
                 found.add(operation.arguments[0])
         return found
 
-    def _reached(self, places: Iterable[int], stops: Callable[[int], bool] = lambda place: False) -> list[int]:
-        """The places that others depend on, and these, in order; not those behind a place that stops."""
+    def _find_dependencies(self, places: Iterable[int], stops: Callable[[int], bool] = lambda place: False) -> list[int]:
+        """Return places and the places that they depend on, in order; nothing behind a place that stops."""
         found: set[int] = set()
         pending = list(places)
         while pending:
@@ -193,17 +198,18 @@ class NumberTape:
                 pending += [a.place for a in self.operations[place].arguments if a.__class__ is At]
         return sorted(found)
 
-    # ----- repeating it -----------------------------------------------------------------------------------------------
+    # ----- replaying --------------------------------------------------------------------------------------------------
 
-    def early_function(self) -> Early:
-        """A function of the numbers in slots: the numbers that the program takes, None if a condition comes out
-        otherwise."""
+    def make_early_function(self) -> Early:
+        """Return a function from the numbers in slots to the numbers that the program takes, or None if a condition has
+        another outcome.
+        """
         writer = _Writer("slots")
         outcomes: dict[int, list[bool]] = {}
         for place, outcome in self.conditions:
             outcomes.setdefault(place, []).append(outcome)
         inputs = [place for place, _ in self.inputs.values()]
-        for place in self._reached([*outcomes, *inputs]):
+        for place in self._find_dependencies([*outcomes, *inputs]):
             operation = self.operations[place]
             if operation.function is None:
                 writer.lines.append(f"n{place} = slots[{operation.arguments[0]}]")
@@ -213,12 +219,14 @@ class NumberTape:
                 writer.lines.append(f"if n{place} is not {outcome}: return None")
             if place in inputs:
                 writer.lines.append(f"if n{place}.__class__ is int and not {-EXACT} <= n{place} <= {EXACT}: return None")
-        made: Early = writer.function(f"[{', '.join(f'n{place}' for place in inputs)}]")
+        made: Early = writer.compile(f"[{', '.join(f'n{place}' for place in inputs)}]")
         return made
 
-    def late_function(self, wanted: Sequence[int]) -> LateNumbers:
-        """Python's part after the program: the numbers at some places, from early numbers and from those that were read."""
-        order = self._reached(wanted, lambda place: self.known[place] is not None)
+    def make_late_function(self, wanted: Sequence[int]) -> LateNumbers:
+        """Return Python's part after the program: the numbers at some places, from early numbers and numbers that were
+        read.
+        """
+        order = self._find_dependencies(wanted, lambda place: self.known[place] is not None)
         given = [p for p in order if self.known[p] is not None]
         reads = [p for p in order if self.operations[p].function is READ]
         writer = _Writer("early, read")
@@ -227,13 +235,14 @@ class NumberTape:
         for place in order:
             if place not in given and place not in reads:
                 writer.operate(place, self.operations[place], "raise TypeError")
-        compute = writer.function(f"[{', '.join(f'n{place}' for place in wanted)}]")
+        compute = writer.compile(f"[{', '.join(f'n{place}' for place in wanted)}]")
         return LateNumbers(given, [self.operations[p].arguments[0] for p in reads], compute)
 
 
 class LateNumbers(NamedTuple):
-    """Python's part after a program: the places of early numbers and the values that it takes, and the function of their
-    numbers."""
+    """Python's part after a program: the places of early numbers and the values that it takes, and the function of
+    their numbers.
+    """
 
     early: list[int]
     reads: list[Any]
@@ -248,28 +257,28 @@ class _Writer:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
 
-    def _name(self, value: Any) -> str:
+    def _bind(self, value: Any) -> str:
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
 
     def operate(self, place: int, operation: Operation, otherwise: str) -> None:
         """Write a line for an operation, and a check of the class of its result."""
-        arguments = [f"n{a.place}" if a.__class__ is At else self._name(a) for a in operation.arguments]
-        self.lines.append(f"n{place} = {self._name(operation.function)}({', '.join(arguments)})")
+        arguments = [f"n{a.place}" if a.__class__ is At else self._bind(a) for a in operation.arguments]
+        self.lines.append(f"n{place} = {self._bind(operation.function)}({', '.join(arguments)})")
         if operation.kind is not None:
-            self.lines.append(f"if n{place}.__class__ is not {self._name(operation.kind)}: {otherwise}")
+            self.lines.append(f"if n{place}.__class__ is not {self._bind(operation.kind)}: {otherwise}")
 
-    def function(self, result: str) -> Any:
-        """The function of these lines."""
+    def compile(self, result: str) -> Any:
+        """Compile the lines to a function."""
         text = "\n    ".join([f"def run({self.parameters}):", *self.lines, f"return {result}"])
         space: dict[str, Any] = dict(self.names)
-        exec(compile(text, "<ndgrad generated numbers>", "exec"), space)  # the lines above: names, numbers and indices
+        exec(builtins.compile(text, "<ndgrad generated numbers>", "exec"), space)  # only names, numbers, indices
         return space["run"]
 
 
 def tensor_of(number: Any) -> Any:
-    """A tensor without dimensions that holds a Python number. No trace takes it for one that the function makes."""
+    """Return a tensor without dimensions that holds a Python number. It is made outside of the active trace."""
     here = scope()
     try:
         restore(here.with_changes(observers=()))
@@ -280,5 +289,5 @@ def tensor_of(number: Any) -> Any:
 
 
 def slot_expression(expressions: dict[Any, int], slot: int) -> int | None:
-    """The expression of the number in a slot, among those of a tape."""
+    """Return the expression of the number in a slot, among those of a tape."""
     return expressions.get((None, (int, repr(slot))))

@@ -1,19 +1,18 @@
-"""Random numbers of a program: they are drawn before it runs, and are inputs of it. Those of a GPU's generator are drawn
-there.
+"""Random numbers of a program. They are drawn before it runs and are its inputs. A GPU generator draws on the GPU.
 
 Note [Random numbers as inputs]
-A program computes what its inputs say and nothing else; passes drop, move and repeat its instructions. Numbers that are
-drawn are none of that: they depend on the order of draws, and a draw changes its generator. So a trace keeps a *tape*
-of the draws of the function, in their order, and each is an input. A call draws them in that order, from the same
-generators, as eager code would: for the same seed the same numbers, and the generators are left where eager leaves
-them. Backward programs, and derivatives that are traced later, get the numbers that forward was given.
+A program depends on its inputs only; passes drop, move and repeat its instructions. Random numbers do not fit this:
+they depend on the order of draws, and a draw changes its generator. So a trace keeps a *tape* of the function's draws,
+in order, and each draw is an input. A call draws in that order from the same generators, as eager code would. The same
+seed gives the same numbers, and the generators end in the same states. Backward programs, and derivatives that are
+traced later, use the numbers of the forward call.
 
-While a function is traced, numbers are drawn in earnest, so that generators go through the states that they would have.
-That is how a draw is recognised that repeats another one from the same state (`checkpoint`, `fork_rng`): it is the same
-input. At the end generators are put back.
+During a trace numbers are really drawn, so that generators pass through their usual states. A draw that repeats another
+one from the same state (`checkpoint`, `fork_rng`) is recognised in this way: it is the same input. At the end the
+generators are restored.
 
-What is drawn from a distribution given by tensors is a number of a fixed distribution, and a formula (`bernoulli`,
-`normal`). Some cannot be written so: how many numbers `poisson` takes from its generator depends on values.
+A draw from a distribution given by tensors is a number of a fixed distribution and a formula (`bernoulli`, `normal`).
+Some draws have no formula: the count of numbers that `poisson` takes from its generator depends on values.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Draw(NamedTuple):
-    """Numbers of a fixed distribution: one of those of `ndgrad._src.ops.random`, by its name."""
+    """Numbers of a fixed distribution, named as in `ndgrad._src.ops.random`."""
 
     generator: Generator
     name: str
@@ -49,7 +48,7 @@ class Draw(NamedTuple):
     settings: tuple[tuple[str, Any], ...] = ()
 
     def take(self) -> Any:
-        """Draw them."""
+        """Draw the numbers."""
         settings, where = dict(self.settings), self.generator.device
         if where.type == "cpu":
             drawn = random.SHAPE_ONLY[self.name](self.generator.numpy, self.shape, self.dtype, **settings)
@@ -65,11 +64,11 @@ class Tape:
 
     def __init__(self) -> None:
         self.draws: list[Draw] = []
-        #: generators that are to be left in the state that they had before draw `number`
+        #: Generators to be left in the state they had before draw `number`.
         self.rewound: list[tuple[Generator, int]] = []
 
     def take(self) -> list[Any]:
-        """Draw everything."""
+        """Make all draws."""
         states = [b""] * len(self.rewound)
         found: list[Any] = []
         for number, draw in enumerate(self.draws):
@@ -82,26 +81,26 @@ class Tape:
         return found
 
     def states(self) -> list[tuple[Generator, bytes]]:
-        """The generators that it draws from, and their states."""
+        """Return the generators that the tape draws from, with their states."""
         return [
             (generator, generator._packed_state())
             for generator in {id(d.generator): d.generator for d in self.draws}.values()
         ]
 
 
-def put_back(states: Sequence[tuple[Generator, bytes]]) -> None:
-    """Let generators go on from states that they had."""
+def restore_states(states: Sequence[tuple[Generator, bytes]]) -> None:
+    """Restore the states of generators."""
     for generator, state in states:
         generator._resume_from(state)
 
 
 class _Unreadable(Memory):
-    """Memory that holds a state."""
+    """Memory of a generator state."""
 
     __slots__ = ()
 
     @property
-    def value(self) -> Value:  # of which there is none
+    def value(self) -> Value:  # has none
         raise GraphBreak("the function reads the state of a generator of random numbers")
 
     @value.setter
@@ -110,48 +109,47 @@ class _Unreadable(Memory):
 
 
 class TracedDraws:
-    """The draws of a function that is being traced."""
+    """The draws of a function during its trace."""
 
     def __init__(self, state_of: Callable[[Generator], bytes | None] | None = None) -> None:
-        """`state_of` gives the state that a generator had before the function ran, None for one that
-        the function has made."""
+        """Create the record. `state_of` returns the state of a generator before the function ran, or None for a
+        generator that the function has made.
+        """
         self.tape = Tape()
-        #: the tensors to be used for draws, in their order, where they were drawn before:
-        #: derivatives of a call that is over
+        #: Tensors to use for the draws, in order, if they were drawn before: for derivatives of an earlier call.
         self.given: Sequence[Any] = ()
-        #: whether the function has returned, and only its gradients are taken
+        #: True if the function has returned, and only its gradients are taken.
         self.is_over = False
         self._state_of = state_of
-        #: the states of the default generators, by identity
+        #: States of the default generators, by identity.
         self._starts = {id(g): g._packed_state() for g in (default_generator, *defaults_of_devices())}
-        #: the number of each draw by the state that it began with
+        #: Number of each draw, by its initial state.
         self._known: dict[tuple[bytes, Draw], int] = {}
-        #: of each generator: itself, and its states, at the start and after each of its draws, with
-        #: the number of the next draw
+        #: For each generator: the generator, and its states at the start and after each draw with the number of the
+        #: next draw.
         self._states: dict[int, tuple[Generator, dict[bytes, int]]] = {}
         self._last: dict[int, bytes] = {}
-        #: states that the function has asked for, by the identity of what it got for them
+        #: States that the function has requested, by the identity of the returned tensor.
         self._asked: dict[int, tuple[Any, bytes]] = {}
 
     def state(self, tracer: Tracer, generator: Generator) -> Any:
-        """What the function gets for a state: a tensor of values that nobody can read, since they
-        are others in each call."""
+        """Return a tensor for a generator state. Its values cannot be read, because they differ in each call."""
         packed = generator._packed_state()
         value = Value((len(packed),), np.dtype(np.uint8))
         payload = TracedArray(value, _Unreadable(tracer, value))
-        payload.version = -1  # so that the memory is asked
+        payload.version = -1  # forces a read of the memory
         t = wrap(Tensor, payload)
         self._asked[id(t)] = t, packed
         return t
 
     def go_on_from(self, generator: Generator, state: Any) -> None:
-        """Let a generator continue from a state that the function has asked for."""
+        """Set a generator to a state that the function has requested."""
         if id(state) not in self._asked:
             raise GraphBreak("the function sets the state of a generator of random numbers")
         generator._resume_from(self._asked[id(state)][1])
 
-    def number(self, draw: Draw) -> tuple[int, Any]:
-        """The number of a draw, which is made, and the numbers drawn; None for these, if the draw repeats one."""
+    def add(self, draw: Draw) -> tuple[int, Any]:
+        """Make a draw. Return its number and the numbers drawn, or None for these if it repeats an earlier draw."""
         generator, key = draw.generator, id(draw.generator)
         state = generator._packed_state()
         array = draw.take()
@@ -161,7 +159,7 @@ class TracedDraws:
         if self.is_over:
             raise GraphBreak("a backward pass draws random numbers of its own")
         if key not in self._states:
-            start = self._begun(generator)
+            start = self._initial_state(generator)
             self._states[key], self._last[key] = (generator, {start: len(self.tape.draws)}), start
         if state != self._last[key]:
             raise GraphBreak("a generator of random numbers is in a state that no draw has led to")
@@ -171,7 +169,7 @@ class TracedDraws:
         self._states[key][1][self._last[key]] = number + 1
         return number, array
 
-    def _begun(self, generator: Generator) -> bytes:
+    def _initial_state(self, generator: Generator) -> bytes:
         start = self._starts.get(id(generator))
         if start is None and self._state_of is not None:
             start = self._state_of(generator)
@@ -180,7 +178,7 @@ class TracedDraws:
         return start
 
     def end(self) -> None:
-        """The function has returned: note in which states it leaves the generators, and put them back."""
+        """End the function's draws: record the final states of the generators, and restore them."""
         self.is_over = True
         for generator, states in self._states.values():
             state = generator._packed_state()
@@ -191,7 +189,7 @@ class TracedDraws:
         self.undo()
 
     def undo(self) -> None:
-        """Put the generators back."""
+        """Restore the generators."""
         for generator, states in self._states.values():
             generator._resume_from(next(iter(states)))
 
@@ -199,8 +197,8 @@ class TracedDraws:
 # ----- ops ------------------------------------------------------------------------------------------------------------
 
 
-def drawn(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Value:
-    """The value of an op that draws."""
+def trace_draw(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Value:
+    """Return the value of an op that draws."""
     settings = dict(settings)
     generator = settings.pop("generator", None)
     if generator is None:
@@ -208,7 +206,7 @@ def drawn(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, An
         generator = default_generator if where.type != "cuda" else default_on(where.index or 0)
     if op.name in random.SHAPE_ONLY:
         shape, dtype = tuple(arrays[0].shape), arrays[0].dtype
-        return tracer.drawn(Draw(generator, op.name, shape, dtype, tuple(settings.items())))
+        return tracer.add_draw(Draw(generator, op.name, shape, dtype, tuple(settings.items())))
     formula = _FORMULAS.get(op.name)
     if formula is None:
         raise GraphBreak(f"{op.name} draws random numbers, and how many depends on values")
@@ -226,21 +224,21 @@ def _bernoulli_tensor(tracer: Tracer, generator: Generator, arguments: list[Any]
 
 
 def _less(tracer: Tracer, generator: Generator, shape: tuple[int, ...], p: Any, dtype: Any) -> Value:
-    """Where a number of [0, 1) is less than a probability."""
-    u = tracer.drawn(Draw(generator, "uniform", shape, np.dtype(np.float64), (("low", 0.0), ("high", 1.0))))
+    """Return 1 for uniform numbers in [0, 1) that are less than a probability, else 0."""
+    u = tracer.add_draw(Draw(generator, "uniform", shape, np.dtype(np.float64), (("low", 0.0), ("high", 1.0))))
     (less,) = tracer.emit(find("lt"), (u, p), {})
     return tracer.emit(find("cast"), (less,), {"dtype": dtype})[0]
 
 
 def _normal(tracer: Tracer, generator: Generator, arguments: list[Any], settings: dict[str, Any]) -> Value:
-    """mean + std z, of which one may be a number."""
+    """Return mean + std z. One of both may be a number."""
     mean = settings["mean"] if "mean" in settings else arguments[0]
     std = settings["std"] if "std" in settings else arguments[-1]
     shape = np.broadcast_shapes(*[a.shape for a in arguments])
     dtype = np.result_type(*[a.dtype for a in arguments])
     if dtype.kind != "f" or dtype.itemsize < 4:
         raise GraphBreak(f"normal numbers are drawn as {dtype}")
-    z = tracer.drawn(Draw(generator, "normal", shape, dtype, (("mean", 0.0), ("std", 1.0))))
+    z = tracer.add_draw(Draw(generator, "normal", shape, dtype, (("mean", 0.0), ("std", 1.0))))
     (scaled,) = tracer.emit(find("mul"), (std, z), {})
     return tracer.emit(find("add"), (mean, scaled), {})[0]
 

@@ -1,9 +1,10 @@
-"""Side effects that end a trace, and lookups by computed names, which a trace must know of.
+"""Side effects that end a trace, and lookups by computed names, which a trace must record.
 
-While some thread traces, a few functions are replaced by ones that ask whether their caller is traced, and let other
-threads through: the streams (a traced function must not print), the methods that read and set the states of ndgrad's
-generators (states that a function has read may be set again, see ndgrad._src.compiler.capture.random_draws), NumPy's source of seeds, and the
-builtins that look up names (getattr and others, import), because the environment holds only names that it knows.
+While any thread traces, a few functions are replaced. The replacements check whether the caller is traced, and pass
+other calls through. They are: the streams (a traced function must not print), the methods that read and set the states
+of ndgrad's generators (a state that a function has read may be set again, see
+ndgrad._src.compiler.capture.random_draws), NumPy's source of seeds, and the builtins that look up names (getattr and
+others, import), because the environment captures only known names.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.foundations.locks import make_lock
 
 
-class _Watched:
-    """A stream that lets nobody write who is traced."""
+class _GuardedStream:
+    """A stream that refuses writes of traced functions."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -44,9 +45,9 @@ class _Watched:
         return getattr(self._stream, name)
 
 
-def is_watched(stream: Any) -> bool:
+def is_guarded(stream: Any) -> bool:
     """True for a stream that traced functions cannot write to."""
-    return isinstance(stream, _Watched)
+    return isinstance(stream, _GuardedStream)
 
 
 def _get_state(self: Generator) -> Any:
@@ -72,14 +73,14 @@ _WATCHED = {"get_state": _get_state, "set_state": _set_state, "manual_seed": _ma
 _GENERATOR: dict[str, Any] = {name: Generator.__dict__[name] for name in _WATCHED}
 
 def _randbits(count: int) -> int:
-    """Where NumPy's generators without a seed get theirs from."""
+    """Return random bits. NumPy's generators without a seed call this."""
     if current_tracer.get() is not None:
         raise GraphBreak("the function makes a generator of random numbers without a seed")
     return randbits(count)
 
 
 
-def _watch_of_caller() -> Any:
+def _find_watch() -> Any:
     """Return the watch of the trace that the calling code belongs to; None if it is ndgrad's or not traced."""
     tracer = current_tracer.get()
     if tracer is None or tracer.calls is None:
@@ -90,28 +91,28 @@ def _watch_of_caller() -> Any:
 
 
 def _getattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_name(*args[:2])
     return _BUILTINS["getattr"](*args)
 
 
 def _hasattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_name(*args[:2])
     return _BUILTINS["hasattr"](*args)
 
 
 def _setattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_write(*args[:2])
     return _BUILTINS["setattr"](*args)
 
 
 def _delattr(*args: Any) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and len(args) > 1:
         watch.note_write(*args[:2])
     return _BUILTINS["delattr"](*args)
@@ -120,14 +121,14 @@ def _delattr(*args: Any) -> Any:
 def _vars(*args: Any) -> Any:
     if not args:
         return sys._getframe(1).f_locals
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is not None and isinstance(args[0], (type, types.ModuleType)):
         raise GraphBreak("the function looks at all attributes of a class or module")
     return _BUILTINS["vars"](*args)
 
 
 def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    watch = _watch_of_caller()
+    watch = _find_watch()
     if watch is None or watch.is_importing:
         return _BUILTINS["__import__"](name, globals, locals, fromlist, level)
     return watch.note_import(name, globals, locals, fromlist, level, _BUILTINS["__import__"])
@@ -139,23 +140,23 @@ _LOOKUPS = {
 _BUILTINS: dict[str, Any] = {name: vars(builtins)[name] for name in _LOOKUPS}
 
 
-#: The functions that others stand for while some thread traces, by the identity of the others, which stay alive.
+#: Originals of the replaced functions, by the identity of the replacement, which stays alive.
 _originals: dict[int, Any] = {id(made): _BUILTINS[name] for name, made in _LOOKUPS.items()}
 
 
-def stands_for(function: Any, original: Any) -> None:
-    """Note that a function takes the place of another one while some thread traces."""
+def register_replacement(function: Any, original: Any) -> None:
+    """Register a function as the replacement of another one during traces."""
     _originals[id(function)] = original
 
 
 def original_function(value: Any) -> Any:
-    """Return the function that a value stands for while some thread traces; the value itself if it stands for none."""
+    """Return the function that a value replaces during traces; the value itself if it replaces none."""
     return _originals.get(id(value), value)
 
 
 _lock = make_lock()
 _at_work = 0
-_streams: dict[str, _Watched] = {}
+_streams: dict[str, _GuardedStream] = {}
 
 
 def _enter() -> None:
@@ -166,11 +167,11 @@ def _enter() -> None:
             for name in ("stdout", "stderr"):
                 stream = getattr(sys, name)
                 if stream is not None:
-                    _streams[name] = watched = _Watched(stream)
+                    _streams[name] = watched = _GuardedStream(stream)
                     setattr(sys, name, watched)
             for name, function in _WATCHED.items():
                 setattr(Generator, name, function)
-            bit_generator.randbits = _randbits  # type: ignore[attr-defined]  # a global of it
+            bit_generator.randbits = _randbits  # type: ignore[attr-defined]  # a global of the module
             vars(builtins).update(_LOOKUPS)
 
 
@@ -192,8 +193,8 @@ def _leave() -> None:
 
 
 @contextmanager
-def unchanged_world() -> Iterator[None]:
-    """A block in which nothing may be printed, and no global generator of random numbers may be drawn from."""
+def forbid_side_effects() -> Iterator[None]:
+    """Context in which nothing may be printed, and no global generator of random numbers may be drawn from."""
     python = random.getstate()
     own = default_generator._packed_state()
     legacy = getattr(sys.modules.get("numpy.random"), "mtrand", None)
@@ -205,7 +206,7 @@ def unchanged_world() -> Iterator[None]:
         _leave()
         if random.getstate() != python:
             random.setstate(python)
-            _drawn("Python's random")
+            _refuse_draw("Python's random")
         if numpy is not None and legacy is not None:
             now = legacy._rand.get_state(legacy=False)
             if (
@@ -214,11 +215,11 @@ def unchanged_world() -> Iterator[None]:
                 or (now["state"]["key"] != numpy["state"]["key"]).any()
             ):
                 legacy._rand.set_state(numpy)
-                _drawn("numpy.random")
+                _refuse_draw("numpy.random")
         if default_generator._packed_state() != own:
             default_generator._resume_from(own)
-            _drawn("ndgrad's default generator")
+            _refuse_draw("ndgrad's default generator")
 
 
-def _drawn(what: str) -> None:
+def _refuse_draw(what: str) -> None:
     raise GraphBreak(f"the function draws random numbers from {what}")

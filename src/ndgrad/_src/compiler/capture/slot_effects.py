@@ -1,20 +1,21 @@
-"""Effects of a function on the places that it reaches: objects that a call puts there after its program has run.
+"""Effects of a function on captured slots: objects that a call writes there after its program has run.
 
-    self.count += 1                          a number in the place of another
+    self.count += 1                          a number in place of another
     total["loss"] += loss.item()             a number that Python computes after the program
-    self.seen = {"loss": loss.detach()}      a new container, made anew in each call
-    history.append(loss.item())              items behind those of a list or deque
+    self.seen = {"loss": loss.detach()}      a new container, made in each call
+    history.append(loss.item())              items appended to a list or deque
 
-A trace changes the places in earnest, with placeholders and tensors without data. `find_effects` compares what they hold
-with what they held, and the environment is put back afterwards. In a call, `Effect.apply` puts there what the trace has put
-there, with the numbers and tensors of the call. New containers are lists, tuples and dictionaries, and each is held in one
-place; all else that a function makes ends the trace.
+A trace really changes the slots, with placeholders and tensors without data. `EffectFinder` compares their contents
+with the previous ones, and the environment is restored afterwards. In a call, `Effect.apply` writes the same objects
+there, with the numbers and tensors of the call. New containers are lists, tuples and dictionaries, each in one slot.
+All other new objects end the trace.
 
 Note [Lists that only grow]
-A list to which each call appends is another one at each call, so no guard on its items holds twice. If the function only
-appends, it does not depend on them. A trace finds that out: a `GrowingList` stands in all places of the list, takes new items
-and refuses everything else: its length, its items, its truth. If it was asked for one of them, or if the list is also
-reached in a way that cannot be replaced (as an item of a tuple), the list is guarded by value as before.
+A list to which each call appends differs at each call, so no guard on its items holds twice. If the function only
+appends, it does not depend on the items. A trace finds that out: a `GrowingList` replaces the list in all of its slots.
+It takes new items and refuses everything else: its length, its items, its truth. If the function uses one of these, or
+if the list is also reached in a way that cannot be replaced (as an item of a tuple), the list is guarded by value as
+before.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from ndgrad._src.compiler.capture.captured_state import MISSING, NUMBERS, Held, extend, set_item
+from ndgrad._src.compiler.capture.captured_state import MISSING, NUMBERS, CapturedSlots, extend, set_item
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
 from ndgrad._src.compiler.capture.patched_functions import PatchedFunction
 from ndgrad._src.core.variable import Variable, meta_of
 from ndgrad._src.foundations.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
@@ -38,105 +39,104 @@ _NEW = (list, tuple, dict)
 
 
 class Effect:
-    """A place that the function puts something into: an item of what it reaches, or the gradient of an input (`held` is
-    None)."""
+    """A side effect to apply: a new value of a captured slot, or the gradient of an input (`slots` is None)."""
 
-    def __init__(self, held: Held | None, number: int, spec: TreeSpec = LEAF, leaves: int = 1) -> None:
-        self.held = held
+    def __init__(self, slots: CapturedSlots | None, number: int, spec: TreeSpec = LEAF, leaves: int = 1) -> None:
+        self.slots = slots
         self.number = number
         self.spec = spec
-        #: how many leaves its value has
+        #: Number of leaves of its value.
         self.leaves = leaves
 
     def apply(self, inputs: Sequence[Any], leaves: Sequence[Any], environment: Environment) -> None:
-        """Put the value of this call there."""
+        """Write the value of this call."""
         value = leaves[0] if self.spec is LEAF else tree_unflatten(leaves, self.spec)
-        if self.held is None:
-            # of the right kind: it was, for such a tensor, when it was traced
+        if self.slots is None:
+            # The gradient has the right kind, because the traced gradient of such a tensor had.
             meta_of(inputs[self.number]).grad = value
         else:
-            environment.put(self.held, self.number, value)
+            environment.write_slot(self.slots, self.number, value)
 
 
 class NewEntry(Effect):
-    """An entry that the function adds to a dictionary, or an attribute to an object."""
+    """An entry that the function adds to a dictionary, or an attribute that it adds to an object."""
 
-    def __init__(self, held: Held, key: Any, spec: TreeSpec, leaves: int) -> None:
-        super().__init__(held, -1, spec, leaves)
+    def __init__(self, slots: CapturedSlots, key: Any, spec: TreeSpec, leaves: int) -> None:
+        super().__init__(slots, -1, spec, leaves)
         self.key = key
 
     def apply(self, inputs: Sequence[Any], leaves: Sequence[Any], environment: Environment) -> None:
-        assert self.held is not None
-        assert self.held.form is not None
-        set_item(self.held.form[1], self.key, tree_unflatten(leaves, self.spec))
+        assert self.slots is not None
+        assert self.slots.form is not None
+        set_item(self.slots.form[1], self.key, tree_unflatten(leaves, self.spec))
 
 
 class Growth(Effect):
     """Items that the function appends to a list or deque."""
 
     def apply(self, inputs: Sequence[Any], leaves: Sequence[Any], environment: Environment) -> None:
-        assert self.held is not None
-        assert self.held.form is not None
-        extend(self.held.form[1], tree_unflatten(leaves, self.spec))
+        assert self.slots is not None
+        assert self.slots.form is not None
+        extend(self.slots.form[1], tree_unflatten(leaves, self.spec))
 
 
 class EffectFinder:
-    """The effects of a traced function, with the leaves of what it puts there."""
+    """Collects the effects of a traced function, with the leaves of their values."""
 
     def __init__(self, environment: Environment, returned: Any) -> None:
         self.environment = environment
         self.found: list[tuple[Effect, list[Any]]] = []
-        #: new lists and dictionaries, by identity; each may be held in one place
+        #: New lists and dictionaries, by identity. Each may be in one slot only.
         self._new: dict[int, Any] = {}
         self._note_new(returned)
 
-    def note(self, held: Held, number: int, now: Any) -> None:
-        """Note a change of a place; of several places at once, if `number` is negative."""
+    def note(self, slots: CapturedSlots, number: int, now: Any) -> None:
+        """Record a change of a slot, or of several slots if `number` is negative."""
         if number == -2:
             raise GraphBreak("the function draws from a generator of random numbers")
-        if held.write is None or held.form is None:
-            raise GraphBreak(f"the function changes {held.what}")
+        if slots.write is None or slots.form is None:
+            raise GraphBreak(f"the function changes {slots.what}")
         if number >= 0:
-            if now is MISSING or (held.form[0] == "entries" and number < len(held.then) // 2):
-                raise GraphBreak(f"the function changes {held.label(number)}")
-            self._add(held.label(number), lambda spec, count: Effect(held, number, spec, count), now)
-        elif held.form[0] == "items":
-            self._grow(held, now)
-        elif held.form[0] == "entries":
-            self._enter(held, now)
+            if now is MISSING or (slots.form[0] == "entries" and number < len(slots.then) // 2):
+                raise GraphBreak(f"the function changes {slots.label(number)}")
+            self._add(slots.label(number), lambda spec, count: Effect(slots, number, spec, count), now)
+        elif slots.form[0] == "items":
+            self._grow(slots, now)
+        elif slots.form[0] == "entries":
+            self._enter(slots, now)
         else:
-            raise GraphBreak(f"the function changes {held.what}")
+            raise GraphBreak(f"the function changes {slots.what}")
 
-    def _grow(self, held: Held, now: list[Any]) -> None:
-        count = len(held.then)
-        assert held.form is not None
-        if len(now) < count or not self._are_kept(held, now, range(count)):
-            raise GraphBreak(f"the function changes {held.what}")
-        self._add(held.what, lambda spec, leaves: Growth(held, -1, spec, leaves), now[count:])
+    def _grow(self, slots: CapturedSlots, now: list[Any]) -> None:
+        count = len(slots.then)
+        assert slots.form is not None
+        if len(now) < count or not self._are_kept(slots, now, range(count)):
+            raise GraphBreak(f"the function changes {slots.what}")
+        self._add(slots.what, lambda spec, leaves: Growth(slots, -1, spec, leaves), now[count:])
 
-    def _enter(self, held: Held, now: list[Any]) -> None:
-        half, before = len(now) // 2, len(held.then) // 2
+    def _enter(self, slots: CapturedSlots, now: list[Any]) -> None:
+        half, before = len(now) // 2, len(slots.then) // 2
         keys, values = now[:half], now[half:]
-        if half < before or any(a is not b for a, b in zip(keys, held.then[:before], strict=False)):
-            raise GraphBreak(f"the function changes {held.what}")
+        if half < before or any(a is not b for a, b in zip(keys, slots.then[:before], strict=False)):
+            raise GraphBreak(f"the function changes {slots.what}")
         for place in range(before):
-            if not self._are_kept(held, [*keys[:before], *values[:before]], [before + place]):
-                self.note(held, before + place, values[place])
+            if not self._are_kept(slots, [*keys[:before], *values[:before]], [before + place]):
+                self.note(slots, before + place, values[place])
         for key, value in zip(keys[before:], values[before:], strict=True):
-            if not isinstance(key, NUMBERS) or type(key) is ReadNumber:
-                raise GraphBreak(f"the function adds an entry to {held.what}")
-            self._add(f"{held.what}[{key!r}]", lambda spec, count, key=key: NewEntry(held, key, spec, count), value)
+            if not isinstance(key, NUMBERS) or type(key) is NumberPlaceholder:
+                raise GraphBreak(f"the function adds an entry to {slots.what}")
+            self._add(f"{slots.what}[{key!r}]", lambda spec, count, key=key: NewEntry(slots, key, spec, count), value)
 
-    def _are_kept(self, held: Held, now: list[Any], places: Any) -> bool:
-        return all(now[i] is held.then[i] or now[i] is self.environment.placeholder(held, i) for i in places)
+    def _are_kept(self, slots: CapturedSlots, now: list[Any], places: Any) -> bool:
+        return all(now[i] is slots.then[i] or now[i] is self.environment.find_placeholder(slots, i) for i in places)
 
-    def add_growth(self, held: Held, items: list[Any]) -> None:
-        """Note items that were appended to the placeholder of a list."""
+    def add_growth(self, slots: CapturedSlots, items: list[Any]) -> None:
+        """Record items that were appended to the stand-in of a list."""
         if items:
-            self._add(held.what, lambda spec, leaves: Growth(held, -1, spec, leaves), items)
+            self._add(slots.what, lambda spec, leaves: Growth(slots, -1, spec, leaves), items)
 
     def add_call(self, function: Any, arguments: tuple[Any, ...], kind: Any) -> None:
-        """Note a call that is made after the program; `kind` is the class of such effects."""
+        """Record a call that is made after the program; `kind` is the class of such effects."""
         leaves, spec = tree_flatten(arguments)
         self.found.append((kind(function, spec, len(leaves)), leaves))
 
@@ -145,20 +145,22 @@ class EffectFinder:
         if not isinstance(value, Variable):
             self._note_new(value)
         for leaf in leaves:
-            if not isinstance(leaf, (Variable, *NUMBERS)) and id(leaf) not in self._known and not is_placeholder(leaf):
+            if not isinstance(leaf, (Variable, *NUMBERS)) and id(leaf) not in self._reached_ids and not is_placeholder(leaf):
                 raise GraphBreak(f"the function changes {label}")
         self.found.append((make(spec, len(leaves)), leaves))
 
     @property
-    def _known(self) -> Any:
-        return self.environment.reached
+    def _reached_ids(self) -> Any:
+        return self.environment.reached_ids
 
     def _is_leaf(self, value: Any) -> bool:
-        """True for what a call does not make anew: all but plain containers, and containers that were there before."""
-        return type(value) not in _NEW or (type(value) is not tuple and id(value) in self._known)
+        """True for objects that a call does not make anew: all except plain containers, and containers that existed
+        before.
+        """
+        return type(value) not in _NEW or (type(value) is not tuple and id(value) in self._reached_ids)
 
     def _note_new(self, value: Any) -> None:
-        """Note the new containers in a value. One in two places would be two in a call."""
+        """Record the new containers in a value. A container in two slots would become two containers in a call."""
         if self._is_leaf(value):
             return
         if type(value) is not tuple:
@@ -173,29 +175,30 @@ class EffectFinder:
 
 
 class Growing:
-    """Stands for a list or deque while a function is traced, and takes new items alone. To other threads it is the list."""
+    """Stand-in for a list or deque during a trace, which only takes new items. For other threads it acts as the list.
+    """
 
-    #: the list, where its items are held, what notes that more than its end is needed, and the tracer of the function
+    #: The list, its slots, the set that records inspected lists, and the tracer of the function.
     original: Any
-    held: Held
+    slots: CapturedSlots
     needed: set[int]
     tracer: Any
 
     @property
     def is_own(self) -> bool:
-        """True in the trace that it belongs to."""
+        """True in the trace that the stand-in belongs to."""
         return current_tracer.get() is self.tracer
 
     def need(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer for the list where that is known, and else end the trace."""
+        """Forward a method to the list for other threads; end the trace for its own."""
         if not self.is_own:
             return getattr(self.original, name)(*args, **kwargs)
-        self.needed.add(id(self.held))
-        broken = GraphBreak(f"the function looks at {self.held.what}, to which it appends")
+        self.needed.add(id(self.slots))
+        broken = GraphBreak(f"the function looks at {self.slots.what}, to which it appends")
         broken.is_cured = True
         raise broken
 
-    @property  # type: ignore[misc]  # `isinstance` looks at it
+    @property  # type: ignore[misc]  # read by `isinstance`
     def __class__(self) -> type:
         return type(self.original)
 
@@ -218,7 +221,7 @@ class Growing:
         return self
 
     def new_items(self) -> list[Any]:
-        """The new items."""
+        """Return the new items."""
         base: Any = type(self.original)
         return [base.__getitem__(self, i) for i in range(base.__len__(self))]
 
@@ -228,28 +231,28 @@ class GrowingList(Growing, list):  # type: ignore[type-arg]
 
 
 class GrowingDeque(Growing, collections.deque):  # type: ignore[type-arg]
-    """A deque that only grows at its right end, and loses items at its left end if it is limited."""
+    """A deque that only grows at its right end, and loses items at its left end if it is bounded."""
 
 
 def _refuse_all_else() -> None:
     kept = {"__class__", "__new__", "__init__", "__getattribute__", "__setattr__", "__init_subclass__",
             "__subclasshook__", "__dir__", "__delattr__", "__doc__", "__class_getitem__", *Growing.__dict__}  # fmt: skip
 
-    def refusing(name: str) -> Any:
+    def make_refusal(name: str) -> Any:
         return lambda self, *args, **kwargs: self.need(name, args, kwargs)
 
     for cls, base in ((GrowingList, list), (GrowingDeque, collections.deque)):
         for name in {*dir(base), "__radd__", "__rmul__", "__bool__", "__copy__", "__deepcopy__", "__hash__"} - kept:
-            setattr(cls, name, refusing(name))
+            setattr(cls, name, make_refusal(name))
 
 
 _refuse_all_else()
 
 
-def growing(held: Held, needed: set[int], tracer: Any) -> Any:
-    """What stands for the list or deque whose items a `Held` has; None for those of other classes."""
-    assert held.form is not None
-    original = held.form[1]
+def make_growing(slots: CapturedSlots, needed: set[int], tracer: Any) -> Any:
+    """Return a stand-in for the list or deque whose items a `CapturedSlots` has; None for other classes."""
+    assert slots.form is not None
+    original = slots.form[1]
     made: Any
     if type(original) is list:
         made = GrowingList()
@@ -257,15 +260,15 @@ def growing(held: Held, needed: set[int], tracer: Any) -> Any:
         made = GrowingDeque()
     else:
         return None
-    made.original, made.held, made.needed, made.tracer = original, held, needed, tracer
+    made.original, made.slots, made.needed, made.tracer = original, slots, needed, tracer
     return made
 
 
 def is_placeholder(value: Any) -> bool:
-    """True for objects that stand for others while a function is traced."""
-    return type(value) in (ReadNumber, GrowingList, GrowingDeque, PatchedFunction)
+    """True for stand-ins of other objects during a trace."""
+    return type(value) in (NumberPlaceholder, GrowingList, GrowingDeque, PatchedFunction)
 
 
 def original_of(value: Any) -> Any:
-    """The list or function that a placeholder stands for; other objects as they are."""
+    """Return the list or function that a stand-in replaces; other objects unchanged."""
     return value.original if type(value) in (GrowingList, GrowingDeque, PatchedFunction) else value

@@ -1,12 +1,12 @@
-"""Functions inside a traced function that are programs of their own: the body of a loop, a branch.
+"""Functions inside a traced function that become programs of their own: the body of a loop, a branch.
 
-    Closed         a function of tensors with what it captures as further arguments, so that derivatives reach these
+    LiftedFunction         a function of tensors with its captured tensors as further arguments, so that derivatives reach these
     BodyTracer     the tracer of such a function, inside another one's
-    Region         its program, with what it takes from outside
+    Region         its program, with the values that it takes from the surrounding program
 
-A body is run on tensors without values. What carries a graph, a tangent or a transform's level and was there before is
-an argument of a `Closed` function. All else that a body touches has no derivative; whatever of it belongs to the
-program around is an input of the body's program, which stays the same from round to round.
+A body runs on tensors without values. Existing tensors with a graph, a tangent or a transform's level are arguments of
+a `LiftedFunction` function. All other tensors that a body uses have no derivative. If they belong to the surrounding program,
+they are inputs of the body's program that stay the same from round to round.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.capture.captured_tensors import Outside, tracer_at_work
+from ndgrad._src.compiler.capture.captured_tensors import CapturedTensor, find_tracer
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.random_draws import Draw
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.lower.float_errors import unread_checks
-from ndgrad._src.compiler.passes import simplified
+from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
 from ndgrad._src.core.captures import Watch
 from ndgrad._src.core.op_observers import InPlaceForm, observing
@@ -35,34 +35,35 @@ Flat = Callable[[Tensors], list[Any]]
 
 
 class BodyTracer(Tracer):
-    """The tracer of a function inside the one that `around` traces (None: nothing is traced there, and the program is
-    of no interest)."""
+    """The tracer of a function inside the one that `around` traces. If `around` is None, there is no surrounding trace,
+    and the program is not used.
+    """
 
     def __init__(self, around: Tracer | None, name: str = "body") -> None:
         super().__init__(name)
         self.around = around
-        #: values of the program around -> what stands for them here
+        #: Values of the surrounding program, with the arrays that stand for them here.
         self.captured: dict[Value, TracedArray] = {}
         self._given: list[TracedArray] = []
 
-    def read(self, payload: TracedArray) -> None:
-        """There is nothing for numbers of which each round, or branch, has its own."""
+    def read_number(self, payload: TracedArray) -> None:
+        """Return None: each round or branch has its own number, so there is no placeholder."""
 
-    def given(self, like: Any, shape: tuple[int, ...] | None = None) -> Any:
-        """A plain tensor without values, in the place of another."""
+    def make_input(self, like: Any, shape: tuple[int, ...] | None = None) -> Any:
+        """Return a plain tensor without values like another one."""
         value = Value(tuple(like.shape) if shape is None else shape, np_dtype(like))
         self.program.inputs.append(value)
         payload = self.array(value)
         self._given.append(payload)
         return wrap(like.face, payload)
 
-    def outside_of(self, t: Any, array: Any) -> Outside:
+    def capture(self, t: Any, array: Any) -> CapturedTensor:
         if self.around is None:
             raise GraphBreak("a tensor from outside takes part")
-        return self.around.outside_of(t, array)
+        return self.around.capture(t, array)
 
     def local(self, array: TracedArray) -> TracedArray:
-        """An array of the program around, as this program sees it."""
+        """Return an array of the surrounding program as this program sees it."""
         if array.memory.tracer is self:
             return array
         if self.around is None:
@@ -73,8 +74,8 @@ class BodyTracer(Tracer):
             inner = Value(value.shape, value.dtype)
             found = self.captured[value] = TracedArray(inner, Memory(self, inner), strides=array.strides)
             around = self.around
-            if value in around.fixed:
-                self.fixed.know(inner, lambda: around.fixed.array(value))
+            if value in around.trace_constants:
+                self.trace_constants.register(inner, lambda: around.trace_constants.array(value))
         return found
 
     def argument(self, array: Any) -> Argument:
@@ -96,14 +97,14 @@ class BodyTracer(Tracer):
     def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         return super().traced(op, [self.local(a) if isinstance(a, TracedArray) else a for a in arrays], settings)
 
-    def drawn(self, draw: Draw) -> Value:
+    def add_draw(self, draw: Draw) -> Value:
         raise GraphBreak("the body of a loop, or a branch, draws random numbers")
 
     def decide(self, value: Value) -> bool:
         raise GraphBreak("the values of a tensor decide what the body of a loop, or a branch, does")
 
     def outputs(self, tensors: Tensors) -> list[Value]:
-        """The values of what a function has returned."""
+        """Return the values of a function's results."""
         for payload in (*self._given, *self.captured.values()):
             if payload.memory.written:
                 raise GraphBreak("the body of a loop, or a branch, writes what it is given, or a tensor from outside")
@@ -112,8 +113,9 @@ class BodyTracer(Tracer):
 
 
 def _check_unread(tracer: BodyTracer, made: Tensors) -> None:
-    """Raise if a function does not return, or use, the result of an op that may raise: its program would leave out the op,
-    and the error with it."""
+    """Raise if a function does not use the result of an op that may raise. Its program would drop the op, and with it
+    the error.
+    """
     payloads = [t._array for t in made]
     while any(isinstance(p, Variable) for p in payloads):
         payloads = [p._array if isinstance(p, Variable) else p for p in payloads]
@@ -124,22 +126,23 @@ def _check_unread(tracer: BodyTracer, made: Tensors) -> None:
         raise GraphBreak(f"a loop or a branch does not use what {unread.op.name} gives, which may raise", unread.where)
 
 
-class Closed:
-    """A function of tensors, and the tensors that it captures: called with these, or others, behind its own.
+class LiftedFunction:
+    """A function of tensors together with its captured tensors, which it takes as further arguments.
 
-    It is run once, on tensors without values, to find them, and what it returns in shape and dtype."""
+    It runs once on tensors without values, to find the captured tensors and the shapes and dtypes of its results.
+    """
 
     def __init__(self, f: Flat, tensors: Tensors) -> None:
-        tracer = BodyTracer(tracer_at_work())
+        tracer = BodyTracer(find_tracer())
         self._f = f
         self._count = len(tensors)
         with observing(tracer):
-            given = [tracer.given(t) for t in tensors]
-            watch = Watch(tracer.given)
+            given = [tracer.make_input(t) for t in tensors]
+            watch = Watch(tracer.make_input)
             with watch.run(own=given):
                 made = f(given)
             watch.settle()
-            #: as the surroundings see them
+            #: Captured tensors, as the surrounding code sees them.
             self.captured = watch.captured()
             self._replace = watch.replacing()
             self._types = [(t.face, tuple(t.shape), np_dtype(t)) for t in made]
@@ -153,35 +156,34 @@ class Closed:
         return found
 
     def zeros(self, tensors: Tensors) -> list[Any]:
-        """Zeros in the place of what it returns."""
+        """Return zeros with the shapes and dtypes of the results."""
         return [tensor_ops.expand(wrap(face, np.zeros((), dtype)), shape=shape) for face, shape, dtype in self._types]
 
 
 class Region:
-    """The program of a function of tensors that are plain: all transforms are dealt with."""
+    """The program of a function of plain tensors, after all transforms."""
 
     def __init__(self, tracer: Tracer, f: Flat, own: Tensors, rest: Tensors, name: str = "body") -> None:
-        """The function is given anew each time what is like `own` (tensors, and their shapes where these are others),
-        and then `rest`."""
+        """Trace the function on new tensors like `own` (tensors, with other shapes if given), followed by `rest`."""
         inner = BodyTracer(tracer, name)
         with observing(inner):
-            given = [inner.given(t, shape) for t, shape in own]
+            given = [inner.make_input(t, shape) for t, shape in own]
             made = f([*given, *rest])
-            #: the classes of what it returns
+            #: Tensor classes of the results.
             self.faces = [getattr(t, "face", Tensor) for t in made]
             outputs = inner.outputs(made)
             del made, given
         own_inputs = inner.program.inputs
-        #: values of the program around that the body takes, and what stands for them in it
+        #: Values of the surrounding program that the body takes, with the values that stand for them in it.
         self.taken = {around: payload.memory.value for around, payload in inner.captured.items()}
         program = Program(
             [*own_inputs, *self.taken.values()], outputs, inner.program.instructions, inner.program.constants, name
         )
-        self.program = simplified(program)
+        self.program = simplify_program(program)
         self.own = own_inputs
 
     def hoist(self, tracer: Tracer) -> None:
-        """Let the program around do once what does not depend on what the body is given."""
+        """Move computations that do not depend on the body's own inputs to the surrounding program."""
         outer = {inner: around for around, inner in self.taken.items()}
         stays: list[Instruction] = []
         constants = self.program.constants
@@ -195,7 +197,7 @@ class Region:
                 stays.append(instruction)
                 continue
             arguments = tuple(
-                [self._around(tracer, a, outer) if a.__class__ is Value else a for a in instruction.arguments]
+                [self._find_outer(tracer, a, outer) if a.__class__ is Value else a for a in instruction.arguments]
             )
             results = tuple([Value(v.shape, v.dtype) for v in instruction.results])
             tracer.program.instructions.append(
@@ -207,8 +209,8 @@ class Region:
         self.taken = {around: inner for inner, around in outer.items() if inner in used and inner not in kept}
         self.program = Program([*self.own, *self.taken.values()], self.program.outputs, stays, kept, self.program.name)
 
-    def _around(self, tracer: Tracer, value: Value, outer: dict[Value, Value]) -> Value:
-        """What stands around for a value of the body that does not change."""
+    def _find_outer(self, tracer: Tracer, value: Value, outer: dict[Value, Value]) -> Value:
+        """Return the value of the surrounding program that equals a constant value of the body."""
         found = outer.get(value)
         if found is None:
             found = outer[value] = Value(value.shape, value.dtype)

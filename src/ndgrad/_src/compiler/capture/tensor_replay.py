@@ -1,8 +1,8 @@
-"""Running a program op by op on tensors, inside whatever transforms and modes are in force.
+"""Run a program op by op on tensors, inside any active transforms and modes.
 
-A compiled call is made outside of transforms, but its gradients may be asked for inside one: batched by
+A compiled call is made outside of transforms, but its gradients may be requested inside one: batched by
 `is_grads_batched` or by a vmap over a pullback, or along a tangent of the cotangents. The program of the gradients is
-then a list of ops like any other, and each op knows what to do with a batch or a dual.
+then a list of ops like any other, and each op handles a batch or a dual.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ndgrad._src.compiler.capture.captured_tensors import tracer_at_work
+from ndgrad._src.compiler.capture.captured_tensors import find_tracer
 from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.variable import wrap
@@ -19,23 +19,23 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 
 def run_on_tensors(program: Program, tensors: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:
-    """Some outputs of a program for these tensors."""
+    """Return some outputs of a program for these tensors."""
     wanted = without_dead(Program(program.inputs, list(outputs), program.instructions, program.constants, program.name))
     values: dict[Value, Any] = {v: wrap(Tensor, array) for v, array in wanted.constants.items()}
     values.update(zip(wanted.inputs, tensors, strict=True))
-    tracer = tracer_at_work()
+    tracer = find_tracer()
     place = None if tracer is None else tracer.place
     for instruction in wanted.instructions:
         if tracer is not None:
             tracer.place = instruction.where
         arguments = [values[a] if a.__class__ is Value else a for a in instruction.arguments]
-        values.update(zip(instruction.results, _results(instruction, arguments), strict=True))
+        values.update(zip(instruction.results, _run_instruction(instruction, arguments), strict=True))
     if tracer is not None:
         tracer.place = place
     return [values[v] for v in outputs]
 
 
-def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
+def _run_instruction(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
     op, settings = instruction.op, instruction.settings
     match op.name:
         case "loop":
@@ -72,11 +72,11 @@ def _loop(
     reads: tuple[tuple[int, int], ...],
     last: int,
 ) -> tuple[Any, ...]:
-    """As the op `loop` says (ndgrad._src.compiler.program.compiler_ops)."""
+    """Run the op `loop` (see ndgrad._src.compiler.program.compiler_ops)."""
     state = list(tensors[:carried])
     fixed = tensors[carried : carried + invariant]
     sequences = list(zip(tensors[carried + invariant :], reads, strict=True))
-    if tracer_at_work() is not None:
+    if find_tracer() is not None:
         return _scan(state, fixed, sequences, body, count, last)
     rounds: list[list[Any]] = []
     out: list[Any] = []
@@ -95,8 +95,8 @@ def _loop(
 def _scan(
     state: list[Any], fixed: Sequence[Any], sequences: list[Any], body: Program, count: int, last: int
 ) -> tuple[Any, ...]:
-    """The same inside a trace, as a loop of the program that is traced."""
-    from ndgrad._src.compiler.capture.control_flow import scanned  # which few programs need
+    """Run the same inside a trace, as a loop of the traced program."""
+    from ndgrad._src.compiler.capture.control_flow import run_scan  # rarely needed
 
     carried = len(state)
 
@@ -104,13 +104,13 @@ def _scan(
         out = run_on_tensors(body, [*carry, *fixed, *row], body.outputs)
         return out[:carried], out[carried:]
 
-    rows = [_rows(array, start, by, count) for array, (start, by) in sequences]
-    following, ys = scanned(step, state, rows, count, False)
+    rows = [_select_rows(array, start, by, count) for array, (start, by) in sequences]
+    following, ys = run_scan(step, state, rows, count, False)
     return (*following, *[tensor_ops.select(y, dim=0, index=count - 1) for y in ys[:last]], *ys[last:])
 
 
-def _rows(array: Any, start: int, step: int, count: int) -> Any:
-    """Rows of an array in the order in which rounds read them."""
+def _select_rows(array: Any, start: int, step: int, count: int) -> Any:
+    """Return rows of an array in the order in which rounds read them."""
     if (start, step, count) == (0, 1, len(array)):
         return array
     if not step:
@@ -121,7 +121,7 @@ def _rows(array: Any, start: int, step: int, count: int) -> Any:
 
 
 def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) -> Sequence[Any]:
-    from ndgrad._src.control_flow.loops import cond  # which few programs need
+    from ndgrad._src.control_flow.loops import cond  # rarely needed
 
     def side(program: Program) -> Any:
         return lambda *given: tuple(run_on_tensors(program, given, program.outputs))
@@ -131,28 +131,31 @@ def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) 
 
 
 def _run_while(*tensors: Any, body: Program, carried: int, invariant: int) -> Sequence[Any]:
-    from ndgrad._src.control_flow.loops import while_loop  # which few programs need
+    from ndgrad._src.control_flow.loops import while_loop  # rarely needed
 
     fixed = tensors[carried:]
 
-    def round_(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def run_round(state: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(run_on_tensors(body, [*state, *fixed], body.outputs))
 
-    return while_loop(lambda state: state[-1], round_, tensors[:carried])
+    return while_loop(lambda state: state[-1], run_round, tensors[:carried])
 
 
 def _sweeps(
     *tensors: Any, body: Program, carried: tuple[int, ...], reads: tuple[tuple[int, ...], ...], **more: Program
 ) -> Sequence[Any]:
-    """As the op `sweeps` says (ndgrad._src.compiler.program.compiler_ops); each sample may have a number of rounds of its own."""
-    from ndgrad._src.compiler.capture.while_loops import Repeated, Sweep, While  # which few programs need
-    from ndgrad._src.control_flow.samples import for_samples, goes_on, known  # as above
+    """Run the op `sweeps` (see ndgrad._src.compiler.program.compiler_ops). Each sample may have its own number of
+    rounds.
+    """
+    from ndgrad._src.compiler.capture.while_loops import Repeated, Sweep, While  # rarely needed
+    from ndgrad._src.control_flow.samples import for_samples, goes_on, known_value  # rarely needed
 
     programs = [body, *[more[f"sweep{number}"] for number in range(1, len(carried))]]
     flag = carried[0] - 1
 
     def sweep(program: Program, n: int, read: Sequence[int], rows: int) -> Sweep:
-        """A sweep that is given whether a sample has this round: as the last of the first carry, or as a row."""
+        """Return a sweep that knows whether a sample has this round: from the last of the first carry, or from a row.
+        """
 
         def run(given: Sequence[Any]) -> list[Any]:
             seen = given[n : n + rows]
@@ -165,11 +168,11 @@ def _sweeps(
     for program, n, read in zip(programs, carried, ((), *reads), strict=True):
         made.append(sweep(program, n, read, sum(s.carried + s.made for s in made)))
     plan = Repeated(lambda given: [goes_on(given[flag])], tuple(made))
-    if tracer_at_work() is not None:
+    if find_tracer() is not None:
         return list(While.apply(plan, *tensors))
     starts, fixed = plan.parts(tensors)
     rows: list[list[Any]] = []
-    while known(goes_on(starts[0][flag])):
+    while known_value(goes_on(starts[0][flag])):
         rows.append(list(starts[0]))
         starts[0] = plan.sweeps[0].body([*starts[0], *fixed])
     for number, s in enumerate(plan.sweeps[1:], start=1):

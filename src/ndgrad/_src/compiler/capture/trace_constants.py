@@ -1,9 +1,8 @@
-"""Values of a trace that no input has a part in: they are known while it is traced, and computed if somebody asks.
+"""Trace-time constants: values that depend on no input. They are computed on demand.
 
-A traced function may ask a constant for its values: a mask of `arange(n) < k`, the quantile 30 / 100, the places of
-ones in a triangle. That decides nothing that another call could decide otherwise. Ops on constants are written down
-as all others are; here is kept which of their results depend on constants alone, and what is asked for is computed by
-the ops themselves, once.
+A traced function may read the values of a constant: a mask of `arange(n) < k`, the quantile 30 / 100, the places of
+ones in a triangle. The values are the same in every call. Ops on constants are traced like all others. This module
+records which results depend on constants alone, and computes requested ones by the ops themselves, once.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 
 
-class FixedValues:
-    """Of the values of a program, those that depend on its constants alone."""
+class TraceConstants:
+    """The values of a program that depend on its constants alone."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._made_by: dict[Value, Instruction] = {}
-        #: what was computed, and what another trace knows
+        #: Computed arrays, and functions that get the array from another trace.
         self._known: dict[Value, Any] = {}
         self._elsewhere: dict[Value, Callable[[], Any]] = {}
 
@@ -31,18 +30,18 @@ class FixedValues:
         return value in self._program.constants or value in self._made_by or value in self._elsewhere
 
     def note(self, instruction: Instruction) -> None:
-        """An op was written down."""
+        """Record a traced instruction."""
         for a in instruction.arguments:
             if a.__class__ is Value and a not in self:
                 return
         self._made_by.update(dict.fromkeys(instruction.results, instruction))
 
-    def know(self, value: Value, find: Callable[[], Any]) -> None:
-        """A value stands for one of another trace, which knows it."""
+    def register(self, value: Value, find: Callable[[], Any]) -> None:
+        """Register a value that equals a constant of another trace."""
         self._elsewhere[value] = find
 
     def array(self, value: Value) -> Any:
-        """The array of a value that is among these. It is not to be written."""
+        """Return the array of a constant value. The caller must not write it."""
         waiting = [value]
         while waiting:
             at = waiting[-1]

@@ -1,8 +1,9 @@
-"""Calls that a function makes while it is traced, seen one by one before they happen.
+"""Monitor of the calls that a function makes during a trace. It sees each call before it happens.
 
-The environment knows what a function reaches by reading its code (see ndgrad._src.compiler.capture.environment). A trace can do more:
-it can call C functions, which no reading looks into, and run code that was found by a computed name. So the interpreter
-reports each call (`sys.setprofile`), and a call that is not known to be safe ends the trace before it begins:
+The environment knows the objects that a function reaches from its code (see ndgrad._src.compiler.capture.environment).
+A trace can do more: it can call C functions, whose code is not visible, and run code that was found by a computed name.
+So the interpreter reports each call (`sys.setprofile`), and a call that is not known to be safe ends the trace before
+it begins:
 
     C functions         by `known_calls.refuse_c_function`
     library code        by `known_calls.refuse_python_code`
@@ -10,11 +11,11 @@ reports each call (`sys.setprofile`), and a call that is not known to be safe en
                         environment, for another trace. Code that names an opaque object, such as an open file, ends
                         the trace, because such an object can be used without a call.
 
-ndgrad's own code is trusted, and C functions that it calls are not looked at.
+ndgrad's own code is trusted, and C functions that it calls are not checked.
 
 Note [A break inside the profiler]
-The interpreter removes a profiler that raises, so code that caught the break would run on without being watched. The
-exception is therefore none that `except Exception` catches (`TraceEnd`), and the break itself is found in the tracer.
+The interpreter removes a profiler that raises, so code that caught the break would run on without being watched. So the
+exception is one that `except Exception` does not catch (`TraceEnd`), and the tracer has the break itself.
 """
 
 from __future__ import annotations
@@ -40,23 +41,24 @@ _OWN, _LIBRARY, _USER, _FILES = range(4)
 
 _PACKAGE = ("<ndgrad", str(Path(__file__).parents[3]) + os.sep)
 
-#: By file: the kind of its code, and its module. Files without a name of their own ("<string>") are never kept.
+#: Kind and module of the code in a file. Files without a name of their own ("<string>") are never kept.
 _files: dict[str, tuple[int, str]] = {}
 
-#: The code of ndgrad's functions that have been called in a trace, by identity, which stays alive. None is a setter.
+#: Code of ndgrad's functions that were called in a trace, by identity; the code stays alive. None is a setter.
 _own: dict[int, types.CodeType] = {}
-#: What the interpreter reports after a call.
+#: Events that the interpreter reports after a call.
 _ENDS = frozenset(["return", "c_return", "c_exception"])
 
 
 def trust(file: str) -> None:
-    """Count the code of a file as ndgrad's own: tests of the compiler extend its classes."""
+    """Treat the code of a file as ndgrad's own. Tests of the compiler extend its classes."""
     _files[file] = _OWN, "ndgrad"
 
 
 class Unreached(GraphBreak):
-    """The function uses what the environment has not reached: the next one begins with more roots, names of attributes
-    and names of imported modules."""
+    """The function uses an object that the environment has not reached. The next environment starts with more roots,
+    names of attributes and names of imported modules.
+    """
 
     def __init__(
         self,
@@ -72,20 +74,20 @@ class Unreached(GraphBreak):
 
 
 class TraceEnd(BaseException):
-    """Ends a trace; the tracer knows why (see Note [A break inside the profiler])."""
+    """Ends a trace; the tracer has the reason (see Note [A break inside the profiler])."""
 
 
 class TraceWatch:
-    """A block in which calls of this thread are watched."""
+    """Context in which the calls of this thread are watched."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        #: the user's code that has been checked, by identity; the environment keeps it alive
+        #: Identities of checked code of the user; the environment keeps it alive.
         self._checked: set[int] = set()
-        #: attributes of libraries' modules that were looked up by computed names
+        #: Attributes of library modules that were looked up by computed names.
         self.library_names: list[tuple[Any, str]] = []
         self._is_at_work = False
-        #: whether ndgrad imports a module, and the frame that does
+        #: True while ndgrad imports a module, and the frame of the import.
         self.is_importing = False
         self._import: types.FrameType | None = None
         self._before: Any = None
@@ -100,7 +102,7 @@ class TraceWatch:
         self.end()
 
     def end(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if not self._is_at_work:
             return
         self._is_at_work = False
@@ -109,11 +111,13 @@ class TraceWatch:
             sys.setprofile(before)
         else:
             sys.setprofile(None)
-            before.enable()  # cProfile's, which Python cannot put back by itself
+            before.enable()  # cProfile's object, which sys.setprofile cannot restore
 
     def _reporter(self) -> Callable[[types.FrameType, str, Any], None]:
-        """The function that the interpreter calls before and after each call. It is the hottest function of a trace: a
-        step of a loop makes thousands of calls, nearly all of them by ndgrad's own code, which it recognises at once."""
+        """Return the function that the interpreter calls before and after each call. It is the hottest function of a
+        trace: a step of a loop makes thousands of calls, nearly all of them by ndgrad's own code, which it recognises
+        at once.
+        """
         own, ends, look = _own, _ENDS, self._look
 
         def report(frame: types.FrameType, event: str, arg: Any) -> None:
@@ -151,18 +155,18 @@ class TraceWatch:
                 _own[id(frame.f_code)] = frame.f_code
             elif kind == _LIBRARY:
                 if module == "importlib._bootstrap" and not _is_called_by_user(frame):
-                    self.is_importing, self._import = True, frame  # whatever runs now belongs to ndgrad's import
+                    self.is_importing, self._import = True, frame  # all code until its return belongs to the import
                     return
                 refused = refuse_python_code(module, frame.f_code)
                 if refused is not None and _is_called_by_user(frame) and not self._is_allowed_here(frame):
                     raise _refusal(refused)
 
     def note_name(self, holder: Any, name: Any) -> None:
-        """Take note of an attribute that is looked up by a computed name. The environment must hold it."""
+        """Record an attribute that is looked up by a computed name. The environment must capture it."""
         if type(name) is not str:
             return
         environment = self._environment
-        if isinstance(holder, Variable) and not environment.holds_tensor_attribute(name):
+        if isinstance(holder, Variable) and not environment.captures_tensor_attribute(name):
             raise Unreached(f"the attribute {name} of a tensor is looked up by a computed name", [], frozenset([name]))
         if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
             self.library_names.append((holder, name))
@@ -174,18 +178,18 @@ class TraceWatch:
             raise Unreached(f"the attribute {name} is looked up by a computed name", [], frozenset([name]))
 
     def note_import(self, name: str, space: Any, names: Any, fromlist: Any, level: int, importing: Any) -> Any:
-        """Import a module for the function. It must have been imported before, and the environment must hold it."""
+        """Import a module for the function. It must have been imported before, and the environment must capture it."""
         known = len(sys.modules)
         found = importing(name, space, names, fromlist, level)
         if len(sys.modules) != known:
             raise GraphBreak(f"the function imports {name} for the first time")
         names = frozenset([name, found.__name__])
-        if not self._environment.holds_modules(names):
+        if not self._environment.captures_modules(names):
             raise Unreached(f"the function imports {name}", [], modules=names)
         return found
 
     def note_write(self, holder: Any, name: Any) -> None:
-        """Take note of an attribute that is set or deleted by a computed name."""
+        """Record an attribute that is set or deleted by a computed name."""
         if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
             raise GraphBreak(f"the function changes {holder.__name__}.{name}")
         self.note_name(holder, name)
@@ -202,7 +206,7 @@ class TraceWatch:
         raise _refusal(refused)
 
     def _is_allowed_here(self, frame: types.FrameType) -> bool:
-        """True for a call of a library's that is safe because of the environment: os.getenv reads a mapping that is held."""
+        """True for a library call that is safe because of the environment: os.getenv reads a captured mapping."""
         return frame.f_code.co_qualname == "getenv" and self._environment.reaches_environment_variables
 
     def _check_user_code(self, frame: types.FrameType) -> None:

@@ -1,20 +1,20 @@
-"""Arrays without data, of which a trace is made.
+"""Arrays without data, the payloads of a trace.
 
-A `TracedArray` is the payload of a tensor while a function is traced. It knows shape, dtype and strides, and which
-value of the program it is. Ops reach the tracer through the observer, which answers with further traced arrays, so
-nothing else may touch one: whatever would need data, or would write without the tracer's knowledge, raises
-`GraphBreak`.
+A `TracedArray` is the payload of a tensor during a trace. It knows shape, dtype and strides, and its value in the
+program. Ops reach the tracer through the observer, which returns further traced arrays. All other uses that need data,
+or that would write without the tracer's knowledge, raise `GraphBreak`.
 
 Note [Memory of a trace]
-Writes are seen as ops, and a program has none. So the traced arrays that share memory share a `Memory`, which holds
-the value of the whole; each knows by which views it is reached from there. A write gives the memory another value, in
-which that part is replaced, and whoever reads another view of it afterwards takes it from that value. Whether an op's
-result shares memory follows from strides, as in NumPy.
+A program has no writes, so the tracer turns them into ops. Traced arrays that share memory share a `Memory`, which
+holds the value of the whole. Each array has a path of views from there. A write gives the memory a new value in which
+that part is replaced. Later reads of another view take it from the new value. Strides decide whether the result of an
+op shares memory, as in NumPy.
 
-New memory is taken to lie in C order. That is certain for elementwise ops on arrays that do; for others NumPy may
-choose another order (that of the arguments, or what a library has left), and the strides are *assumed*. Nobody notices,
-but in one case: a reshape of such an array is a view or a copy by its strides, and then one of the two is written. So
-what has asked for the order of assumed memory is noted, and a write to it finds out (ndgrad._src.compiler.capture.memory_order).
+New memory is assumed to be in C order. That is certain for elementwise ops on such arrays. For other ops NumPy may
+choose another order (that of the arguments, or of a library), and the strides are *assumed*. The order is visible in
+one case only: a reshape of such an array is a view or a copy depending on its strides, and then one of the two is
+written. So queries of the order of assumed memory are recorded, and a write to it checks the order
+(ndgrad._src.compiler.capture.memory_order).
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from ndgrad._src.foundations.devices import device
 
 
 class Step(NamedTuple):
-    """A view op on the way from the whole memory to a traced array: the op, its settings, which of its
-    results, and what it shows."""
+    """A view op on the path from the whole memory to a traced array: the op, its settings, the number of the result,
+    and the shape and dtype of the view.
+    """
 
     op: Any
     settings: dict[str, Any]
@@ -44,7 +45,7 @@ class Step(NamedTuple):
 
 
 class Memory:
-    """What several traced arrays show parts of: its value now, and how often it was written."""
+    """Memory that traced arrays show parts of: its current value, and the number of writes."""
 
     __slots__ = (
         "asked", "assumed", "constant", "picked", "place", "source", "tracer", "value", "values_at", "version", "written",
@@ -55,26 +56,26 @@ class Memory:
     ) -> None:
         self.tracer = tracer
         self.value = value
-        #: the device that it is on; None for constants of a trace and what is made of them, which can be anywhere
+        #: Device of the memory; None for constants of a trace and values derived from them, which fit any device.
         self.place = place
         self.version = 0
-        self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
+        self.source = source  # argument or captured tensor that owns the memory; None if the function made it
         self.written = False
-        #: by which op it was made, where the order in which it lies is assumed, and whether somebody has asked for that
+        #: Origin of memory whose order is assumed, and whether the order was queried.
         self.assumed: Any = None
         self.asked = False
-        #: the memory of which it is a part that an index picks which only a call will know, and how often that had been
-        #: written by then: eagerly, it is a view
+        #: For a part picked by an index that only a call knows: the memory it belongs to, and the version of that
+        #: memory. In eager code the part is a view.
         self.picked: tuple[Memory, int] | None = None
-        #: the array that it holds, where that is known
+        #: The array that it holds, if known.
         self.constant = constant
-        #: the values that it had at versions that are known to autograd (see `TracedArray.at_version`)
+        #: Values at versions that autograd has saved (see `TracedArray.at_version`).
         self.values_at: dict[Any, Value] = {}
 
 
 @functools.lru_cache(maxsize=4096)
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """The strides of an array in C order."""
+    """Return the strides of an array in C order."""
     step, out = itemsize, []
     for n in reversed(shape):
         out.append(step)
@@ -84,12 +85,12 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
 
 @functools.lru_cache(maxsize=1024)
 def _stand_in(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array that lies in memory like that; nothing may be read of it or written to it."""
+    """Return an array with this layout. It must not be read or written."""
     return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides)
 
 
 class TracedArray:
-    """The payload of a tensor that is being traced."""
+    """The payload of a tensor during a trace."""
 
     __slots__ = ("__weakref__", "_value", "dtype", "memory", "path", "shape", "strides", "version")
 
@@ -109,18 +110,19 @@ class TracedArray:
         self.version = memory.version
 
     def note_pick(self, source: Any) -> None:
-        """It is what a computed index picks of another array, as that is now (see ndgrad._src.core.batched_parts)."""
+        """Mark the array as a part of another array, picked by a computed index (see ndgrad._src.core.batched_parts).
+        """
         if isinstance(source, TracedArray):
             self.memory.picked = source.memory, source.memory.version
 
     @property
     def stands_on(self) -> device:
-        """The device that it is on."""
+        """Device of the array."""
         return self.memory.place or CPU
 
     @property
     def base(self) -> Memory:
-        """What arrays over the same memory have in common."""
+        """Identity shared by arrays over the same memory."""
         return self.memory
 
     @property
@@ -148,34 +150,34 @@ class TracedArray:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether it lies in C order, as far as that is known."""
+        """True if the array is in C order, as far as known."""
         return _lies(self.shape, self.strides, self.itemsize)
 
     def settle(self) -> None:
-        """Find out in which order the memory lies, where that is assumed; raises if it is another order."""
+        """Check the assumed order of the memory; raise if it is wrong."""
         if self.memory.assumed is not None and len(self.memory.value.shape) > 1:
-            from ndgrad._src.compiler.capture.memory_order import settle  # which is about these arrays
+            from ndgrad._src.compiler.capture.memory_order import settle  # avoids an import cycle
 
             settle(self.memory)
 
     def stand_in(self) -> Any:
-        """A NumPy array that lies in memory as this one does, without values."""
+        """Return a NumPy array with the same layout, without values."""
         return _stand_in(self.shape, self.strides, self.dtype)
 
     @property
-    def known(self) -> Any:
-        """The array that it holds, where no input of the program has a part in that; else None."""
+    def constant_array(self) -> Any:
+        """The array that it holds if it depends on no input of the program; else None."""
         memory = self.memory
         if memory.constant is not None and not memory.written and not self.path:
             return memory.constant
-        return memory.tracer.known(self)
+        return memory.tracer.find_constant(self)
 
     def copy(self, order: str = "C") -> TracedArray:
-        """The same value in memory of its own."""
+        """Return the same value in memory of its own."""
         tracer = self.memory.tracer
         return tracer.array(tracer.value_of(self), self.memory.place)
 
-    def __eq__(self, other: object) -> Any:  # a comparison by identity would be a silent False
+    def __eq__(self, other: object) -> Any:  # a comparison by identity would silently be False
         return self is other or self._values() == other
 
     __hash__ = object.__hash__
@@ -189,7 +191,7 @@ class TracedArray:
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def at_version(self, version: Any) -> TracedArray:
-        """A copy as it was at a version of the storage that autograd has saved."""
+        """Return a copy of the array at a version of the storage that autograd has saved."""
         value = self.memory.values_at.get(version)
         if value is None:
             raise Unrecorded(None if version.next is None else version.next.writer)
@@ -198,17 +200,17 @@ class TracedArray:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
         return tracer.array(value, self.memory.place)
 
-    def checked(self) -> Any:
-        """Its values, for those who check them (see ndgrad._src.compiler.capture.branch_conditions)."""
-        from ndgrad._src.compiler.capture.branch_conditions import Checked  # which few functions need
+    def make_checked(self) -> Any:
+        """Return its values for argument checks (see ndgrad._src.compiler.capture.branch_conditions)."""
+        from ndgrad._src.compiler.capture.branch_conditions import Checked  # rarely needed
 
         tracer = self.memory.tracer
-        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self), self.stands_on)
+        return self.constant_array if self.constant_array is not None else Checked(tracer, tracer.value_of(self), self.stands_on)
 
-    # ----- values, which there are only of constants -----
+    # ----- values, available for constants only -----
 
     def _values(self) -> Any:
-        known = self.known
+        known = self.constant_array
         if known is None:
             raise GraphBreak(f"the function asks for the values of a tensor of shape {self.shape} ({self.dtype})")
         return known
@@ -217,7 +219,7 @@ class TracedArray:
         return np.array(self._values(), dtype)
 
     def __bool__(self) -> bool:
-        if self.known is None and self.size == 1 and self.stands_on is CPU:
+        if self.constant_array is None and self.size == 1 and self.stands_on is CPU:
             return bool(self.memory.tracer.truth_of(self))
         return bool(self._values())
 
@@ -237,11 +239,11 @@ class TracedArray:
         return iter(self._values().copy())
 
     def item(self, *args: Any) -> Any:
-        if args or self.size != 1 or self.known is not None:
+        if args or self.size != 1 or self.constant_array is not None:
             return self._values().item(*args)
         if self.dtype.kind == "b":
             return bool(self)
-        number = self.memory.tracer.read(self) if self.stands_on is CPU else None
+        number = self.memory.tracer.read_number(self) if self.stands_on is CPU else None
         return self._values().item() if number is None else number
 
     def tolist(self) -> Any:
@@ -250,7 +252,7 @@ class TracedArray:
     def tobytes(self, *args: Any) -> Any:
         return self._values().tobytes(*args)
 
-    # ----- what there is not -----
+    # ----- operations that need data -----
 
     def _bare(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise GraphBreak(
@@ -272,14 +274,14 @@ class TracedArray:
         return getattr(ufunc, method)(*_plain(args), **{name: _plain(a) for name, a in kwargs.items()})
 
     def __getitem__(self, index: Any) -> Any:
-        if self.known is None:
+        if self.constant_array is None:
             self._bare()
-        return np.array(self.known[index])
+        return np.array(self.constant_array[index])
 
     __setitem__ = _bare
 
-    def __iadd__(self, other: Any) -> Self:  # type: ignore[misc]  # there is no addition but this
-        """Gradients are added where they lie, below all ops."""
+    def __iadd__(self, other: Any) -> Self:  # type: ignore[misc]  # the only supported addition
+        """Add in place. Gradients are accumulated in this way, below all ops."""
         self.memory.tracer.add_into(self, other)
         return self
 
@@ -300,7 +302,7 @@ class TracedArray:
         return self._values() >= other
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(np.ndarray, name):  # asked whether it is a tensor, or follows a protocol
+        if name.startswith("_") or not hasattr(np.ndarray, name):  # a test for a tensor or a protocol
             raise AttributeError(name)
         if name in _READING:
             return getattr(self._values(), name)
@@ -308,7 +310,7 @@ class TracedArray:
 
 
 class Flags:
-    """What NumPy's flags say of a traced array."""
+    """NumPy's flags of a traced array."""
 
     writeable = owndata = aligned = behaved = True
 
@@ -341,10 +343,10 @@ class Flags:
         return bool(getattr(self, name.lower()))
 
 
-#: Methods of arrays that read values and give others.
+#: Methods of arrays that read values and return new objects.
 _READING = frozenset("all any argmax argmin argsort astype cumsum max mean min nonzero prod round sum".split())
 
-#: NumPy's functions that look at shapes, dtypes and strides alone.
+#: NumPy functions that inspect shapes, dtypes and strides only.
 _ABOUT_SHAPES = frozenset([
     np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.shape, np.ndim, np.size, np.result_type,
     np.iscomplexobj, np.isrealobj, np.can_cast, np.common_type, np.min_scalar_type,
@@ -352,19 +354,19 @@ _ABOUT_SHAPES = frozenset([
 
 
 def _plain(value: Any) -> Any:
-    """An argument of a function of NumPy's, or a structure of them, with what traced arrays are known to hold."""
+    """Return an argument of a NumPy function, or a nested list or tuple, with traced constants as arrays."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)([_plain(v) for v in value])
     if not isinstance(value, TracedArray):
         return value
-    known = value.known
+    known = value.constant_array
     if known is None:
         value._bare()
     return known
 
 
 def _lies(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether elements lie one behind the other."""
+    """True if the array is contiguous in this order of dimensions."""
     expected = itemsize
     for n, step in zip(reversed(shape), reversed(strides), strict=True):
         if n == 0:
@@ -376,5 +378,5 @@ def _lies(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bo
     return True
 
 
-# A traced array goes where NumPy's would; whatever function it reaches then, refuses it.
+# A traced array passes as a NumPy array. Functions that need its data refuse it.
 libraries._known[TracedArray] = np

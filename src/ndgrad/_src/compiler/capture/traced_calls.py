@@ -1,9 +1,9 @@
-"""The functions that run ops on the tensors of a trace: the code of eager calls, with a tracer in NumPy's place.
+"""Functions that run ops on the tensors of a trace: the code of eager calls, with a tracer in place of NumPy.
 
-A Python loop of a thousand rounds is traced round by round, so what an op costs here is most of what such a function's
-first call takes. While a function is traced, the slots of a tensor are properties (see Note [Tensors from outside]),
-which ask whose tensor it is. A lane asks once for each argument: one over a traced array was made by this trace, and
-its slots are read as they are, and so are those of results written.
+A Python loop of a thousand rounds is traced round by round, so the cost of an op here dominates the first call of such
+a function. During a trace, the slots of a tensor are properties (see Note [Captured tensors]), which check the owner of
+the tensor. A generated function checks once for each argument: a tensor over a traced array was made by this trace, so
+its slots are read directly, and those of results are written directly.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ndgrad._src.core.generate import FunctionTemplate, indent, make_eager
 from ndgrad._src.core.variable import BareTensor
 from ndgrad._src.ops.table import RANDOM
 
-#: Ops whose results nobody reads.
+#: Ops whose results are not read.
 CHECKS = frozenset(["refuse_phase"])
 
-#: How often an op without a function has been traced. To write one takes as long as some twenty calls do in the general
-#: lane.
+#: Number of traced calls of an op without a function of its own. Generating one costs as much as some twenty calls of
+#: the general function.
 _calls: Counter[Any] = Counter()
 _FREQUENT = 20
 
-#: By whether ops are recorded, and whether a number comes first: functions by op.
-_lanes: dict[tuple[bool, bool], dict[Any, Callable[..., Any]]] = {
+#: Generated functions by op, for ops that are recorded or not, and with a number as the first argument or not.
+_functions: dict[tuple[bool, bool], dict[Any, Callable[..., Any]]] = {
     (records, reflected): {} for records in (True, False) for reflected in (True, False)
 }
 
@@ -41,35 +41,35 @@ _NAMES = {
 
 
 def run_traced(tracer: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
-    """An op on tensors where nothing but a trace is in force."""
+    """Run an op on tensors if only a trace is active."""
     reflected = len(args) == 2 and (args[0].__class__ is float or args[0].__class__ is int)
-    lane = _lanes[records, reflected].get(op)
-    if lane is None:
+    function = _functions[records, reflected].get(op)
+    if function is None:
         _calls[op] += 1
         if _calls[op] <= _FREQUENT:
             return record_any(op, args, settings)
-        lane = _lanes[records, reflected][op] = _made(op, records, reflected)
-    return lane(tracer, args[1], args[0], **settings) if reflected else lane(tracer, *args, **settings)
+        function = _functions[records, reflected][op] = _make_function(op, records, reflected)
+    return function(tracer, args[1], args[0], **settings) if reflected else function(tracer, *args, **settings)
 
 
-def _made(op: Any, records: bool, reflected: bool) -> Callable[..., Any]:
+def _make_function(op: Any, records: bool, reflected: bool) -> Callable[..., Any]:
     if op.batch is RANDOM or op.name in CHECKS or op.needs_values:
 
-        def lane(*args: Any, **settings: Any) -> Any:
-            return record_any(op, args, settings)  # and so on to `Tracer.__call__`
+        def function(*args: Any, **settings: Any) -> Any:
+            return record_any(op, args, settings)  # leads to `Tracer.__call__`
     else:
-        lane = make_eager(op, plain=True, unrecorded=not records, reflected=reflected, traced=(TracedLane, _NAMES))
-        if hasattr(lane, "__source__"):  # written for the op by the template
-            return lane
+        function = make_eager(op, plain=True, unrecorded=not records, reflected=reflected, traced=(TracedLane, _NAMES))
+        if hasattr(function, "__source__"):  # generated for the op by the template
+            return function
 
-    def made(tracer: Any, *args: Any, **settings: Any) -> Any:
-        return lane(*(args[::-1] if reflected else args), **settings)
+    def run_reordered(tracer: Any, *args: Any, **settings: Any) -> Any:
+        return function(*(args[::-1] if reflected else args), **settings)
 
-    return made
+    return run_reordered
 
 
 class TracedLane(FunctionTemplate):
-    """The same steps for tensors over traced arrays, whose function is given the tracer before the arguments."""
+    """The template for tensors over traced arrays. Its functions take the tracer before the arguments."""
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
@@ -79,7 +79,7 @@ class TracedLane(FunctionTemplate):
         array, edge, storage = f"a_{arg}", f"e_{arg}", f"s_{arg}"
         own: list[str] = []
         outside = [f"if isinstance({array}, BareTensor):", f"    {self.leave}"]
-        outside += [f"o = tracer.outside_of({name}, {array})", f"{array} = o._array"]
+        outside += [f"o = tracer.capture({name}, {array})", f"{array} = o._array"]
         if arg in self.differentiable:
             own += [f"{edge} = get_node({name}) if get_meta({name}) is None else edge({name})"]
             outside += [f"{edge} = edge({name})"]
@@ -90,7 +90,7 @@ class TracedLane(FunctionTemplate):
         return [*lines, "else:", *indent(outside)]
 
     def place(self, array: str, first: bool) -> list[str]:
-        return []  # traced arrays know by themselves where they are
+        return []  # traced arrays know their device
 
     def call(self) -> str:
         return f"tracer.traced(OP, ({''.join(f'{a}, ' for a in self.arrays())}), {self.settings})"

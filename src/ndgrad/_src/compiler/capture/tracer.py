@@ -1,8 +1,8 @@
-"""The tracer: an observer that writes down ops instead of running them.
+"""The tracer: an op observer that records ops instead of running them.
 
-It stands below autograd, transforms, hooks and modes: these do with traced tensors what they do with others, so that
-gradients, batches and tangents are part of the program like everything else. What an op gives in shape and dtype is
-asked of the op itself, on arrays without data, once for each combination.
+It sits below autograd, transforms, hooks and modes. These treat traced tensors like any others, so gradients, batches
+and tangents become part of the program. The shape and dtype of a result come from the op itself, run on arrays without
+data once for each combination.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ from ndgrad._src.arrays.library import is_on_device, is_raw_array
 from ndgrad._src.arrays.placement import CPU, device_of
 from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
 from ndgrad._src.compiler.capture.captured_state import same_bits
-from ndgrad._src.compiler.capture.captured_tensors import Outside, payload_of, refused
+from ndgrad._src.compiler.capture.captured_tensors import CapturedTensor, payload_of, refuse_tensor
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.memory_order import Made, arrange, is_orderly, settle
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber, read
+from ndgrad._src.compiler.capture.memory_order import Origin, arrange, is_orderly, settle
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder, make_placeholder
 from ndgrad._src.compiler.capture.number_tape import NumberTape
-from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, drawn
-from ndgrad._src.compiler.capture.trace_constants import FixedValues
+from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, trace_draw
+from ndgrad._src.compiler.capture.trace_constants import TraceConstants
 from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
 from ndgrad._src.compiler.capture.traced_calls import CHECKS, run_traced
 from ndgrad._src.compiler.capture.user_lines import where
 from ndgrad._src.compiler.kernels.precompile import note_op
 from ndgrad._src.compiler.lower.memory_places import reshaped_view
 from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
-from ndgrad._src.compiler.passes.dead_code import without_dead
 from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, settings_key
 from ndgrad._src.compiler.program.replay import Replay
@@ -44,16 +43,17 @@ from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: A longer trace takes more memory and time than a program of it is worth.
+#: Limit on the number of instructions: a longer trace costs more memory and time than its program saves.
 MOST_INSTRUCTIONS = 500_000
 
 
 
 class Tracer:
-    """Ops become instructions of `program`; tensors from outside become inputs, in `inputs`;
-    arrays become constants."""
+    """Records ops as instructions of `program`. Captured tensors become its inputs, listed in `inputs`; arrays become
+    constants.
+    """
 
-    #: it wants the tensors of a call, not only their arrays
+    #: The observer receives the tensors of a call, not only their arrays.
     wants_tensors = True
     is_tracer = True
 
@@ -63,109 +63,113 @@ class Tracer:
         admits: Callable[[Any], str | None] | None = None,
         state_of: Callable[[Any], bytes | None] | None = None,
     ) -> None:
-        """`admits` says why a tensor that the function reaches cannot be an input; None if it can. `state_of` gives the
-        state of a generator of random numbers that the function reaches."""
+        """Create a tracer. `admits` returns the reason why a captured tensor cannot be an input; None if it can.
+        `state_of` returns the state of a captured generator of random numbers.
+        """
         self.program = Program([], [], name=name)
-        #: what of it no input has a part in
-        self.fixed = FixedValues(self.program)
-        #: the tensors from outside that were touched, in the order of the program's inputs
-        self.inputs: list[Outside] = []
-        self._outside: dict[int, Outside] = {}
-        #: what the trace sees of a tensor from outside, by its identity, if that was touched already
-        self.known_outside = self._outside.get
+        #: Values of the program that depend on no input.
+        self.trace_constants = TraceConstants(self.program)
+        #: Captured tensors that ops have used, in the order of the program's inputs.
+        self.inputs: list[CapturedTensor] = []
+        self._captured_tensors: dict[int, CapturedTensor] = {}
+        #: Lookup of a captured tensor by its identity; None before its first use.
+        self.find_captured = self._captured_tensors.get
         self._admits = admits
-        #: large arrays that are constants: themselves, and what they held
+        #: Copies of large arrays that are constants, by identity: the array and its copy.
         self._copies: dict[int, tuple[Any, Any]] = {}
-        #: arrays that tensors were made of: themselves, and what stands for them
+        #: Arrays from which tensors were made, by identity: the array and its payload.
         self._over: dict[int, tuple[Any, TracedArray]] = {}
-        #: those of them whose memory NumPy shares
+        #: Payloads whose memory is shared with a NumPy array.
         self._lent: list[TracedArray] = []
-        #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
+        #: Branch conditions that the trace follows, with their outcomes; and outcomes to follow, if they are given.
         self.conditions: list[tuple[Value, bool]] = []
         self.outcomes: list[bool] | None = None
-        #: whether something may stand for a number that is read: not where the function may ask of which type it is
+        #: True if placeholders may stand for numbers read from tensors. False if the function may inspect their type.
         self.reads_numbers = True
-        #: calls to be made after the program (see ndgrad._src.compiler.capture.deferred_calls)
+        #: Calls to make after the program (see ndgrad._src.compiler.capture.deferred_calls).
         self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        #: notes what a call has to compare before it runs: what it is, and a function that reads it
+        #: Adds a guard: a description, and a function that reads the value to compare before a call.
         self.watch: Callable[[str, Callable[[], Any]], None] = _watch_nothing
-        #: Python's arithmetic with numbers that the trace does not know
+        #: Python arithmetic on numbers that the trace does not know.
         self.numbers = NumberTape()
-        #: of those that the function itself asked: where, and the answer
+        #: Conditions that the function itself tested: source line and outcome.
         self.decided: list[tuple[str | None, bool]] = []
-        #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
+        #: Checks that a device runs asynchronously: values that must be False, and the exception to raise later
+        #: otherwise.
         self.later: list[tuple[Value, Callable[[int], Exception]]] = []
-        #: the first results of ops of backward passes that the function runs, which report no floating-point errors
+        #: First results of ops inside backward passes of the function. These report no floating-point errors.
         self.of_passes: set[Value] = set()
-        #: the random numbers that the function draws, and the tensors of those that are inputs, by identity
+        #: Random draws of the function, and the input tensors of these draws by identity.
         self.draws = TracedDraws(state_of)
         self.drawn_tensors: dict[int, Any] = {}
         self._draw_payloads: list[TracedArray] = []
-        #: the line of the user's that asked for what is traced now, where that is known; else it is looked for
+        #: Source line of the op being traced, if known; otherwise it is looked up.
         self.place: str | None = None
-        #: whether no backward pass has run in the function, and no hook on what is saved was in force
+        #: True if no backward pass has run in the function and no saved-tensor hook was active.
         self.is_plain = True
-        #: the watch over the calls that the function makes
+        #: Monitor of the calls that the function makes.
         self.calls: Any = None
-        #: what could not be traced, though the function may have caught it
+        #: First graph break, kept because the function may have caught it.
         self.broken: GraphBreak | None = None
 
     def end(self) -> None:
-        """Let go of what was traced. All of it knows the tracer, and without this only a collection would find it."""
+        """Drop the trace. Its objects refer to the tracer, so without this only a garbage collection would free them.
+        """
         self.program, self._admits = Program([], []), None
         self.inputs, self.conditions, self.later = [], [], []
-        for held in (self._outside, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
-            held.clear()
+        for table in (self._captured_tensors, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
+            table.clear()
 
-    # ----- what comes from outside ------------------------------------------------------------------------------------
+    # ----- captured tensors -------------------------------------------------------------------------------------------
 
-    def outside_of(self, t: Any, array: Any) -> Outside:
-        """What this trace sees of a tensor from outside: another input of the program, if it is the first time."""
-        found = self._outside.get(id(t))
-        return self._admitted(t, array) if found is None else found
+    def capture(self, t: Any, array: Any) -> CapturedTensor:
+        """Return the proxy of a captured tensor; on first use the tensor becomes an input of the program."""
+        found = self._captured_tensors.get(id(t))
+        return self._admit(t, array) if found is None else found
 
-    def _admitted(self, t: Any, array: Any) -> Outside:
+    def _admit(self, t: Any, array: Any) -> CapturedTensor:
         here = scope()
         try:
             restore(here.with_changes(observers=()))
-            reason = refused(t) or (None if self._admits is None else self._admits(t))
+            reason = refuse_tensor(t) or (None if self._admits is None else self._admits(t))
             if reason is not None:
                 raise GraphBreak(reason)
-            found = Outside(t, self.input(array, t))
+            found = CapturedTensor(t, self.input(array, t))
         finally:
             restore(here)
             del here
-        self._outside[id(t)] = found
+        self._captured_tensors[id(t)] = found
         self.inputs.append(found)
         return found
 
     def note_attribute(self, t: Any, name: str) -> None:
-        """Note that the function asks for an attribute that a tensor from outside does not have, or whose value no guard
-        compares. `Specialisation` replaces this where a guard can."""
+        """Note that the function looks up an attribute which a captured tensor does not have, or which no guard
+        compares. `Specialisation` replaces this if a guard is possible.
+        """
         raise GraphBreak(f"the function asks for the attribute {name!r} of a tensor from outside")
 
     def input(self, array: Any, source: Any = None) -> TracedArray:
-        """A traced array in the place of an array from outside: another input of the program."""
+        """Return a traced array for a captured array: a new input of the program."""
         value = Value(tuple(array.shape), array.dtype)
         self.program.inputs.append(value)
         return TracedArray(value, Memory(self, value, source, place=device_of(array)), strides=tuple(array.strides))
 
     def array(self, value: Value, place: device | None = None) -> TracedArray:
-        """A traced array for a value, in memory of its own."""
+        """Return a traced array for a value, in memory of its own."""
         return TracedArray(value, Memory(self, value, place=place))
 
     def constant(self, array: Any) -> TracedArray:
-        """An array of which no tensor is made is a constant: what it holds now."""
+        """Return a traced array for the current contents of an array without a tensor: a constant."""
         if not is_raw_array(array) or array.dtype.hasobject:
             raise GraphBreak(f"an array of class {type(array).__name__} takes part")
-        held = self._held(array)
-        value = Value(tuple(held.shape), held.dtype)
-        self.program.constants[value] = held
-        memory = Memory(self, value, constant=held, place=device_of(array) if is_on_device(array) else None)
+        copy = self._copy_constant(array)
+        value = Value(tuple(copy.shape), copy.dtype)
+        self.program.constants[value] = copy
+        memory = Memory(self, value, constant=copy, place=device_of(array) if is_on_device(array) else None)
         return TracedArray(value, memory, strides=tuple(array.strides))
 
-    def _held(self, array: Any) -> Any:
-        """A copy of an array, one for all the times that it takes part and holds the same."""
+    def _copy_constant(self, array: Any) -> Any:
+        """Return a copy of an array, shared by all uses with the same contents."""
         if is_on_device(array) or array.nbytes <= SMALL_CONSTANT:
             return np.array(array.get() if is_on_device(array) else array)
         known, copy = self._copies.get(id(array), (None, None))
@@ -174,8 +178,8 @@ class Tracer:
             self._copies[id(array)] = array, copy
         return copy
 
-    def made_of(self, array: Any) -> TracedArray:
-        """The payload of a tensor that the function makes over an array."""
+    def capture_array(self, array: Any) -> TracedArray:
+        """Return the payload of a tensor that the function makes over an array."""
         known = self._over.get(id(array))
         if known is not None and _equal(known[0], known[1].memory.constant):
             return known[1]
@@ -183,12 +187,12 @@ class Tracer:
         self._over[id(array)] = array, payload
         return payload
 
-    def lends(self, payload: TracedArray) -> None:
-        """The memory of a tensor that the function makes is shared by an array of the user's."""
+    def note_shared(self, payload: TracedArray) -> None:
+        """Note that an array of the user shares the memory of a tensor that the function makes."""
         self._lent.append(payload)
 
     def check_lent(self) -> None:
-        """A write to memory that NumPy shares, by whichever of the two, is one that a program does not do."""
+        """Raise if memory shared with a NumPy array was written on either side, because a program cannot do that."""
         lent = {id(p.memory) for p in self._lent}
         for array, payload in self._over.values():
             if id(payload.memory) in lent and (payload.memory.written or not _equal(array, payload.memory.constant)):
@@ -196,16 +200,16 @@ class Tracer:
 
     @staticmethod
     def line() -> str | None:
-        """The line of the user's that is at work."""
+        """Return the current source line of the user."""
         return where()
 
     def memory_of(self, array: Any) -> Memory | None:
-        """The memory of an array, as far as a tensor was made of it."""
+        """Return the memory of an array if a tensor was made from it."""
         known = self._over.get(id(array))
         return None if known is None else known[1].memory
 
     def decide(self, value: Value) -> bool:
-        """Whether a condition holds for the values of the call that is traced (see ndgrad._src.compiler.capture.branch_conditions)."""
+        """Return the outcome of a condition in the traced call (see ndgrad._src.compiler.capture.branch_conditions)."""
         number = len(self.conditions)
         if number >= MOST_CONDITIONS:
             raise GraphBreak(f"more than {MOST_CONDITIONS} conditions on values decide what the function does")
@@ -214,13 +218,13 @@ class Tracer:
         else:
             program = self.program
             so_far = without_dead(Program(program.inputs, [value], program.instructions, program.constants))
-            with np.errstate(all="ignore"):  # the call itself reports what there is to report
+            with np.errstate(all="ignore"):  # the call itself reports floating-point errors
                 outcome = bool(Replay(so_far)([np.asarray(on_host(payload_of(o.source))) for o in self.inputs])[0])
         self.conditions.append((value, outcome))
         return outcome
 
     def truth_of(self, payload: TracedArray) -> bool:
-        """Whether the one element of a traced array is true, which the function asks: the trace follows the answer."""
+        """Return the truth of a traced array of one element, as an outcome that the trace follows."""
         value = self.value_of(payload)
         if value.dtype.kind != "b":
             (value,) = self.emit(find("ne"), (value, 0), {})
@@ -228,26 +232,28 @@ class Tracer:
         self.decided.append((self.line(), outcome))
         return outcome
 
-    def read(self, payload: TracedArray) -> Any:
-        """What stands for the number that a traced array holds (see ndgrad._src.compiler.capture.number_placeholders); None if nothing does."""
-        return read(self, self.value_of(payload)) if self.reads_numbers else None
+    def read_number(self, payload: TracedArray) -> Any:
+        """Return a placeholder for the number in a traced array (see ndgrad._src.compiler.capture.number_placeholders);
+        None if there is none.
+        """
+        return make_placeholder(self, self.value_of(payload)) if self.reads_numbers else None
 
-    def drawn(self, draw: Draw) -> Value:
-        """Random numbers, which are another input of the program (see Note [Random numbers as inputs])."""
-        number, array = self.draws.number(draw)
+    def add_draw(self, draw: Draw) -> Value:
+        """Return the input value for a random draw (see Note [Random numbers as inputs])."""
+        number, array = self.draws.add(draw)
         if array is not None:
             given = self.draws.given
             if given and number >= len(given):
                 raise GraphBreak("the function draws more random numbers than in the call whose derivative is taken")
             t = given[number] if given else wrap(Tensor, array)
             self.drawn_tensors[id(t)] = t
-            self._draw_payloads.append(self.outside_of(t, payload_of(t))._array)
+            self._draw_payloads.append(self.capture(t, payload_of(t))._array)
         return self.value_of(self._draw_payloads[number])
 
     # ----- values -----------------------------------------------------------------------------------------------------
 
     def value_of(self, payload: TracedArray) -> Value:
-        """What a traced array holds now: if its memory was written since, it is taken from there again."""
+        """Return the current value of a traced array. If its memory was written since, the view is taken again."""
         memory = payload.memory
         if memory.picked is not None and memory.picked[0].version != memory.picked[1]:
             raise GraphBreak("a part of an array, of which the index is computed, is used after the array was written")
@@ -259,7 +265,7 @@ class Tracer:
         return payload._value
 
     def argument(self, array: Any) -> Argument:
-        """What an argument of an op is in the program."""
+        """Return an argument of an op as it appears in the program."""
         if array.__class__ is TracedArray:
             memory = array.memory
             if memory.tracer is not self:
@@ -275,7 +281,7 @@ class Tracer:
         return array
 
     def _arguments(self, op: Any, arrays: Sequence[Any]) -> tuple[list[Argument], device | None]:
-        """What the arguments of an op are in the program, and the device on which its result is."""
+        """Return the arguments of an op as they appear in the program, and the device of its result."""
         found: list[Argument] = []
         place, is_plain = None, True
         for a in arrays:
@@ -288,19 +294,19 @@ class Tracer:
                     place = memory.place or place
             elif type(a) is float or type(a) is int:
                 found.append(a)
-            elif type(a) is ReadNumber:
-                found.append(a.beside(op, arrays, self))
+            elif type(a) is NumberPlaceholder:
+                found.append(a.as_argument(op, arrays, self))
             else:
                 is_plain = False
                 found.append(self.argument(a))
-        return found, place if is_plain else _place(arrays)
+        return found, place if is_plain else _find_device(arrays)
 
     # ----- instructions -----------------------------------------------------------------------------------------------
 
     def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
-        """Write down an op on values; its results."""
+        """Append an instruction for an op on values and return its results."""
         for given in (*arguments, *settings.values()):
-            if type(given) is ReadNumber:  # a program is for any number, and this one would be a constant
+            if type(given) is NumberPlaceholder:  # a program must be valid for any number, and this one would be a constant
                 given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
         _, types = infer(op, arguments, settings)
         note_op(op, types[0][1] if types else None)
@@ -314,17 +320,20 @@ class Tracer:
             )
         if running() is not None and results:
             self.of_passes.add(results[0])
-        self.fixed.note(instruction)
+        self.trace_constants.note(instruction)
         return results
 
-    def known(self, payload: TracedArray) -> Any:
-        """The array that a traced array holds, if no input has a part in it; else None. It is not to be written."""
+    def find_constant(self, payload: TracedArray) -> Any:
+        """Return the contents of a traced array if it is a trace-time constant; else None. The caller must not write
+        it.
+        """
         value = self.value_of(payload)
-        return self.fixed.array(value) if value in self.fixed else None
+        return self.trace_constants.array(value) if value in self.trace_constants else None
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
-        """An op on tensors where nothing but this trace is in force: by the code that eager calls run, with `traced` in
-        the place of the op's function."""
+        """Run an op on tensors if only this trace is active: by the code of eager calls, with `traced` in place of the
+        op's function.
+        """
         return run_traced(self, op, args, settings, records)
 
     def __call__(
@@ -335,44 +344,44 @@ class Tracer:
         settings: dict[str, Any],
         run: Callable[[], Any],
     ) -> Any:
-        """What the observer answers to an op: traced arrays for its results."""
+        """Observe an op: return traced arrays for its results."""
         if modes().saved_hooks:
             self.is_plain = False
         if isinstance(op, InPlaceForm):
             return self._write(op.op, tensors, arrays, settings)
         if isinstance(op, Factory):
-            return self._filled(op)
+            return self._fill(op)
         if op.batch is RANDOM:
-            return self.array(drawn(self, op, arrays, settings), _place(arrays))
+            return self.array(trace_draw(self, op, arrays, settings), _find_device(arrays))
         if op.name in CHECKS:
             raise GraphBreak(
                 f"{op.name} is there for the error that it raises, and a program computes only what is read"
             )
         if op.needs_values:
-            return self._by_values(op, arrays, settings)
+            return self._run_on_constants(op, arrays, settings)
         return self.traced(op, arrays, settings)
 
-    def _by_values(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
-        """The results of an op whose shapes depend on values: they are constants, if these are."""
-        values = [a.known if isinstance(a, TracedArray) else a for a in arrays]
+    def _run_on_constants(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """Return the results of an op whose shapes depend on values. They are constants if the values are."""
+        values = [a.constant_array if isinstance(a, TracedArray) else a for a in arrays]
         if any(isinstance(a, TracedArray) and v is None for a, v in zip(arrays, values, strict=True)):
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
-        with np.errstate(all="ignore"):  # the call itself reports what there is to report
+        with np.errstate(all="ignore"):  # the call itself reports floating-point errors
             made = run_forward(op, np, tuple(values), values, settings)
         out = tuple([self.constant(np.asarray(m)) for m in (made if op.outputs != 1 else (made,))])
         return out[0] if op.outputs == 1 else out
 
     def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
-        """The traced arrays of an op's results, whose shapes follow from its arguments'."""
+        """Return traced arrays for the results of an op whose shapes follow from the shapes of its arguments."""
         if running() is not None:
             self.is_plain = False
         arguments, place = self._arguments(op, arrays)
         if place is not None and place is not CPU:
-            _check_place(op, arrays, place)
+            _check_devices(op, arrays, place)
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
-            out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
+            out = tuple([self._make_view(source, op, settings, i, value) for i, value in enumerate(results)])
         elif op.outputs == 1 and len(results[0].shape) < 2:
             return TracedArray(results[0], Memory(self, results[0], place=place))
         else:
@@ -381,8 +390,8 @@ class Tracer:
                 arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
 
-    def _shown(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
-        """The result of a view op: a part of its argument's memory, or of its own where NumPy copies."""
+    def _make_view(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
+        """Return the result of a view op: a part of the argument's memory, or memory of its own if NumPy copies."""
         strides = view_strides(source, op, settings, number)
         is_decided = op.name == "reshape" and [n for n in source.shape if n != 1] != [n for n in value.shape if n != 1]
         if is_decided:
@@ -390,15 +399,15 @@ class Tracer:
         if strides is None:
             copied = self.array(value, source.memory.place)
             if source.memory.assumed:
-                copied.memory.assumed, copied.memory.asked = Made(op, (source,), settings, 0, copied.strides), is_decided
+                copied.memory.assumed, copied.memory.asked = Origin(op, (source,), settings, 0, copied.strides), is_decided
             return copied
         step = Step(op, settings, number, value.shape, value.dtype)
         shown = TracedArray(value, source.memory, (*source.path, step), strides)
         shown.version = source.memory.version
         return shown
 
-    def _filled(self, factory: Factory) -> TracedArray:
-        """A new tensor of zeros, ones or another number is a constant of the program."""
+    def _fill(self, factory: Factory) -> TracedArray:
+        """Return a new tensor of zeros, ones or another number as a constant of the program."""
         value = Value(tuple(factory.array.shape), factory.array.dtype)
         array = factory.array
         self.program.constants[value] = array.get() if is_on_device(array) else array.copy()
@@ -408,30 +417,33 @@ class Tracer:
     # ----- writes -----------------------------------------------------------------------------------------------------
 
     def _write(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any]) -> TracedArray:
-        """Let the target hold op(target, ...): its memory gets another value. An eager write that would raise ends the
-        trace."""
+        """Set the target to op(target, ...): its memory gets a new value. An eager write that would raise ends the
+        trace.
+        """
         payload = arrays[0]
         if not isinstance(payload, TracedArray):
             raise GraphBreak("an array is written that no tensor was made of")
         if op.batch is RANDOM:
-            value = drawn(self, op, arrays, settings)
+            value = trace_draw(self, op, arrays, settings)
         else:
             (value,) = self.emit(op, self._arguments(op, arrays)[0], settings)
             check_write(op, payload, value, arrays, settings)
-        outside = self._outside.get(id(tensors[0]))
-        storage = tensors[0]._storage if outside is None else outside._storage
+        captured = self._captured_tensors.get(id(tensors[0]))
+        storage = tensors[0]._storage if captured is None else captured._storage
         if storage is not None:
             payload.memory.values_at[storage.version] = payload.memory.value
         self.assign(payload, value)
         return payload
 
     def add_into(self, payload: TracedArray, other: Any) -> None:
-        """`payload += other`, where that is no op."""
+        """Record `payload += other` for code that does not call an op."""
         (value,) = self.emit(find("add"), (self.value_of(payload), self.argument(other)), {})
         self.assign(payload, value)
 
     def assign(self, payload: TracedArray, value: Value) -> None:
-        """Let a traced array, and all that share its memory, hold another value, cast and broadcast to what it is."""
+        """Set a traced array, and all arrays that share its memory, to a value, after a cast and broadcast to its type
+        and shape.
+        """
         if value.dtype != payload.dtype:
             (value,) = self.emit(find("cast"), (value,), {"dtype": payload.dtype})
         if value.shape != payload.shape:
@@ -445,13 +457,13 @@ class Tracer:
             for step in payload.path[:-1]:
                 parents.append(self.emit(step.op, (parents[-1],), step.settings)[step.number])
             for step, parent in zip(reversed(payload.path), reversed(parents), strict=True):
-                whole = self._replaced(parent, step, whole)
+                whole = self._replace_part(parent, step, whole)
         memory.value, memory.written = whole, True
         memory.version += 1
         payload._value, payload.version = value, memory.version
 
-    def _replaced(self, parent: Value, step: Step, part: Value) -> Value:
-        """`parent` with what a view op shows of it replaced."""
+    def _replace_part(self, parent: Value, step: Step, part: Value) -> Value:
+        """Return `parent` with `part` in place of the elements that a view op shows."""
         op, settings = step.op, step.settings
         emit = self.emit
         match op.name:
@@ -482,10 +494,10 @@ class Tracer:
                 return emit(find("view_as_real"), (part,), {})[0]
             case "view_dtype":
                 raise GraphBreak("a tensor is written through a view as another dtype")
-        return self._scattered(parent, step, part)
+        return self._scatter_part(parent, step, part)
 
-    def _scattered(self, parent: Value, step: Step, part: Value) -> Value:
-        """The same for any view op: the places that it shows are found by showing their numbers."""
+    def _scatter_part(self, parent: Value, step: Step, part: Value) -> Value:
+        """Return the same for any view op: apply the view to element numbers to find the elements that it shows."""
         places = np.arange(parent.size).reshape(parent.shape)
         shown = step.op.forward_for(np)(places, **step.settings)
         shown = (shown if step.op.outputs == 1 else shown[step.number]).reshape(-1)
@@ -507,8 +519,8 @@ def _watch_nothing(what: str, read: Callable[[], Any]) -> None:
 # ----- devices --------------------------------------------------------------------------------------------------------
 
 
-def _place(arrays: Sequence[Any]) -> device | None:
-    """The device on which the result of an op on these arrays is: that of the first that is not on the CPU."""
+def _find_device(arrays: Sequence[Any]) -> device | None:
+    """Return the device of the result of an op on these arrays: the first device other than the CPU, if any."""
     found = None
     for a in arrays:
         if a.__class__ is TracedArray and a.memory.place is not None:
@@ -520,8 +532,8 @@ def _place(arrays: Sequence[Any]) -> device | None:
     return found
 
 
-def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
-    """Beside tensors on a GPU, those of the CPU have no dimensions, or are indices; eager code says so."""
+def _check_devices(op: Any, arrays: Sequence[Any], place: device) -> None:
+    """Check that CPU tensors next to GPU tensors have no dimensions or are indices; eager code raises otherwise."""
     if op.name == "to_device":
         raise GraphBreak("a tensor is brought from one device to another")
     if getattr(op, "programs", ()):
@@ -534,7 +546,7 @@ def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
 
 
 def on_host(array: Any) -> Any:
-    """An array's values on the host."""
+    """Return the values of an array on the host."""
     return array.get() if is_on_device(array) else array
 
 
@@ -546,11 +558,12 @@ _accepted: set[Any] = set()
 
 
 def check_write(op: Any, payload: TracedArray, value: Value, arrays: Sequence[Any], settings: dict[str, Any]) -> None:
-    """Raise what an eager in-place form of an op raises for such arguments, whose result is `value`.
+    """Raise the error of the eager in-place form of an op for these arguments and their result `value`.
 
     An op without a kernel for writes computes its result first, which must fit. A kernel has checks of its own, for
-    example of casts, so it runs once on stand-ins for each kind of arguments. It writes in the target's dtype, while the
-    op's function may promote; a program cannot tell how a kernel rounds in between, so such writes end the trace.
+    example of casts, so it runs once on stand-ins for each kind of arguments. It writes in the target's dtype, while
+    the op's function may promote. A program cannot reproduce the rounding of such a kernel, so these writes end the
+    trace.
     """
     if op.write_kernel is None:
         check_fits(op.name, payload, value)
@@ -559,7 +572,7 @@ def check_write(op: Any, payload: TracedArray, value: Value, arrays: Sequence[An
     key: Any = op, tuple([(a.shape, a.dtype) if hasattr(a, "dtype") else (type(a), a) for a in arrays]), known
     try:
         is_known = known is not None and key in _accepted
-    except TypeError:  # an argument that has no hash
+    except TypeError:  # unhashable argument
         is_known, known = False, None
     if not is_known:
         stand_ins = [np.zeros(a.shape, a.dtype) if isinstance(a, TracedArray) else a for a in arrays]
@@ -574,17 +587,17 @@ def check_write(op: Any, payload: TracedArray, value: Value, arrays: Sequence[An
         raise GraphBreak(f"{op.name}_ writes {value.dtype} into a tensor of {payload.dtype}")
 
 
-#: (op, settings, which of its results, shape, strides and dtype of the source) -> the strides of a view
+#: Strides of views, by op, settings, number of the result, and shape, strides and dtype of the source.
 _strides: dict[Any, tuple[int, ...] | None] = {}
 
 
 def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
-    """The strides of what a view op shows of an array, None where NumPy would copy."""
+    """Return the strides of a view of an array; None if NumPy would copy."""
     known = settings_key(settings)
     key = None if known is None else (op, known, number, source.shape, source.strides, source.dtype)
     try:
         return _strides[key]
-    except TypeError:  # a setting that has no hash
+    except TypeError:  # unhashable setting
         return _view_strides(source, op, settings, number)
     except KeyError:
         found = _view_strides(source, op, settings, number)
@@ -596,7 +609,7 @@ def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number:
 
 
 def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
-    """The same, found out. No memory is touched."""
+    """Compute `view_strides` without a cache. No memory is touched."""
     if op.name in ("as_strided", "view_dtype"):
         raise GraphBreak(f"{op.name} shows memory in another way than a program can")
     if op.shares_storage:

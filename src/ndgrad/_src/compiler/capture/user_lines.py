@@ -1,8 +1,8 @@
-"""The user's line that is at work while a function is traced, and the one that an error came from.
+"""The current source line of the user during a trace, and the line that an error came from.
 
-Asked for every op that is written down, so a file is looked at once, and a place in it once. Lines are looked for down to
-where the trace began: the line that calls a compiled function is none of that function's, and the gradients that are
-traced after it has returned have none.
+Every traced op asks for its line, so results are cached by file and by position. The search ends at the frame in which
+the trace began. The line that calls a compiled function does not belong to that function, and gradients that are traced
+after it has returned have no line.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from types import CodeType, FrameType
 
 from ndgrad._src.debug.source_lines import is_users
 
-#: The file whose frames lie between a function that is traced and whoever calls it.
+#: File whose frames separate a traced function from its caller.
 _BEGINS = str(Path(__file__).parents[1] / "runtime" / "specialization.py")
 
 
 class _Names(dict[str, str | None]):
-    """By file: its name, if it is one of the user's; empty for the one where traces begin; None for all others."""
+    """Names of files: the name of a user's file; empty for the file in which traces begin; None for all others."""
 
     def __missing__(self, file: str) -> str | None:
         found = self[file] = "" if file == _BEGINS else Path(file).name if is_users(file) else None
@@ -26,12 +26,12 @@ class _Names(dict[str, str | None]):
 
 
 _names = _Names()
-#: By code and position in it: the code, which must stay, and its line.
+#: Source lines by code and position: the code, which must stay alive, and its line.
 _lines: dict[tuple[int, int], tuple[CodeType, str]] = {}
 
 
 def where() -> str | None:
-    """The line of the function that is traced, or of one that it calls; None if none of theirs is at work."""
+    """Return the current line of the traced function, or of a function that it calls; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     names = _names
     while frame is not None and (name := names[frame.f_code.co_filename]) is None:
@@ -48,7 +48,7 @@ def where() -> str | None:
 
 
 def line_of(error: BaseException) -> str | None:
-    """The innermost of the user's lines that an exception has passed."""
+    """Return the innermost line of the user that an exception has passed."""
     step, found = error.__traceback__, None
     while step is not None:
         if name := _names[step.tb_frame.f_code.co_filename]:

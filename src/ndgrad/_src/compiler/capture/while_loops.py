@@ -1,25 +1,25 @@
-"""Loops of which nobody knows the number of rounds: `while_loop` in a traced function.
+"""Loops with an unknown number of rounds: `while_loop` in a traced function.
 
-As a `scan` is one (ndgrad._src.compiler.capture.control_flow), it is one function of everything that it depends on, whose derivatives
-are of its kind again. A scan's derivative reads what the rounds were given from an array with a row for each; here there
-is no such array, since a value of a program has a shape. So a loop and its derivatives are one instruction, which keeps
-what rounds leave for one another in lists of its own.
+Like a `scan` (ndgrad._src.compiler.capture.control_flow), a while loop is one function of everything that it depends
+on, and its derivatives are loops of the same kind. The derivative of a scan reads the inputs of the rounds from an
+array with a row for each. Here there is no such array, because a value of a program has a fixed shape. So a loop and
+its derivatives are one instruction, which keeps the data that rounds pass to one another in lists of its own.
 
 Note [Sweeps]
-It goes through its rounds several times: the first sweep finds out how many there are, the second one goes back
-from the last to the first, the third forward again, and so on. A sweep has a carry of its own, and is given, round by
-round, the rows that the sweeps before it have left there: the carry that each had when it came to the round, and what it
-has made in it, its y. Then
+The loop goes through its rounds several times. The first sweep finds the number of rounds, the second one goes back
+from the last to the first, the third forward again, and so on. A sweep has a carry of its own. In each round it also
+reads the rows that earlier sweeps have left there: the carry of each sweep at the start of the round, and the outputs
+of the round, its y. Then
 
-    jvp         each sweep with tangents beside its carry, its rows and its y
+    jvp         each sweep with additional tangents of its carry, its rows and its y
     vmap        each sweep for all samples
-    backward    the same sweeps, and behind them one for each, from the last to the first: it carries the cotangents of that
-                sweep's carry against its direction, pulls them back through each round, and leaves the cotangents of the
-                rows which that has read to the sweeps behind it
+    backward    the same sweeps, followed by one for each, from the last to the first. It carries the cotangents of
+                that sweep's carry against its direction and pulls them back through each round. It leaves the
+                cotangents of the rows that the sweep has read to the sweeps that follow
 
-are loops of this kind. An odd sweep goes back, and an even one goes forward: backward adds, behind sweeps that end with one
-of the one kind, the reverse of that first, which is of the other kind. A gradient has two sweeps, and one of order n
-has 2**n.
+are loops of this kind. Odd sweeps go back and even sweeps go forward. Backward first adds the reverse of the last
+sweep, which has the other direction, so the directions still alternate. A gradient has two sweeps, and a derivative of
+order n has 2**n.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ import numpy as np
 from ndgrad._src.compiler.capture.control_flow import (
     Flat,
     Tensors,
-    breaking,
-    carry_batched,
+    batch_carry,
+    break_on_error,
     emit,
-    in_common,
     is_smooth,
-    map_of,
-    pull_of,
-    push_of,
-    tracer_here,
+    make_batched,
+    make_pullback,
+    make_pushforward,
+    require_tracer,
+    share_inputs,
 )
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.subprograms import Closed, Region
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.capture.subprograms import LiftedFunction, Region
 from ndgrad._src.compiler.program.compiler_ops import run_while, sweeps
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import np_dtype, wrap
@@ -57,8 +56,9 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 @dataclass(frozen=True)
 class Sweep:
-    """One way through the rounds: its body, from tensors (carry, rows, the rest) to (carry, y), and how many are carried,
-    and made."""
+    """One pass through the rounds: its body maps tensors (carry, rows, the rest) to (carry, y). `carried` and `made`
+    count the carry and y.
+    """
 
     body: Flat
     carried: int
@@ -67,28 +67,28 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A loop that goes on while a condition of the first sweep's carry and the rest holds (see Note [Sweeps])."""
+    """A loop that continues while a condition on the first sweep's carry and the rest holds (see Note [Sweeps])."""
 
     holds: Flat
     sweeps: tuple[Sweep, ...]
 
     @property
-    def carried(self) -> int:
-        """How many tensors all sweeps carry."""
+    def total_carried(self) -> int:
+        """Number of tensors that all sweeps carry."""
         return sum(s.carried for s in self.sweeps)
 
     @property
     def rows(self) -> list[int]:
-        """How many rows there are before each sweep, and behind the last."""
+        """Number of rows before each sweep, and after the last."""
         return [0, *accumulate(s.carried + s.made for s in self.sweeps)]
 
     def parts(self, tensors: Tensors) -> tuple[list[list[Any]], list[Any]]:
-        """What each sweep carries, and the rest."""
+        """Split tensors into the carry of each sweep, and the rest."""
         ends = [0, *accumulate(s.carried for s in self.sweeps)]
         return [list(tensors[a:b]) for a, b in pairwise(ends)], list(tensors[ends[-1] :])
 
     def smooth_rows(self, starts: Sequence[Tensors]) -> list[int]:
-        """The rows that have derivatives: of what is carried, those of such a dtype, and every y, which is a derivative."""
+        """Return the rows that have derivatives: carried ones of such a dtype, and every y, which is a derivative."""
         found = []
         for first, sweep, carry in zip(self.rows, self.sweeps, starts, strict=False):
             found += [first + i for i, t in enumerate(carry) if is_smooth(t)]
@@ -96,15 +96,15 @@ class Repeated:
         return found
 
 
-def repeated(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors) -> list[Any]:
-    """What a loop carries in the end; the program decides when that is."""
+def run_while_loop(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors) -> list[Any]:
+    """Return the final carry of a loop. The program decides when it ends."""
     n = len(tensors)
 
     def condition(given: Tensors) -> list[Any]:
         p = holds(given)
         return [p if hasattr(p, "face") else wrap(tensors[0].face if n else Tensor, np.asarray(bool(p)))]
 
-    first, second = Closed(condition, tensors), Closed(body, tensors)
+    first, second = LiftedFunction(condition, tensors), LiftedFunction(body, tensors)
     m = n + len(first.captured)
     sweep = Sweep(lambda given: second([*given[:n], *given[m:]]), n)
     plan = Repeated(lambda given: first(given[:m]), (sweep,))
@@ -112,16 +112,16 @@ def repeated(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors) -> l
 
 
 class While(Function):
-    """A while_loop, or a derivative of one, as a function of what its sweeps carry and of what they capture."""
+    """A while_loop, or a derivative of one, as a function of the carry of its sweeps and of their captured tensors."""
 
     @staticmethod
     def forward(plan: Repeated, *tensors: Any) -> Any:
-        tracer = tracer_here()
+        tracer = require_tracer()
         starts, rest = plan.parts(tensors)
-        first, regions = _traced(tracer, plan, starts, rest)
-        reads = _pruned(plan, regions)
-        taken = in_common({region.program.name: region for region in regions})
-        carried = [*starts[0], first, *tensors[len(starts[0]) : plan.carried]]
+        first, regions = _trace_sweeps(tracer, plan, starts, rest)
+        reads = _prune(plan, regions)
+        taken = share_inputs({region.program.name: region for region in regions})
+        carried = [*starts[0], first, *tensors[len(starts[0]) : plan.total_carried]]
         values = [tracer.argument(t._array) for t in carried]
         results = tuple([Value(v.shape, v.dtype) for v in values])
         settings: dict[str, Any] = {region.program.name: region.program for region in regions}
@@ -143,25 +143,27 @@ class While(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        with breaking():
-            return (None, *_pulled(ctx.plan, ctx.saved_tensors, grads, ctx.needs_input_grad[1:]))
+        with break_on_error():
+            return (None, *_pull_back(ctx.plan, ctx.saved_tensors, grads, ctx.needs_input_grad[1:]))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-        with breaking():
-            return tuple(_pushed(ctx.plan, ctx.saved_tensors, tangents))
+        with break_on_error():
+            return tuple(_push_forward(ctx.plan, ctx.saved_tensors, tangents))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Repeated, *tensors: Any) -> Any:
-        """The loop for all samples; the condition says itself whether any sample goes on (see ndgrad._src.control_flow.samples)."""
-        given, dims = carry_batched(info, in_dims[1:], plan.carried, tensors)
-        rest = dims[plan.carried :]
+        """Run the loop for all samples. The condition itself reports whether any sample continues (see
+        ndgrad._src.control_flow.samples).
+        """
+        given, dims = batch_carry(info, in_dims[1:], plan.total_carried, tensors)
+        rest = dims[plan.total_carried :]
         mapped = [
-            Sweep(map_of(s.body, (*(0,) * (s.carried + rows), *rest), info), s.carried, s.made)
+            Sweep(make_batched(s.body, (*(0,) * (s.carried + rows), *rest), info), s.carried, s.made)
             for s, rows in zip(plan.sweeps, plan.rows, strict=False)
         ]
-        holds = map_of(plan.holds, (*(0,) * plan.sweeps[0].carried, *rest), info, None)
-        with breaking():
+        holds = make_batched(plan.holds, (*(0,) * plan.sweeps[0].carried, *rest), info, None)
+        with break_on_error():
             out = While.apply(Repeated(holds, tuple(mapped)), *given)
         return out, (0,) * len(out)
 
@@ -169,55 +171,56 @@ class While(Function):
 # ----- derivatives ----------------------------------------------------------------------------------------------------
 
 
-def _pulled(plan: Repeated, tensors: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
-    """The cotangents of what a loop was given."""
+def _pull_back(plan: Repeated, tensors: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
+    """Return the cotangents of the inputs of a loop."""
     starts, rest = plan.parts(tensors)
     given, _ = plan.parts(grads)
-    shared = [i for i, t in enumerate(rest) if is_smooth(t) and needs[plan.carried + i]]
+    shared = [i for i, t in enumerate(rest) if is_smooth(t) and needs[plan.total_carried + i]]
     more: list[Sweep] = []
     begin: list[Any] = []
     for j in reversed(range(len(plan.sweeps))):
-        more.append(_against(plan, starts, len(rest), shared, j, more))
+        more.append(_reverse_sweep(plan, starts, len(rest), shared, j, more))
         begin += [
             tensor_ops.zeros_like(t) if g is None else g
             for t, g in zip(starts[j], given[j], strict=True)
             if is_smooth(t)
         ]
         begin += [tensor_ops.zeros_like(rest[i]) for i in shared]
-    out = While.apply(Repeated(plan.holds, (*plan.sweeps, *more)), *tensors[: plan.carried], *begin, *rest)
-    made = iter(out[plan.carried :])
+    out = While.apply(Repeated(plan.holds, (*plan.sweeps, *more)), *tensors[: plan.total_carried], *begin, *rest)
+    made = iter(out[plan.total_carried :])
     found: list[Any] = [None] * len(tensors)
-    first = plan.carried
+    first = plan.total_carried
     for carry in reversed(starts):
         first -= len(carry)
         for i, t in enumerate(carry):
             if is_smooth(t):
                 found[first + i] = next(made)
         for i in shared:
-            total, here = found[plan.carried + i], next(made)
-            found[plan.carried + i] = here if total is None else tensor_ops.add(total, here)
+            total, here = found[plan.total_carried + i], next(made)
+            found[plan.total_carried + i] = here if total is None else tensor_ops.add(total, here)
     return found
 
 
-def _against(
+def _reverse_sweep(
     plan: Repeated, starts: Sequence[Tensors], rest: int, shared: Sequence[int], j: int, before: Sequence[Sweep]
 ) -> Sweep:
-    """The sweep that goes against the j-th of a loop, behind its sweeps and those that go against the later ones.
+    """Return the sweep against the j-th sweep of a loop. It follows the loop's sweeps and those against the later ones.
 
-    It carries the cotangents of what that carries, and sums of those of the rest that is shared. Its y are the
-    cotangents of the rows which that was given, as far as they are known then: from itself, and from sweeps before."""
+    It carries the cotangents of the j-th carry, and sums of the cotangents of the shared rest. Its y are the cotangents
+    of the rows that the j-th sweep reads, as far as known at that point: from itself and from earlier sweeps.
+    """
     sweep, first, end = plan.sweeps[j], plan.rows[j], plan.rows[j + 1]
     n = sweep.carried
     moving = [i for i, t in enumerate(starts[j]) if is_smooth(t)]
     smooth = plan.smooth_rows(starts)
     reading = [r for r in smooth if r < first]
-    #: the rows whose cotangents the sweep before has left
+    #: Rows whose cotangents the previous sweep has left.
     left = [r for r in smooth if r < end] if before else []
     ys = [r - first for r in left if r >= first + n]
     rows = plan.rows[-1] + sum(s.carried + s.made for s in before)
     carried = len(moving) + len(shared)
     places = [*moving, *[n + r for r in reading], *[n + first + i for i in shared]]
-    pull = pull_of(sweep.body, n + first + rest, places, [*moving, *ys])
+    pull = make_pullback(sweep.body, n + first + rest, places, [*moving, *ys])
 
     def body(tensors: Tensors) -> list[Any]:
         own, seen, others = tensors[:carried], tensors[carried : carried + rows], tensors[carried + rows :]
@@ -234,25 +237,25 @@ def _against(
     return Sweep(body, carried, len(reading))
 
 
-def _pushed(plan: Repeated, tensors: Tensors, tangents: Tensors) -> list[Any]:
-    """The tangents of what a loop returns."""
+def _push_forward(plan: Repeated, tensors: Tensors, tangents: Tensors) -> list[Any]:
+    """Return the tangents of the outputs of a loop."""
     starts, rest = plan.parts(tensors)
     given, of_rest = plan.parts(tangents)
     shared = [i for i, t in enumerate(of_rest) if t is not None]
     begin: list[Any] = []
     both: list[Sweep] = []
-    #: the places of rows, and of their tangents, among those of the new sweeps
+    #: Positions of rows, and of their tangents, among the rows of the new sweeps.
     rows: list[int] = []
-    beside: dict[int, int] = {}
+    tangent_rows: dict[int, int] = {}
     for sweep, carry, own in zip(plan.sweeps, starts, given, strict=True):
         moving = [i for i, t in enumerate(carry) if is_smooth(t)]
         begin += carry
         begin += [tensor_ops.zeros_like(carry[i]) if own[i] is None else own[i] for i in moving]
         count = sum(s.carried + s.made for s in both)
-        both.append(_with_tangents(sweep, moving, len(rest), shared, tuple(rows), dict(beside), count))
+        both.append(_add_tangents(sweep, moving, len(rest), shared, tuple(rows), dict(tangent_rows), count))
         n, m, y = sweep.carried, len(moving), sweep.made
-        beside.update({len(rows) + i: count + n + k for k, i in enumerate(moving)})
-        beside.update({len(rows) + n + k: count + n + m + y + k for k in range(y)})
+        tangent_rows.update({len(rows) + i: count + n + k for k, i in enumerate(moving)})
+        tangent_rows.update({len(rows) + n + k: count + n + m + y + k for k in range(y)})
         rows += [*range(count, count + n), *range(count + n + m, count + n + m + y)]
 
     def holds(tensors: Tensors) -> list[Any]:
@@ -269,27 +272,29 @@ def _pushed(plan: Repeated, tensors: Tensors, tangents: Tensors) -> list[Any]:
     return found
 
 
-def _with_tangents(
+def _add_tangents(
     sweep: Sweep,
     moving: Sequence[int],
     rest: int,
     shared: Sequence[int],
     rows: tuple[int, ...],
-    beside: dict[int, int],
+    tangent_rows: dict[int, int],
     count: int,
 ) -> Sweep:
-    """A sweep that carries tangents as well, of `moving` and behind all, and makes those of its y. Of the `count` rows that it
-    is given, `rows` are those of the sweep itself, and `beside` says where the tangents of these are."""
+    """Return a sweep that also carries the tangents of `moving`, after its own carry, and makes those of its y. Of the
+    `count` rows that it reads, `rows` are those of the original sweep, and `tangent_rows` gives the positions of their
+    tangents.
+    """
     n, m = sweep.carried, sweep.carried + len(moving)
     smooth = [*moving, *range(n, n + sweep.made)]
-    places = [*moving, *[n + r for r in beside], *[n + len(rows) + i for i in shared]]
-    push = push_of(sweep.body, n + len(rows) + rest, places, smooth)
+    places = [*moving, *[n + r for r in tangent_rows], *[n + len(rows) + i for i in shared]]
+    push = make_pushforward(sweep.body, n + len(rows) + rest, places, smooth)
 
     def body(tensors: Tensors) -> list[Any]:
         seen, others = tensors[m : m + count], tensors[m + count :]
         primals = [*tensors[:n], *[seen[r] for r in rows], *others[:rest]]
         made = sweep.body(primals)
-        pushed = push([*primals, *tensors[n:m], *[seen[r] for r in beside.values()], *others[rest:]])
+        pushed = push([*primals, *tensors[n:m], *[seen[r] for r in tangent_rows.values()], *others[rest:]])
         return [*made[:n], *pushed[: len(moving)], *made[n:], *pushed[len(moving) :]]
 
     return Sweep(body, m, 2 * sweep.made)
@@ -298,11 +303,12 @@ def _with_tangents(
 # ----- programs -------------------------------------------------------------------------------------------------------
 
 
-def _traced(
+def _trace_sweeps(
     tracer: Any, plan: Repeated, starts: Sequence[Tensors], rest: Tensors
 ) -> tuple[Any, list[Region]]:
-    """Whether there is a first round, and the programs of one in each sweep. That of the first gives, behind what it
-    carries, whether there is another round."""
+    """Return whether there is a first round, and the programs of one round of each sweep. The first program also
+    returns, after its carry, whether there is another round.
+    """
     n = plan.sweeps[0].carried
 
     def first_sweep(given: Tensors) -> list[Any]:
@@ -310,22 +316,22 @@ def _traced(
         return [*made, *plan.holds([*made, *rest])]
 
     (first,) = plan.holds([*starts[0], *rest])
-    regions = [_region(tracer, first_sweep, [*starts[0], first], (), "body")]
+    regions = [_trace_region(tracer, first_sweep, [*starts[0], first], (), "body")]
     rows = list(starts[0])
     for number, (sweep, carry) in enumerate(zip(plan.sweeps[1:], starts[1:], strict=True), start=1):
-        region = _region(tracer, _with_rest(sweep.body, rest), carry, rows, f"sweep{number}")
+        region = _trace_region(tracer, _add_rest(sweep.body, rest), carry, rows, f"sweep{number}")
         regions.append(region)
         made = zip(region.faces[sweep.carried :], region.program.outputs[sweep.carried :], strict=True)
         rows += [*carry, *[wrap(face, tracer.array(v)) for face, v in made]]
     return first, regions
 
 
-def _with_rest(body: Flat, rest: Tensors) -> Flat:
+def _add_rest(body: Flat, rest: Tensors) -> Flat:
     return lambda given: body([*given, *rest])
 
 
-def _region(tracer: Any, body: Flat, carry: Tensors, rows: Tensors, name: str) -> Region:
-    """The program of a sweep, for what is like these tensors."""
+def _trace_region(tracer: Any, body: Flat, carry: Tensors, rows: Tensors, name: str) -> Region:
+    """Return the program of a sweep for tensors of these kinds."""
     region = Region(tracer, body, [(t, None) for t in (*carry, *rows)], (), name)
     kinds = [(tuple(t.shape), np_dtype(t)) for t in carry]
     made = [(v.shape, v.dtype) for v in region.program.outputs[: len(kinds)]]
@@ -334,10 +340,12 @@ def _region(tracer: Any, body: Flat, carry: Tensors, rows: Tensors, name: str) -
     return region
 
 
-def _pruned(plan: Repeated, regions: Sequence[Region]) -> tuple[tuple[int, ...], ...]:
-    """Let the programs of sweeps behind the first read only what they use, and make only what is read. The numbers of
-    the rows that each reads, as the op counts them: behind the first carry comes whether there is another round, and y
-    that nobody reads are none."""
+def _prune(plan: Repeated, regions: Sequence[Region]) -> tuple[tuple[int, ...], ...]:
+    """Reduce the programs of later sweeps: each reads only rows that it uses, and makes only rows that are read.
+
+    Return the numbers of the rows that each sweep reads, as the op counts them: the flag for another round follows the
+    first carry, and unread y get no number.
+    """
     wanted: set[int] = set()
     reads: list[list[int]] = []
     for j in reversed(range(1, len(regions))):
@@ -345,7 +353,7 @@ def _pruned(plan: Repeated, regions: Sequence[Region]) -> tuple[tuple[int, ...],
         program = region.program
         kept = [v for i, v in enumerate(program.outputs) if i < n or first + i in wanted]
         program.outputs = kept
-        region.program = program = without_dead(program)
+        region.program = program = remove_dead_code(program)
         used = {v for i in program.instructions for v in i.values()} | set(kept)
         reads.append([r for r in range(first) if region.own[n + r] in used])
         wanted.update(reads[-1])

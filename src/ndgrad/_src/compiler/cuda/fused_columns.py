@@ -1,5 +1,7 @@
-"""Fused kernels of sums over leading dimensions: a thread takes a pack of columns through a piece of the rows, and a second
-kernel adds the pieces up. How many there are depends on sizes alone, so a result is the same in every run.
+"""Fused kernels of sums over leading dimensions: a thread processes a pack of columns in a piece of the rows, and a
+second kernel adds the pieces.
+
+Their number depends only on sizes, so a result is the same in every run.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.compiler.cuda.fused_form import THREADS, Form, first_term, joining, unrolled
-from ndgrad._src.compiler.cuda.fusion import computed, leading
+from ndgrad._src.compiler.cuda.fusion import computing_type, leading
 from ndgrad._src.compiler.program.program import Value
 
-#: Pieces of sums over rows at most.
+#: Maximum number of pieces of sums over rows.
 PIECES = 528
 
 
 class Columns(Form):
-    """A thread takes a pack of columns through a piece of the rows."""
+    """Form in which a thread processes a pack of columns in a piece of the rows."""
 
     def outer_dims(self) -> int:
         kernel = self.kernel
@@ -34,7 +36,7 @@ class Columns(Form):
         lines += [f"if (n >= {self.packs * pieces}) return;", f"const {self.index} pack = n % {self.packs};"]
         lines.append(f"const unsigned int piece = n / {self.packs};")
         for value, name in totals.items():
-            lines.append(f"{computed(value.dtype)} {name}[{width}];")
+            lines.append(f"{computing_type(value.dtype)} {name}[{width}];")
             lines += unrolled("k", width, [f"{name}[k] = {first_term(kernel.computed[value])};"])
         index, inner = self.inner_index("pack")
         apart, outer = self.taken_apart("row", self.outer_sizes, "i")
@@ -55,7 +57,7 @@ class Columns(Form):
                 inside = f"put({self.pointer(value)}[pack * {width} + k], {name}[k]);"
             else:
                 parts[value] = self.out.buffer(pieces * self.row * np.dtype(kept_in(value)).itemsize)
-                target = f"(({computed(value.dtype)}*){self.pointer(parts[value])})"
+                target = f"(({computing_type(value.dtype)}*){self.pointer(parts[value])})"
                 inside = f"{target}[(long long)piece * {self.row} + pack * {width} + k] = {name}[k];"
             lines += unrolled("k", width, [inside])
         self.launch(lines, -(-self.packs * pieces // THREADS), THREADS)
@@ -63,17 +65,17 @@ class Columns(Form):
 
 
 def kept_in(value: Value) -> np.dtype[Any]:
-    """The dtype in which the terms of a reduction are kept."""
+    """Return the dtype in which the terms of a reduction are kept."""
     return np.dtype(np.float32) if value.dtype.char in "eE" else value.dtype
 
 
 def join_parts(form: Form, buffers: Mapping[Value, int], pieces: int) -> None:
-    """A function that joins the parts of all sums over rows, some blocks for each."""
+    """Write a function that combines the parts of all sums over rows, with some blocks for each."""
     length = form.row
     each, lines = -(-length // 32), ["const int x = threadIdx.x % 32, y = threadIdx.x / 32;"]
     lines.append(f"const long long column = (long long)(blockIdx.x % {each}) * 32 + x;")
     for number, (value, buffer) in enumerate(buffers.items()):
-        item, kind = form.kernel.computed[value], computed(value.dtype)
+        item, kind = form.kernel.computed[value], computing_type(value.dtype)
         parts, out, kept = form.pointer(buffer), form.pointer(value), form.fresh("kept")
         step = joining(item, "total", f"(({kind}*){parts})[(long long)i * {length} + column]")
         lines += [

@@ -1,13 +1,12 @@
-"""Convolutions, pooling, and slices by index as steps: functions of the kernel library, which
-a segment calls by itself.
+"""Convolutions, pooling, and indexed slices as steps: functions of the kernel library that a segment calls.
 
-A routine is one or more phases. Each is a function of the library that does numbered chunks of work, with its arguments
-in a list of words (kernels/work.py): addresses of values, tables of sizes, which are constants of the module, and
+A routine is one or more phases. Each is a function of the library that does numbered chunks of work. Its arguments are
+a list of words (kernels/pool_work.py): addresses of values, tables of sizes, which are constants of the module, and
 memory for the workers.
 
-Images come as (N, C, *S), and may lie in memory with their channels last: the kernels compute so inside, and what
-stands between them, elementwise ops and sums, does not mind. So a result is left with its channels last, unless
-somebody needs it in the order of its dimensions (orders.py).
+Images come as (N, C, *S), and may lie in memory with their channels last. The kernels compute in that order, and
+elementwise ops and sums between them accept it. A result therefore has its channels last, unless some reader needs it
+in the order of its dimensions (image_layouts.py).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ndgrad._src.compiler.program.program import Instruction, Value
 
 
 class Workspace(NamedTuple):
-    """In a list of words: the memory that a routine has for itself."""
+    """Placeholder for the memory of a routine in a list of words."""
 
 
 #: A word of a phase's arguments: a number, the address of a value, of a table, or of the workspace.
@@ -45,7 +44,7 @@ class Phase:
     function: str
     words: list[Word]
     chunks: int
-    #: about how many machine instructions it is
+    #: approximate number of machine instructions
     cost: int
     #: bytes of memory for each worker; -1 for functions that take none
     buffer: int = -1
@@ -53,7 +52,7 @@ class Phase:
 
 @dataclass(eq=False, slots=True)
 class Routine:
-    """Phases, what they read and write, and how the results lie."""
+    """Phases, the values that they read and write, and the layout of the results."""
 
     instruction: Instruction
     reads: list[Value]
@@ -63,27 +62,30 @@ class Routine:
 
     @property
     def results(self) -> list[Value]:
-        """The memory that it writes."""
+        """Return the memory that it writes."""
         return [place.root for place in self.places.values()]
 
     def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
+        """Return the values whose memory it reads or writes."""
         return dict.fromkeys([*self.reads, *self.results, *([] if self.workspace is None else [self.workspace])]).keys()
 
-    def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes, but for its own."""
+    def written_values(self) -> AbstractSet[Value]:
+        """Return the values whose memory it writes, except its own workspace."""
         return dict.fromkeys(self.results).keys()
 
     @property
     def buffer_bytes(self) -> int:
-        """The memory that each worker needs."""
+        """Return the bytes of memory that each worker needs."""
         return max(_rounded(p.buffer) for p in self.phases)
 
     def functions(
         self, name: str, slots: dict[Value, int], run: Callable[[Function, str, Phase], None]
     ) -> list[Function | str]:
-        """void name(ptr table, ptr own), which hands its phases to `run(f, argument, phase)`, and the tables that it
-        refers to. The word before a phase's argument is `own`."""
+        """Write void name(ptr table, ptr own), which passes its phases to `run(f, argument, phase)`, and the tables
+        that it uses.
+
+        The word before a phase's argument is `own`.
+        """
         f = Function(name, "ptr %table, ptr %own")
         tables: list[Function | str] = []
 
@@ -118,40 +120,40 @@ class Routine:
 
 
 def _rounded(count: int) -> int:
-    """Bytes between the buffers of two workers: whole pairs of cache lines."""
+    """Return the bytes between the buffers of two workers: whole pairs of cache lines."""
     return -(-max(count, 0) // 128) * 128
 
 
-# ----- which instructions are routines --------------------------------------------------------------------------------
+# ----- recognition of routines ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class Images:
-    """What a routine asks about the images it is given, and tells about those it makes."""
+    """Callbacks between a routine and the layout of its images."""
 
-    #: the memory of a value in the order of its dimensions, or with channels last; a copy, if it lies otherwise
+    #: returns the memory of a value in the order of its dimensions, or with channels last; a copy, if it lies otherwise
     memory: Callable[[Value, bool], Value]
-    #: whether a value lies with its channels last
+    #: true if a value lies with its channels last
     lies_last: Callable[[Value], bool]
-    #: whether a result may lie so
+    #: true if a result may have its channels last
     may_be_last: Callable[[Value], bool]
-    #: the instruction that makes a value
+    #: returns the instruction that defines a value
     definition: Callable[[Value], Instruction | None]
     reads: list[Value] = field(default_factory=list)
 
-    def read(self, value: Value, last: bool) -> Value:
+    def memory_of(self, value: Value, last: bool) -> Value:
         found = self.memory(value, last)
         self.reads.append(found)
         return found
 
 
 def last_order(ndim: int) -> tuple[int, ...]:
-    """The dimensions of images with channels last."""
+    """Return the order of the dimensions of images with channels last."""
     return (0, *range(2, ndim), 1)
 
 
 def result_place(value: Value, last: bool) -> Place:
-    """The place of a result in memory of its own."""
+    """Return the place of a result in memory of its own."""
     if not last:
         return whole(value)
     order = last_order(value.ndim)
@@ -160,7 +162,7 @@ def result_place(value: Value, last: bool) -> Place:
 
 
 def routine(instruction: Instruction, images: Images) -> Routine | None:
-    """The routine of an instruction, None where it has none."""
+    """Return the routine of an instruction, None if it has none."""
     if instruction.op.name in ("take_slices", "add_slices", "put_slices"):
         return _slices(instruction, images)
     made = _ROUTINES.get(instruction.op.name)
@@ -179,7 +181,7 @@ def routine(instruction: Instruction, images: Images) -> Routine | None:
 
 
 def _worth_last(value: Value) -> bool:
-    """Whether there are enough channels to be a vector."""
+    """True if there are enough channels for a vector."""
     return value.shape[1] >= arrays.tile(element_of(value.dtype)).type.lanes
 
 
@@ -187,7 +189,7 @@ def _worth_last(value: Value) -> bool:
 
 
 def _correlation(instruction: Instruction, images: Images, what: str, x_shape: Sequence[int]) -> Routine | None:
-    """The convolution itself, or the gradient of its input: both read images and a weight, and write images."""
+    """Return the convolution itself, or the gradient of its input: both read images and a weight, and write images."""
     x, w = instruction.arguments[:2]
     result, settings = instruction.result, instruction.settings
     element, size = element_of(result.dtype), result.dtype.itemsize
@@ -197,7 +199,7 @@ def _correlation(instruction: Instruction, images: Images, what: str, x_shape: S
     sizes = arrays.conv_sizes(x_shape, w.shape, settings["groups"])
     table = arrays.window_table(what, sizes, axes, element, size, x_last, y_last)
     place = result_place(result, y_last)
-    source, weight = images.read(x, x_last), images.read(w, False)
+    source, weight = images.memory_of(x, x_last), images.memory_of(w, False)
     outputs = result if what == "forward" else x
     flops = outputs.size * prod(w.shape[1:])
     phases = [
@@ -226,7 +228,7 @@ def _convolution_weight(instruction: Instruction, images: Images) -> Routine | N
     axes = arrays.conv_axes(x.shape, shape, settings["stride"], settings["padding"], settings["dilation"])
     sizes = arrays.conv_sizes(x.shape, shape, settings["groups"])
     table = arrays.window_table("weight gradient", sizes, axes, element, size, x_last, g_last)
-    source, gradient = images.read(x, x_last), images.read(g, g_last)
+    source, gradient = images.memory_of(x, x_last), images.memory_of(g, g_last)
     flops = g.size * prod(shape[1:])
     sums = arrays.weight_sum_chunks(shape, element)
     phases = [
@@ -242,7 +244,7 @@ def _convolution_weight(instruction: Instruction, images: Images) -> Routine | N
 
 
 def _pooling_axes(inputs: Sequence[int], outputs: Sequence[int], settings: dict[str, Any]) -> list[windows.Axis]:
-    """Windows along each axis; where the settings say nothing about them, one of a single tap."""
+    """Return the windows along each axis; a single tap by default."""
     unit = (1,) * len(inputs)
     kernel, stride = settings.get("kernel", unit), settings.get("stride", unit)
     padding, dilation = settings.get("padding", (0,) * len(inputs)), settings.get("dilation", unit)
@@ -251,12 +253,12 @@ def _pooling_axes(inputs: Sequence[int], outputs: Sequence[int], settings: dict[
 
 
 def _chunks(shape: Sequence[int], last: bool, rows: int = 1) -> int:
-    """Planes; where channels come last, images, or rows of them."""
+    """Return the number of chunks: planes, or with channels last, images or rows of them."""
     return shape[0] * (rows if last else shape[1])
 
 
 def _pooled(instruction: Instruction, images: Images, x: Value) -> tuple[bool, list[windows.Axis], NDArray[np.int64]]:
-    """Whether channels come last, the windows, and their table."""
+    """Return True if channels come last, the windows, and their table."""
     last = images.lies_last(x) and _worth_last(x)
     result = instruction.results[0]
     axes = _pooling_axes(x.shape[2:], result.shape[2:], instruction.settings)
@@ -269,7 +271,7 @@ def _max_pool(instruction: Instruction, images: Images) -> Routine | None:
     places = {v: result_place(v, last) for v in instruction.results}
     values, index = (place.root for place in places.values())
     taps, element = prod(instruction.settings["kernel"]), element_of(x.dtype)
-    words: list[Word] = [table, images.read(x, last), values, index]
+    words: list[Word] = [table, images.memory_of(x, last), values, index]
     chunks = _chunks(x.shape, last, windows.three(axes)[0].out)
     return Routine(
         instruction, images.reads, places, [_pooling_phase(element, "max", last, words, chunks, values.size * taps)]
@@ -292,14 +294,14 @@ def _max_unpool(instruction: Instruction, images: Images) -> Routine | None:
             settings, name = made.settings, "max_windows"
     axes = _pooling_axes(result.shape[2:], g.shape[2:], settings if name == "max_windows" else {})
     table, place = pooling.pooling_table(axes, g.shape[1]), result_place(result, last)
-    words: list[Word] = [table, images.read(g, last), images.read(index, last), place.root]
+    words: list[Word] = [table, images.memory_of(g, last), images.memory_of(index, last), place.root]
     cost = 2 * result.size + 4 * g.size
     phase = _pooling_phase(element_of(g.dtype), name, last, words, _chunks(g.shape, last), cost)
     return Routine(instruction, images.reads, {result: place}, [phase])
 
 
 def _counts(sizes: Sequence[int], settings: dict[str, Any]) -> NDArray[np.int64] | None:
-    """What means divide by."""
+    """Return the divisors of means."""
     along = zip(sizes, settings["kernel"], settings["stride"], settings["padding"], strict=True)
     found = [regular_axis(n, k, s, p, 1, settings["ceil_mode"], settings["count_include_pad"]) for n, k, s, p in along]
     counts = [w.counts for w in found if w is not None]
@@ -312,7 +314,7 @@ def _avg_pool(instruction: Instruction, images: Images) -> Routine | None:
     counts, place = _counts(x.shape[2:], instruction.settings), result_place(instruction.result, last)
     if counts is None:
         return None
-    words: list[Word] = [table, counts, images.read(x, last), place.root]
+    words: list[Word] = [table, counts, images.memory_of(x, last), place.root]
     chunks, cost = _chunks(x.shape, last, windows.three(axes)[0].out), place.size * prod(instruction.settings["kernel"])
     phase = _pooling_phase(element_of(x.dtype), "average", last, words, chunks, cost)
     return Routine(instruction, images.reads, {instruction.result: place}, [phase])
@@ -326,7 +328,7 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
     counts, place = _counts(result.shape[2:], settings), result_place(result, last)
     if counts is None:
         return None
-    words: list[Word] = [table, counts, images.read(g, last), place.root]
+    words: list[Word] = [table, counts, images.memory_of(g, last), place.root]
     cost = 2 * result.size + g.size * prod(settings["kernel"])
     phase = _pooling_phase(element_of(g.dtype), "average_gradient", last, words, _chunks(g.shape, last), cost)
     return Routine(instruction, images.reads, {result: place}, [phase])
@@ -336,19 +338,19 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
 
 
 def _slices(instruction: Instruction, images: Images) -> Routine | None:
-    """Slices that an index names, read, added to or written over."""
+    """Return the routine that reads, adds to or overwrites indexed slices."""
     *values, index = instruction.arguments
     result, dim, name = instruction.result, instruction.settings["dim"], instruction.op.name
     puts = name != "take_slices"
     adds = name == "add_slices" or (puts and instruction.settings["adds"])
-    dtype = result.dtype if adds else np.dtype(np.float32)  # what is moved byte by byte has the same code for all
+    dtype = result.dtype if adds else np.dtype(np.float32)  # moves by bytes share one code for all dtypes
     if index.dtype != np.int64 or not all(v.size for v in instruction.values()) or not result.size:
         return None
     if not arrays.available(dtype, ("slices",)):
         return None
     shape = result.shape if puts else values[0].shape
     sizes = slices.slices_table(shape, dim, index.size, result.dtype.itemsize, adds)
-    given: list[Word] = [images.read(v, False) for v in (*values, index)]
+    given: list[Word] = [images.memory_of(v, False) for v in (*values, index)]
     element = element_of(dtype)
     if not puts:
         cost = 2 * result.size + 4 * index.size

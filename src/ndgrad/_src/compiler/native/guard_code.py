@@ -1,7 +1,8 @@
-"""The guards of a call as native code: a loop over rows, each a place and what must be found there.
+"""The guards of a call as native code: a loop over rows, each a place and a condition.
 
-ndgrad._src.compiler.native.guards says what the rows mean. What is found is held by the place where it was found, until
-Python runs again; so whatever gives a pointer to the kernel is held from then on, and let go if a later guard misses.
+ndgrad._src.compiler.native.guards defines the rows. The place where an object was found keeps it alive until Python
+runs again. The code therefore takes a reference to the owner of every pointer for the kernel, and releases it if a
+later guard fails.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ndgrad._src.compiler.native.tables import TableFunction
 
 
 def find() -> Function:
-    """ptr find(row, arguments): what is at the place of a row, or null."""
+    """Write ptr find(row, arguments): the object at the place of a row, or null."""
     f = TableFunction("find", "ptr %row, ptr %arguments", "ptr", linkage="internal")
     slot, steps = f.set("alloca ptr"), f.word("%row", 3)
     f.do(f"store ptr null, ptr {slot}")
@@ -31,13 +32,13 @@ def find() -> Function:
     held = f.set(f"load ptr, ptr {slot}")
     f.unless(f.same(failed, "0", "i32"), "error")
     f.unless(f.set(f"icmp ne ptr {held}, null"), "missing")
-    f.call_void("Py_DecRef", f"ptr {held}")  # the context holds it
+    f.call_void("Py_DecRef", f"ptr {held}")  # the context keeps it alive
     inside = f.block
     f.jump("walk")
 
     f.label("walk")
     first = f.set(f"phi ptr [{argument}, %argument], [{fixed}, %object], [{held}, %{inside}]")
-    value = f.carried("ptr", first)
+    value = f.carry("ptr", first)
     with f.loop(steps, carried=[value]) as i:
         twice = f.set(f"shl i64 {i}, 1")
         step = f.address("i64", "%row", twice)
@@ -56,21 +57,21 @@ def find() -> Function:
         f.branch(f.same(offset, "-1", "i64"), "attributes", "element")
         f.label("element")
         index = f.set(f"lshr i64 {f.set(f'sub i64 -2, {offset}')}, 1")
-        f.unless(f.set(f"icmp slt i64 {index}, {f.at(str(value), layout.LENGTH, 'i64')}"), "missing")
+        f.unless(f.set(f"icmp slt i64 {index}, {f.load_at(str(value), layout.LENGTH, 'i64')}"), "missing")
         is_list = f.same(f.set(f"and i64 {offset}, 1"), "1", "i64")
         inside = f.address("i8", str(value), str(layout.tuple_items()))
-        start = f.set(f"select i1 {is_list}, ptr {f.at(str(value), layout.ITEMS)}, ptr {inside}")
+        start = f.set(f"select i1 {is_list}, ptr {f.load_at(str(value), layout.ITEMS)}, ptr {inside}")
         element = f.word(start, index, "ptr")
         from_element = f.block
         f.jump("stepped")
         f.label("attributes")
         dictionary = f.call("ptr", "PyObject_GenericGetDict", f"ptr {value}", "ptr null")
         f.unless(f.set(f"icmp ne ptr {dictionary}, null"), "error")
-        f.call_void("Py_DecRef", f"ptr {dictionary}")  # the object holds it
+        f.call_void("Py_DecRef", f"ptr {dictionary}")  # the object keeps it alive
         from_attributes = f.block
         f.jump("stepped")
         f.label("content")
-        content = f.at(str(value), offset)
+        content = f.load_at(str(value), offset)
         f.unless(f.set(f"icmp ne ptr {content}, null"), "missing")
         from_slot = f.block
         f.jump("stepped")
@@ -89,15 +90,17 @@ def find() -> Function:
 
 
 def check() -> Function:
-    """i1 check(specialisation, arguments, pointers, values, held, found): whether all guards hold; pointers for the
-    kernel on the way, with the owners of their memory, and what was found at their places."""
+    """Write i1 check(specialisation, arguments, pointers, values, held, found): true if all guards hold.
+
+    It collects pointers for the kernel, the owners of their memory, and the objects found at their places.
+    """
     f = TableFunction(
         "check",
         "ptr %spec, ptr %arguments, ptr %pointers, ptr %values, ptr %held, ptr %found",
         "i1",
         linkage="internal",
     )
-    overflow, count = f.set("alloca i32"), f.set("alloca i64")  # how many pointers have been given
+    overflow, count = f.set("alloca i32"), f.set("alloca i64")  # number of pointers so far
     owner = f.set("alloca ptr")
     f.do(f"store i64 0, ptr {count}")
     rows, number = f.word("%spec", tables.GUARD_ROWS, "ptr"), f.word("%spec", tables.GUARDS)
@@ -155,7 +158,7 @@ def check() -> Function:
 
         f.label("bits")
         f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
-        f.branch(f.same(f.at(value, layout.FLOAT, "i64"), f.word(row, operand[1]), "i64"), "next", "miss")
+        f.branch(f.same(f.load_at(value, layout.FLOAT, "i64"), f.word(row, operand[1]), "i64"), "next", "miss")
 
         f.label("length")
         f.is_class(value, f.word(row, operand[1], "ptr"), "miss")
@@ -194,30 +197,30 @@ def check() -> Function:
         f.jump("give")
 
         f.label("array")
-        f.branch(f.same(f.at(value, layout.CLASS), f.word("%spec", tables.NDARRAY, "ptr")), "ndarray", "scalar")
+        f.branch(f.same(f.load_at(value, layout.CLASS), f.word("%spec", tables.NDARRAY, "ptr")), "ndarray", "scalar")
         f.label("scalar")  # the class of a scalar is never 0, so 0 admits none
         f.is_class(value, f.word(row, operand[5], "ptr"), "miss")
         scalar = f.address("i8", value, str(layout.SCALAR))
         from_scalar = f.block
         f.jump("give")
         f.label("ndarray")
-        f.unless(f.same(f.at(value, layout.DTYPE), f.word(row, operand[0], "ptr")), "miss")
+        f.unless(f.same(f.load_at(value, layout.DTYPE), f.word(row, operand[0], "ptr")), "miss")
         ndim = f.word(row, operand[1])
-        f.unless(f.same(f.set(f"sext i32 {f.at(value, layout.NDIM, 'i32')} to i64"), ndim, "i64"), "miss")
+        f.unless(f.same(f.set(f"sext i32 {f.load_at(value, layout.NDIM, 'i32')} to i64"), ndim, "i64"), "miss")
         flags = f.set(f"trunc i64 {f.word(row, operand[2])} to i32")
-        f.unless(f.same(f.set(f"and i32 {f.at(value, layout.FLAGS, 'i32')}, {flags}"), flags, "i32"), "miss")
-        dims, wanted_dims = f.at(value, layout.DIMS), f.word(row, operand[3], "ptr")
+        f.unless(f.same(f.set(f"and i32 {f.load_at(value, layout.FLAGS, 'i32')}, {flags}"), flags, "i32"), "miss")
+        dims, wanted_dims = f.load_at(value, layout.DIMS), f.word(row, operand[3], "ptr")
         with f.loop(ndim) as d:
             f.unless(f.same(f.word(dims, d), f.word(wanted_dims, d), "i64"), "miss")
         wanted_strides = f.word(row, operand[4], "ptr")
         f.branch(f.same(wanted_strides, "null"), "lies.right", "strides")
         f.label("strides")
-        strides = f.at(value, layout.STRIDES)
+        strides = f.load_at(value, layout.STRIDES)
         with f.loop(ndim) as d:
             f.unless(f.same(f.word(strides, d), f.word(wanted_strides, d), "i64"), "miss")
         f.jump("lies.right")
         f.label("lies.right")
-        data = f.at(value, layout.DATA)
+        data = f.load_at(value, layout.DATA)
         f.jump("give")
 
         f.label("give")
@@ -227,15 +230,15 @@ def check() -> Function:
         pointer = f.set("phi ptr " + ", ".join(f"[{p}, %{block}]" for p, block in ways))
         holder = f.set(f"phi ptr {others}, [{memory_of_tensor}, %{from_tensor}]")
         given = f.set(f"load i64, ptr {count}")
-        f.put(pointer, "%pointers", given, "ptr")
+        f.store_word(pointer, "%pointers", given, "ptr")
         for one, places in ((holder, "%held"), (value, "%found")):
             f.call_void("Py_IncRef", f"ptr {one}")
-            f.put(one, places, given, "ptr")
+            f.store_word(one, places, given, "ptr")
         f.do(f"store i64 {f.set(f'add i64 {given}, 1')}, ptr {count}")
         f.jump("next")
         f.label("next")
     f.returns("i1 true")
-    f.label("error")  # a comparison may have raised; what is not equal has not
+    f.label("error")  # a comparison may have raised; an unequal result has not
     f.call_void("PyErr_Clear")
     f.jump("miss")
     f.label("miss")

@@ -1,13 +1,13 @@
-"""Gradients that a node has ready, given to leaves without Python: the end of `backward()` of one compiled call.
+"""Give the finished gradients of a node to leaves without Python: the end of `backward()` of one compiled call.
 
-`hand_out(node)` is a builtin. It looks whether this is the plain case: no mode or hook on any leaf anywhere, a node
-without anything extra that has one gradient for each of its inputs that want one, nobody else who holds these, and only
-leaves behind it, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a
-tensor, and the answer is True. Otherwise nothing has happened, the answer is False, and the engine does what there is to do
-(`accumulate_array` says what all of this means; see its Note [Steal or copy]).
+`hand_out(node)` is a builtin, which checks for the plain case. No mode is active, and no leaf has a hook. The node has
+nothing extra, and has one gradient, with no other reference, for each of its inputs that need one. Its successors are
+only leaves, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each leaf gets its
+gradient as a tensor, and the result is True. Otherwise nothing has changed, the result is False, and the engine does
+the work (`accumulate_array` explains the conditions; see its Note [Steal or copy]).
 
-Making a tensor may run the collector, and that any code, so the leaves are looked at once more when all tensors are
-there; from then on nothing else runs, and what happens under the interpreter lock need not be locked again.
+Making a tensor may run the garbage collector, and thereby any code. The leaves are therefore checked again when all
+tensors exist. From then on no other code runs, and the interpreter lock makes further locks unnecessary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ndgrad._src.core.variable import AccumulateGrad, BareTensor, Meta
     PROCESS, NODE, TUPLE, END, NDARRAY, META, FACES_OF, GRAD, RESHAPES, NONE, TRUE, FALSE,
 ) = range(12)  # fmt: skip
 
-#: The low half of an object's count of references: the upper one has flags on newer Pythons.
+#: The low half of an object's reference count. The upper half has flags on newer Pythons.
 _COUNT = 0
 
 _DECLARED = """
@@ -53,20 +53,20 @@ _FUNCTIONS = ("Py_IncRef", "Py_DecRef", "PySet_Size", "PyDict_GetItemWithError",
 class _Writer(TableFunction):
     """A function over the table, with words for objects."""
 
-    def known(self, word: int) -> str:
+    def load_object(self, word: int) -> str:
         return self.word("%table", word, "ptr")
 
     def slot(self, object: str, cls: type, name: str) -> str:
-        return self.at(object, layout.slot_offset(cls, name))
+        return self.load_at(object, layout.slot_offset(cls, name))
 
     def held_once(self, object: str, otherwise: str) -> None:
-        self.unless(self.same(self.at(object, _COUNT, "i32"), "1", "i32"), otherwise)
+        self.unless(self.same(self.load_at(object, _COUNT, "i32"), "1", "i32"), otherwise)
 
     def item(self, tuple: str, index: str) -> str:
         return self.word(self.address("i8", tuple, str(layout.tuple_items())), index, "ptr")
 
     def dictionary(self, object: str, otherwise: str) -> str:
-        """The dictionary of an object, which holds it."""
+        """Return the dictionary of an object, which keeps it alive."""
         found = self.call("ptr", "PyObject_GenericGetDict", f"ptr {object}", "ptr null")
         self.unless(self.set(f"icmp ne ptr {found}, null"), otherwise)
         self.call_void("Py_DecRef", f"ptr {found}")
@@ -74,16 +74,16 @@ class _Writer(TableFunction):
 
 
 def _is_free() -> Function:
-    """i1 is_free(table, leaf): whether a leaf wants a gradient, has none, and has not changed its shape."""
+    """Write i1 is_free(table, leaf): true if a leaf requires a gradient, has none, and has not changed its shape."""
     f = _Writer("is_free", "ptr %table, ptr %leaf", "i1", linkage="internal")
-    none = f.known(NONE)
+    none = f.load_object(NONE)
     f.unless(f.same(f.slot("%leaf", BareTensor, "_node"), none), "no")
     meta = f.slot("%leaf", BareTensor, "_meta")
-    f.is_class(meta, f.known(META), "no")
-    f.unless(f.same(f.slot(meta, Meta, "requires_grad"), f.known(TRUE)), "no")
+    f.is_class(meta, f.load_object(META), "no")
+    f.unless(f.same(f.slot(meta, Meta, "requires_grad"), f.load_object(TRUE)), "no")
     own = f.dictionary(meta, "error")
-    f.unless(f.same(f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.known(RESHAPES)}"), "null"), "no")
-    grad = f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.known(GRAD)}")
+    f.unless(f.same(f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.load_object(RESHAPES)}"), "null"), "no")
+    grad = f.call("ptr", "PyDict_GetItemWithError", f"ptr {own}", f"ptr {f.load_object(GRAD)}")
     f.branch(f.either(f.same(grad, "null"), f.same(grad, none)), "yes", "no")
     f.label("yes")
     f.returns("i1 true")
@@ -96,21 +96,23 @@ def _is_free() -> Function:
 
 
 def _fits() -> Function:
-    """i1 fits(table, end, gradient): whether a gradient can be that of the leaf at this end of the graph, as it is."""
+    """Write i1 fits(table, end, gradient): true if a gradient can become that of the leaf at this end of the graph
+    unchanged.
+    """
     f = _Writer("fits", "ptr %table, ptr %end, ptr %gradient", "i1", linkage="internal")
     leaf = f.slot("%end", AccumulateGrad, "variable")
     array = f.slot(leaf, BareTensor, "_array")
-    f.is_class("%gradient", f.known(NDARRAY), "no")
-    f.is_class(array, f.known(NDARRAY), "no")
+    f.is_class("%gradient", f.load_object(NDARRAY), "no")
+    f.is_class(array, f.load_object(NDARRAY), "no")
     f.held_once("%gradient", "no")
-    f.unless(f.same(f.at("%gradient", layout.BASE), "null"), "no")
-    f.unless(f.same(f.at("%gradient", layout.DTYPE), f.slot("%end", AccumulateGrad, "dtype")), "no")
+    f.unless(f.same(f.load_at("%gradient", layout.BASE), "null"), "no")
+    f.unless(f.same(f.load_at("%gradient", layout.DTYPE), f.slot("%end", AccumulateGrad, "dtype")), "no")
     wanted = layout.C_CONTIGUOUS | layout.WRITEABLE
     for one, flags in (("%gradient", wanted), (array, layout.C_CONTIGUOUS)):
-        f.unless(f.same(f.set(f"and i32 {f.at(one, layout.FLAGS, 'i32')}, {flags}"), str(flags), "i32"), "no")
-    ndim = f.at("%gradient", layout.NDIM, "i32")
-    f.unless(f.same(ndim, f.at(array, layout.NDIM, "i32"), "i32"), "no")
-    dims, others = f.at("%gradient", layout.DIMS), f.at(array, layout.DIMS)
+        f.unless(f.same(f.set(f"and i32 {f.load_at(one, layout.FLAGS, 'i32')}, {flags}"), str(flags), "i32"), "no")
+    ndim = f.load_at("%gradient", layout.NDIM, "i32")
+    f.unless(f.same(ndim, f.load_at(array, layout.NDIM, "i32"), "i32"), "no")
+    dims, others = f.load_at("%gradient", layout.DIMS), f.load_at(array, layout.DIMS)
     with f.loop(f.set(f"sext i32 {ndim} to i64")) as d:
         f.unless(f.same(f.word(dims, d), f.word(others, d), "i64"), "no")
     f.returns(f"i1 {f.call('i1', 'is_free', 'ptr %table', f'ptr {leaf}')}")
@@ -120,15 +122,16 @@ def _fits() -> Function:
 
 
 def _tensor() -> Function:
-    """ptr tensor(table, leaf, array): a tensor over an array, of the class that a gradient of the leaf has; null if it
-    has none that is known."""
+    """Write ptr tensor(table, leaf, array): a tensor over an array, of the class of the leaf's gradients; null if that
+    class is unknown.
+    """
     f = _Writer("tensor", "ptr %table, ptr %leaf, ptr %array", "ptr", linkage="internal")
-    cls = f.at("%leaf", layout.CLASS)
-    face = f.call("ptr", "PyDict_GetItemWithError", f"ptr {f.known(FACES_OF)}", f"ptr {cls}")
+    cls = f.load_at("%leaf", layout.CLASS)
+    face = f.call("ptr", "PyDict_GetItemWithError", f"ptr {f.load_object(FACES_OF)}", f"ptr {cls}")
     f.unless(f.set(f"icmp ne ptr {face}, null"), "error")
     made = f.call("ptr", "PyType_GenericAlloc", f"ptr {face}", "i64 0")
     f.unless(f.set(f"icmp ne ptr {made}, null"), "error")
-    none = f.known(NONE)
+    none = f.load_object(NONE)
     for name, value in (("_array", "%array"), ("_node", none), ("_storage", none), ("_meta", none)):
         f.call_void("Py_IncRef", f"ptr {value}")
         f.do(f"store ptr {value}, ptr {f.address('i8', made, str(layout.slot_offset(BareTensor, name)))}")
@@ -140,42 +143,42 @@ def _tensor() -> Function:
 
 
 def _hand_out(node_class: type) -> Function:
-    """ptr hand_out(self, arguments, positional, keywords): the builtin."""
+    """Write ptr hand_out(self, arguments, positional, keywords): the builtin."""
     f = _Writer("hand_out", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
     f.do(f"%table = load ptr, ptr {f.address('i8', '%self', str(layout.DATA))}")
     f.unless(f.same("%positional", "1", "i64"), "no")
     node = f.set("load ptr, ptr %arguments")
-    f.is_class(node, f.known(NODE), "no")
+    f.is_class(node, f.load_object(NODE), "no")
     for name in ("busy", "leaf_hooks"):
-        tokens = f.slot(f.known(PROCESS), Process, name)
+        tokens = f.slot(f.load_object(PROCESS), Process, name)
         f.unless(f.same(f.call("i64", "PySet_Size", f"ptr {tokens}"), "0", "i64"), "no")
-    f.unless(f.same(f.slot(node, node_class, "extra"), f.known(NONE)), "no")
-    f.unless(f.same(f.slot(node, node_class, "has_gradients"), f.known(TRUE)), "no")
+    f.unless(f.same(f.slot(node, node_class, "extra"), f.load_object(NONE)), "no")
+    f.unless(f.same(f.slot(node, node_class, "has_gradients"), f.load_object(TRUE)), "no")
     ends, gradients = f.slot(node, node_class, "next"), f.slot(node, node_class, "made")
-    f.is_class(gradients, f.known(TUPLE), "no")
+    f.is_class(gradients, f.load_object(TUPLE), "no")
     f.held_once(gradients, "no")
-    count, inputs = f.set("alloca i64"), f.at(ends, layout.LENGTH, "i64")
+    count, inputs = f.set("alloca i64"), f.load_at(ends, layout.LENGTH, "i64")
     wanting = f.set(f"alloca ptr, i64 {inputs}")  # the ends of the graph, without the Nones of data
     f.do(f"store i64 0, ptr {count}")
     with f.loop(inputs) as i:
         end, number = f.item(ends, i), f.set(f"load i64, ptr {count}")
-        f.put(end, wanting, number, "ptr")
-        f.do(f"store i64 {f.choose(f.same(end, f.known(NONE)), number, f.add(number, 1))}, ptr {count}")
+        f.store_word(end, wanting, number, "ptr")
+        f.do(f"store i64 {f.choose(f.same(end, f.load_object(NONE)), number, f.add(number, 1))}, ptr {count}")
     number = f.set(f"load i64, ptr {count}")
-    f.unless(f.same(number, f.at(gradients, layout.LENGTH, "i64"), "i64"), "no")
+    f.unless(f.same(number, f.load_at(gradients, layout.LENGTH, "i64"), "i64"), "no")
     with f.loop(number) as i:
         end = f.word(wanting, i, "ptr")
-        f.is_class(end, f.known(END), "no")
+        f.is_class(end, f.load_object(END), "no")
         f.unless(f.call("i1", "fits", "ptr %table", f"ptr {end}", f"ptr {f.item(gradients, i)}"), "no")
 
     made = f.set(f"alloca ptr, i64 {number}")
     f.do(f"store i64 0, ptr {count}")
-    f.call_void("Py_IncRef", f"ptr {node}")  # with all that it holds, whatever the collector runs
+    f.call_void("Py_IncRef", f"ptr {node}")  # keeps the node's objects alive, whatever the collector runs
     with f.loop(number) as i:
         leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         tensor = f.call("ptr", "tensor", "ptr %table", f"ptr {leaf}", f"ptr {f.item(gradients, i)}")
         f.unless(f.set(f"icmp ne ptr {tensor}, null"), "undo")
-        f.put(tensor, made, i, "ptr")
+        f.store_word(tensor, made, i, "ptr")
         f.do(f"store i64 {f.set(f'add i64 {i}, 1')}, ptr {count}")
     f.unless(f.same(f.slot(node, node_class, "made"), gradients), "undo")
     with f.loop(number) as i:
@@ -184,12 +187,12 @@ def _hand_out(node_class: type) -> Function:
     with f.loop(number) as i:
         leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         own = f.dictionary(f.slot(leaf, BareTensor, "_meta"), "undo")
-        f.call("i32", "PyDict_SetItem", f"ptr {own}", f"ptr {f.known(GRAD)}", f"ptr {f.word(made, i, 'ptr')}")
+        f.call("i32", "PyDict_SetItem", f"ptr {own}", f"ptr {f.load_object(GRAD)}", f"ptr {f.word(made, i, 'ptr')}")
     with f.loop(number) as i:
         f.call_void("Py_DecRef", f"ptr {f.word(made, i, 'ptr')}")
     f.call_void("Py_DecRef", f"ptr {node}")
-    f.call_void("Py_IncRef", f"ptr {f.known(TRUE)}")
-    f.returns(f"ptr {f.known(TRUE)}")
+    f.call_void("Py_IncRef", f"ptr {f.load_object(TRUE)}")
+    f.returns(f"ptr {f.load_object(TRUE)}")
 
     f.label("undo")
     with f.loop(f.set(f"load i64, ptr {count}")) as i:
@@ -197,27 +200,29 @@ def _hand_out(node_class: type) -> Function:
     f.call_void("Py_DecRef", f"ptr {node}")
     f.jump("no")
     f.label("no")
-    no = f.known(FALSE)
+    no = f.load_object(FALSE)
     f.call_void("Py_IncRef", f"ptr {no}")
     f.returns(f"ptr {no}")
     return f
 
 
 def source(node_class: type) -> str:
-    """The module's text."""
+    """Return the module's text."""
     return module([_DECLARED, _is_free(), _fits(), _tensor(), _hand_out(node_class)])
 
 
 class _Table(np.ndarray[Any, Any]):
-    """The words behind the builtin's `self`, and what they point at."""
+    """The words behind the builtin's `self`, and the objects that they reference."""
 
     keeps: tuple[Any, ...]
 
 
 @functools.cache
 def hand_out(node_class: type) -> Callable[[Any], bool] | None:
-    """The builtin for nodes of a class, which has slots `made` and `has_gradients`; None where native code may not look
-    at objects, or would not know whether anybody else holds one."""
+    """Return the builtin for nodes of a class with slots `made` and `has_gradients`.
+
+    None if native code may not read objects, or could not tell if an object has other references.
+    """
     if layout.problem() is not None or not _counts_are_found():
         return None
     code = Code(source(node_class), level=2, symbols={name: layout.function(name) for name in _FUNCTIONS})
@@ -232,8 +237,11 @@ def hand_out(node_class: type) -> Callable[[Any], bool] | None:
 
 
 def _counts_are_found() -> bool:
-    """Whether an array that one tuple holds has a count of one, one that a variable and a view hold as well has three,
-    and a view says whose memory it shows."""
+    """True if reference counts and bases have the expected values.
+
+    An array held by one tuple must have a count of one, and one that a variable and a view hold as well a count of
+    three. A view must show the owner of its memory.
+    """
 
     def count(holder: tuple[Any, ...]) -> int:
         held = ctypes.c_ssize_t.from_address(id(holder) + layout.tuple_items()).value

@@ -1,11 +1,11 @@
-"""The gradients of attention, written out by its rule, as one op again: for devices, which have a kernel for them.
+"""Fuse the formula of attention's gradients into one op again, for devices that have a kernel for it.
 
     p = attention_weights(q, k)                                 |
     h = p (g v' - sum(p (g v')))                                |  gq, gk, gv = attention_gradients(g, q, k, v)
     gq = scale h k,   gk = scale h' q,   gv = p' g              |
 
-The rule (ndgrad._src.ops.attention) is written in matrix products, of which passes and native code can make something. A
-device has kernels that never hold all the weights, so the formula is recognised and taken back. It reassociates: the
+The rule (ndgrad._src.ops.attention) is written in matrix products, which passes and native code can optimise. A device
+has kernels that never hold all the weights, so this pass recognises the formula and replaces it. It reassociates: the
 kernels add up tile by tile.
 """
 
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.dead_code import without_dead
+from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, rewritten
 
 
 class _Found(NamedTuple):
-    """The operands of a rule that was recognised, and its results."""
+    """Operands and results of a recognised rule."""
 
     g: Value
     v: Value
@@ -31,14 +31,14 @@ class _Found(NamedTuple):
 
 
 def attention_gradients(program: Program) -> Program:
-    """The program with the gradients of attention as one op each."""
+    """Return the program with the gradients of attention as one op each."""
     if not any(i.op.name == "attention_weights" for i in program.instructions):
         return program
     users = program.users()
     made: dict[Value, tuple[Instruction, _Found]] = {}
     for instruction in program.instructions:
         if instruction.op.name == "attention_weights" and instruction.arguments[2] is None:
-            found = _found(program, users, instruction)
+            found = _match_rule(program, users, instruction)
             if found is not None:
                 made[_last(program, found)] = instruction, found
     if not made:
@@ -63,12 +63,12 @@ def attention_gradients(program: Program) -> Program:
             replaced[old] = wide
         return [instruction, *new]
 
-    # where the last of the three was computed, all operands are there; the others are read only later
-    return _kept(without_dead(rewritten(_with_readers_last(program, made), rewrite, replaced)))
+    # All operands are available after the last of the three results. The other two are read only later.
+    return _keep_logs(remove_dead_code(rewritten(_with_readers_last(program, made), rewrite, replaced)))
 
 
-def _kept(program: Program) -> Program:
-    """Attention whose gradients are taken in the same program, with what these are quicker with."""
+def _keep_logs(program: Program) -> Program:
+    """Return the program in which attention also stores the values that speed up its gradients in the same program."""
     gradients = {i.arguments[1:4]: i for i in program.instructions if i.op.name == "attention_gradients"}
     kept: dict[tuple[Value, ...], tuple[Value, ...]] = {}
 
@@ -90,7 +90,7 @@ def _kept(program: Program) -> Program:
 
 
 def _with_readers_last(program: Program, made: dict[Value, tuple[Instruction, _Found]]) -> Program:
-    """The program with what reads the gradients of attention behind the last of them."""
+    """Return the program with all readers of attention's gradients after the last of these gradients."""
     instructions = list(program.instructions)
     for last, (_, found) in made.items():
         position = next(n for n, i in enumerate(instructions) if last in i.results)
@@ -111,25 +111,27 @@ def _last(program: Program, found: _Found) -> Value:
     return max((found.gq, found.gk, found.gv), key=order.__getitem__)
 
 
-def _found(program: Program, users: dict[Value, list[Instruction]], weights: Instruction) -> _Found | None:
-    """The rule around weights, if it is that and nothing else, for heads that are alike."""
+def _match_rule(program: Program, users: dict[Value, list[Instruction]], weights: Instruction) -> _Found | None:
+    """Return the operands of the rule around the weights; None unless the pattern matches exactly and all heads are
+    alike.
+    """
     p, scale = weights.result, weights.settings["scale"]
     q, k, _ = weights.arguments
     definitions = program.definitions()
 
-    def made(value: object, name: str) -> Instruction | None:
+    def find_reader(value: object, name: str) -> Instruction | None:
         found = definitions.get(value) if isinstance(value, Value) else None
         return found if found is not None and found.op.name == name else None
 
     for h in [u for u in users.get(p, ()) if u.op.name == "mul"]:
-        difference = made(next((a for a in h.arguments if a is not p), None), "sub")
+        difference = find_reader(next((a for a in h.arguments if a is not p), None), "sub")
         if difference is None:
             continue
         product, total = difference.arguments
-        summed, scored = made(total, "sum"), made(product, "matmul")
-        if summed is None or scored is None or (weighted := made(summed.arguments[0], "mul")) is None:
+        summed, scored = find_reader(total, "sum"), find_reader(product, "matmul")
+        if summed is None or scored is None or (weighted := find_reader(summed.arguments[0], "mul")) is None:
             continue
-        if {*weighted.arguments} != {p, product} or (swapped := made(scored.arguments[1], "permute")) is None:
+        if {*weighted.arguments} != {p, product} or (swapped := find_reader(scored.arguments[1], "permute")) is None:
             continue
         g, v = scored.arguments[0], swapped.arguments[0]
         by_weights = [u for u in users.get(p, ()) if u.op.name == "permute" and _swaps(u)]

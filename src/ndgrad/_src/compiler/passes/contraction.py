@@ -1,11 +1,11 @@
-"""Contractions (einsum, tensordot, and the gradients of products) as one matrix product each.
+"""Rewrite contractions (einsum, tensordot, and the gradients of products) as one matrix product each.
 
-    contract(x, y, "ijk,kl->ijl")   ->   reshape(matmul(reshape(x), y))     own dimensions as one, and summed ones
-    contract(x, y, "bk,bk->b")      ->   sum(mul(x, y))                     of which nothing is a matrix
+    contract(x, y, "ijk,kl->ijl")   ->   reshape(matmul(reshape(x), y))     merges own dimensions, and summed ones
+    contract(x, y, "bk,bk->b")      ->   sum(mul(x, y))                     no matrix involved
     contract(x, y, "i,j->ij")       ->   mul(x[:, None], y)
 
-As the op does it on NumPy (`ndgrad._src.ops.product`), for native code. It reassociates: sums are added in the order of
-matrix products. Real and complex numbers alike.
+The same method as the op's on NumPy (`ndgrad._src.ops.product`), for native code. It reassociates: sums are added in
+the order of matrix products. It handles real and complex numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _contract(walk: Walk, instruction: Instruction) -> Rewritten:
         return walk.emit("contract", y, x, subscripts=plan.turned)
     x, y = walk.emit("permute", x, dims=plan.x_order), walk.emit("permute", y, dims=plan.y_order)
     if plan.elementwise:
-        return walk.emit("mul", _spread(walk, x, plan.order[0]), _spread(walk, y, plan.order[1]))
+        return walk.emit("mul", _insert_dims(walk, x, plan.order[0]), _insert_dims(walk, y, plan.order[1]))
     shared, summed = plan.shared, plan.x_contracted
     lead, x_own, y_own = x.shape[:shared], x.shape[shared : shared + plan.x_own], y.shape[shared + summed :]
     size = prod(x.shape[shared + plan.x_own :])
@@ -45,7 +45,7 @@ def _contract(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("permute", out, dims=plan.order)
 
 
-def _spread(walk: Walk, value: Value, places: tuple[slice | None, ...]) -> Value:
-    """A value with a dimension of one element where a place is None."""
+def _insert_dims(walk: Walk, value: Value, places: tuple[slice | None, ...]) -> Value:
+    """Insert a dimension of size one at each place that is None."""
     sizes = iter(value.shape)
     return walk.reshaped(value, tuple([1 if place is None else next(sizes) for place in places]))

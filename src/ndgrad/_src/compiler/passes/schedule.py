@@ -1,8 +1,7 @@
-"""Views where they are used: the order of a program, so that each round of a loop that was
-unrolled has its views beside it.
+"""Reorder a program so that each round of an unrolled loop has its views next to it.
 
 Exact: instructions only change places. A part that is read (`getitem`) moves down to the first instruction that needs
-it; other views of inputs and constants move to the top, since every round shares them.
+it. Other views of inputs and constants move to the top, since every round shares them.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
-def with_views_in_place(program: Program) -> Program:
-    """The program with its views in these places."""
+def move_views(program: Program) -> Program:
+    """Return the program with its views next to their first use."""
     early: list[Instruction] = []
     at_top = {*program.inputs, *program.constants}
     waiting: dict[Value, Instruction] = {}
@@ -19,7 +18,7 @@ def with_views_in_place(program: Program) -> Program:
 
     def place(instruction: Instruction) -> None:
         if waiting and any(value in waiting for value in instruction.values()):
-            rest.extend(_before(instruction, waiting))
+            rest.extend(_release(instruction, waiting))
         rest.append(instruction)
 
     for instruction in program.instructions:
@@ -37,8 +36,8 @@ def with_views_in_place(program: Program) -> Program:
     return Program(program.inputs, program.outputs, [*early, *rest], program.constants, program.name)
 
 
-def _before(instruction: Instruction, waiting: dict[Value, Instruction]) -> list[Instruction]:
-    """The instructions that wait and that an instruction needs, in an order in which they can run. They no longer wait."""
+def _release(instruction: Instruction, waiting: dict[Value, Instruction]) -> list[Instruction]:
+    """Return the waiting instructions that an instruction needs, in a valid order, and remove them from the queue."""
     found: list[Instruction] = []
     for value in instruction.values():
         chain: list[Instruction] = []

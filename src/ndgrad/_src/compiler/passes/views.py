@@ -1,4 +1,4 @@
-"""Views in one form each, and those away that show everything.
+"""Bring each kind of view into one form, and remove views that show everything.
 
     transpose, t                               ->  permute
     squeeze, unsqueeze, unsafe_view            ->  reshape
@@ -6,8 +6,8 @@
     select_backward, slice_backward            ->  embed, likewise
     alias, detach, clone, conj of real numbers ->  nothing: a program has no memory that could be shared
 
-A view of a view of the same kind is one view. All of this is exact: no element is computed. What changes is at most
-where NumPy keeps the elements, and so the order in which a later sum adds them.
+A view of a view of the same kind is one view. All of this is exact: no element is computed. At most the memory layout
+in NumPy changes, and so the order in which a later sum adds the elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.basic_index import Place, after, is_whole, is_written, places, shape_of, written
+from ndgrad._src.compiler.passes.basic_index import Place, compose, is_setting, is_whole, places, shape_of, to_setting
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Value
 
@@ -43,7 +43,7 @@ def _conj_of_conj(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("cast")
 def _cast(walk: Walk, instruction: Instruction) -> Rewritten:
-    """To its own dtype; and from a wider one back to where it came from."""
+    """Remove a cast to the value's own dtype, and a cast to a wider dtype and back."""
     (x,) = instruction.arguments
     dtype = instruction.result.dtype
     if x.dtype == dtype:
@@ -58,7 +58,7 @@ def _cast(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("copy")
 def _copy(walk: Walk, instruction: Instruction) -> Rewritten:
-    """What a write leaves: the source, in the dtype and shape of the target."""
+    """Return the result of a write: the source, in the dtype and shape of the target."""
     _, y = instruction.arguments
     result = instruction.result
     if y.__class__ is not Value:
@@ -88,14 +88,14 @@ def _reshape(walk: Walk, instruction: Instruction) -> Rewritten:
     inner = walk.made_by(x, "expand")
     if inner is not None and inner.arguments[0].size == 1:
         return walk.emit("expand", inner.arguments[0], shape=shape)
-    if tuple(instruction.settings["shape"]) != shape:  # a size was left to be found
+    if tuple(instruction.settings["shape"]) != shape:  # a size was left to be inferred
         return walk.emit("reshape", x, shape=shape)
     return None
 
 
 @rule("reshape")
 def _reshape_of_sum(walk: Walk, instruction: Instruction) -> Rewritten:
-    """A sum that kept its dimensions, and lost them afterwards."""
+    """Drop the dimensions in the sum itself if it kept them and a reshape removes them."""
     shape = instruction.result.shape
     inner = walk.made_by(instruction.arguments[0], "sum")
     if inner is None or not inner.settings.get("keepdim"):
@@ -161,13 +161,13 @@ def _permute(walk: Walk, instruction: Instruction) -> Rewritten:
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-def read(walk: Walk, x: Value, index: tuple[Place, ...]) -> Value:
-    """The part of a value that an index shows."""
-    return x if is_whole(index, x.shape) else walk.emit("getitem", x, index=written(index))
+def read_part(walk: Walk, x: Value, index: tuple[Place, ...]) -> Value:
+    """Return the part of a value that an index shows."""
+    return x if is_whole(index, x.shape) else walk.emit("getitem", x, index=to_setting(index))
 
 
-def along(x: Value, dim: int, place: Place) -> tuple[Place, ...]:
-    """The index that takes a place in one dimension, and all of the others."""
+def index_along(x: Value, dim: int, place: Place) -> tuple[Place, ...]:
+    """Return the index of a place in one dimension, and of everything in the others."""
     return tuple([place if d == dim else (0, n, 1) for d, n in enumerate(x.shape)])
 
 
@@ -177,22 +177,22 @@ def _getitem(walk: Walk, instruction: Instruction) -> Rewritten:
     index = places(instruction.settings["index"], x.shape)
     if index is None:
         return None
-    if instruction.op.name == "element" or not is_written(instruction.settings["index"], x.shape):
-        return walk.reshaped(read(walk, x, index), instruction.result.shape)
+    if instruction.op.name == "element" or not is_setting(instruction.settings["index"], x.shape):
+        return walk.reshaped(read_part(walk, x, index), instruction.result.shape)
     if is_whole(index, x.shape):
         return x
     inner = walk.made_by(x, "getitem")
     if inner is not None:
         source = inner.arguments[0]
-        return read(walk, source, after(stated(inner.settings["index"], source.shape), index))
+        return read_part(walk, source, compose(to_places(inner.settings["index"], source.shape), index))
     inner = walk.made_by(x, "expand")
     if inner is not None and inner.arguments[0].size == 1:
         return walk.emit("expand", inner.arguments[0], shape=instruction.result.shape)
     return None
 
 
-def stated(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> tuple[Place, ...]:
-    """The places of an index in the form of this pass."""
+def to_places(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> tuple[Place, ...]:
+    """Return the places of an index in the form of this pass."""
     found = places(index, shape)
     assert found is not None
     return found
@@ -202,17 +202,17 @@ def stated(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> tuple[Plac
 def _select(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
     dim, at = instruction.settings["dim"], int(instruction.settings["index"])
-    return read(walk, x, along(x, dim, at + x.shape[dim] if at < 0 else at))
+    return read_part(walk, x, index_along(x, dim, at + x.shape[dim] if at < 0 else at))
 
 
 @rule("slice")
 def _slice(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
-    return read(walk, x, _sliced(x.shape, **instruction.settings))
+    return read_part(walk, x, _sliced(x.shape, **instruction.settings))
 
 
 def _sliced(shape: tuple[int, ...], dim: int, start: int, stop: int, step: int) -> tuple[Place, ...]:
-    return stated((slice(None),) * dim + (slice(start, stop, step),), shape)
+    return to_places((slice(None),) * dim + (slice(start, stop, step),), shape)
 
 
 @rule("split", "split_with_sizes", "unbind")
@@ -220,11 +220,11 @@ def _split(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
     dim = instruction.settings["dim"]
     if instruction.op.name == "unbind":
-        return tuple([read(walk, x, along(x, dim, at)) for at in range(x.shape[dim])])
+        return tuple([read_part(walk, x, index_along(x, dim, at)) for at in range(x.shape[dim])])
     found, start = [], 0
     for part in instruction.results:
         count = part.shape[dim]
-        found.append(read(walk, x, along(x, dim, (start, count, 1) if count else (0, 0, 1))))
+        found.append(read_part(walk, x, index_along(x, dim, (start, count, 1) if count else (0, 0, 1))))
         start += count
     return tuple(found)
 
@@ -237,7 +237,7 @@ def _embed(walk: Walk, instruction: Instruction) -> Rewritten:
     match instruction.op.name:
         case "select_backward":
             at = int(settings["index"])
-            index = along(instruction.result, settings["dim"], at + shape[settings["dim"]] if at < 0 else at)
+            index = index_along(instruction.result, settings["dim"], at + shape[settings["dim"]] if at < 0 else at)
         case "slice_backward":
             index = _sliced(shape, settings["dim"], settings["start"], settings["stop"], settings["step"])
         case _:
@@ -245,27 +245,27 @@ def _embed(walk: Walk, instruction: Instruction) -> Rewritten:
             if found is None:
                 return None
             index = found
-            if is_written(settings["index"], shape):
+            if is_setting(settings["index"], shape):
                 return x if is_whole(index, shape) and x.shape == shape else None
     part = shape_of(index)
-    if x.size != math.prod(part):  # NumPy broadcasts what is written
+    if x.size != math.prod(part):  # NumPy broadcasts the written value
         return None
     x = walk.reshaped(x, part)
-    return x if is_whole(index, shape) else walk.emit("embed", x, shape=shape, index=written(index))
+    return x if is_whole(index, shape) else walk.emit("embed", x, shape=shape, index=to_setting(index))
 
 
 @rule("slice_scatter")
 def _slice_scatter(walk: Walk, instruction: Instruction) -> Rewritten:
     x, y = instruction.arguments
     index = places(instruction.settings["index"], x.shape)
-    if index is None or is_written(instruction.settings["index"], x.shape):
+    if index is None or is_setting(instruction.settings["index"], x.shape):
         return None
     if y.__class__ is Value:
         part = shape_of(index)
         if y.size == math.prod(part):
             y = walk.reshaped(y, part)
-        elif None in instruction.settings["index"]:  # NumPy broadcasts what is written
+        elif None in instruction.settings["index"]:  # NumPy broadcasts the written value
             return None
         else:
             y = walk.emit("expand", y, shape=part)
-    return walk.emit("slice_scatter", x, y, index=written(index))
+    return walk.emit("slice_scatter", x, y, index=to_setting(index))

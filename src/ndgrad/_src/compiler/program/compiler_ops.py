@@ -1,18 +1,19 @@
-"""The compiler's own ops, which stand for several of the table's: no user calls them, and no rule differentiates them.
+"""The compiler's own ops, each a combination of several ops of the table. Users do not call them, and no rule
+differentiates them.
 
-    pieces      a sum of arrays of which each is a part somewhere and zero elsewhere
-    overlaid    an array of which parts are written over, one after another
-    assembled   an array of parts that do not meet
-    loop        a program that is run again and again
+    pieces      a sum of arrays, each a part at some index and zero elsewhere
+    overlaid    an array with parts overwritten, one after another
+    assembled   an array of disjoint parts
+    loop        a program that is run repeatedly
     branch      one of two programs
-    while       a program that is run for as long as it gives True
-    sweeps      the same, and others that go to and fro through its rounds
-    take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
-    attention_kept, attention_gradients    attention with what its gradients need besides; and these, on a device
-    muladd      a b + c, rounded once where the processor can
-    interleaved an op of complex numbers, whose arguments and results are pairs of real ones
+    while       a program that is run as long as it returns True
+    sweeps      the same, followed by programs that go back and forth through its rounds
+    take_slices, add_slices, put_slices    slices selected by an index: read, added to or overwritten
+    attention_kept, attention_gradients    attention with data that its gradients need; and these, on a device
+    muladd      a b + c, rounded once if the processor can do that
+    interleaved an op on complex numbers, whose arguments and results are pairs of real ones
 
-They are in no table; `op_named` finds them beside those that are.
+They are not in the table. `op_named` finds them as well as the ops of the table.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from ndgrad._src.ops.vocabulary import find
 
 
 class CompilerOp:
-    """An op of programs alone. It has what the compiler asks of an op of the table."""
+    """An op that exists in programs only. It has the attributes that the compiler needs of an op of the table."""
 
     view = shares_storage = elementwise = needs_values = rounds_numbers = False
-    #: what its programs do is asked of them (see `ndgrad._src.compiler.lower.float_errors.may_raise`)
+    #: For its programs see `ndgrad._src.compiler.lower.float_errors.may_raise`.
     compares = moves_values = may_raise = False
     batch = None
 
@@ -48,12 +49,12 @@ class CompilerOp:
         self.name = name
         self.forward = forward
         self.outputs = outputs
-        #: settings that are programs; each has the name of its setting, and there may be more of them. Where a program runs, they
+        #: Settings that are programs, each named like its setting; there may be more of them. When a program runs, they
         #: may be given as functions.
         self.programs = programs
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
-        """Its function of NumPy's arrays, the only ones that a program has."""
+        """Return its function of NumPy arrays. Programs have no other arrays."""
         return self.forward
 
     def __repr__(self) -> str:
@@ -72,9 +73,9 @@ def _pieces(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...], common:
     return out
 
 
-#: The sum of embed(part, shape, index) over parts, in their order. `common` is the index of what all parts
-#: cover: a sum of negative zeros is one there, and 0. wherever some part adds zeros. So elements start at -0.
-#: there, and at 0. elsewhere.
+#: The sum of embed(part, shape, index) over parts, in order. `common` is the index covered by all parts. A sum of
+#: negative zeros is -0. there, and 0. at elements where some part adds zeros. So elements start at -0. in `common`, and
+#: at 0. elsewhere.
 pieces = CompilerOp("pieces", _pieces)
 
 
@@ -85,7 +86,7 @@ def _overlaid(x: Any, *parts: Any, index: tuple[Any, ...]) -> Any:
     return out
 
 
-#: x with parts written over it, in their order.
+#: x overwritten by parts, in order.
 overlaid = CompilerOp("overlaid", _overlaid)
 
 
@@ -96,7 +97,7 @@ def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> A
     return out
 
 
-#: Parts that do not meet, and zeros where there is none.
+#: Disjoint parts, and zeros elsewhere.
 assembled = CompilerOp("assembled", _assembled)
 
 # ----- slices ---------------------------------------------------------------------------------------------------------
@@ -109,8 +110,8 @@ def _take_slices(x: Any, index: Any, *, dim: int) -> Any:
     return np.take(x, index, axis=dim, mode="clip")
 
 
-#: The slices of x along a dimension that an index of int64 names; it stands in the place of the dimension. What lies
-#: outside is brought to the nearest end: whoever emits it has that checked.
+#: The slices of x along a dimension that an int64 index selects. The dimensions of the index replace that dimension.
+#: Numbers out of range are clipped; code that emits the op adds a check.
 take_slices = CompilerOp("take_slices", _take_slices)
 
 
@@ -124,7 +125,7 @@ def _add_slices(x: Any, index: Any, *, dim: int, length: int) -> Any:
     return np.moveaxis(out, 0, dim)
 
 
-#: Its transpose: zeros, with `length` along the dimension, to whose slices those of x are added.
+#: Transpose of take_slices: the slices of x are added to zeros with `length` along the dimension.
 add_slices = CompilerOp("add_slices", _add_slices)
 
 
@@ -142,7 +143,7 @@ def _put_slices(x: Any, y: Any, index: Any, *, dim: int, adds: bool) -> Any:
     return out
 
 
-#: x, to whose slices along a dimension those of y are added, or which they replace, in the order of the index.
+#: x with slices of y added to, or written over, its slices along a dimension, in the order of the index.
 put_slices = CompilerOp("put_slices", _put_slices)
 
 # ----- attention ------------------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _attention_kept(q: Any, k: Any, v: Any, *, is_causal: bool, scale: float) ->
     return out, library.zeros(q.shape[:-1], np.float32)
 
 
-#: attention(q, k, v), without a mask, and what its gradients are quicker with.
+#: attention(q, k, v) without a mask, and data that speed up its gradients.
 attention_kept = CompilerOp("attention_kept", _attention_kept, 2)
 
 
@@ -170,32 +171,33 @@ def _attention_gradients(g: Any, q: Any, k: Any, v: Any, *kept: Any, is_causal: 
     return pull_back(library_of(q), g, q, k, v, None, is_causal, scale, (True, True, True, False))[:3]
 
 
-#: The gradients of attention(q, k, v), without a mask, in q, k and v; from what `attention_kept` gave, if that is there.
+#: Gradients of attention(q, k, v) without a mask, in q, k and v; from the data of `attention_kept`, if given.
 attention_gradients = CompilerOp("attention_gradients", _attention_gradients, 3)
 
 # ----- complex numbers ------------------------------------------------------------------------------------------------
 
 
-#: a b + c. A product of complex numbers has two of them, as NumPy's has: rounded once where the processor can do that.
+#: a b + c. A complex product has two of them, as in NumPy: rounded once if the processor can do that.
 muladd = CompilerOp("muladd", lambda a, b, c: a * b + c)
 muladd.elementwise = True
 
 
 def as_pairs(z: Any) -> Any:
-    """A complex array as real and imaginary parts side by side, in a last dimension of two; a view of one in C order."""
+    """Return a complex array as real and imaginary parts in a last dimension of two; a view if the array is in C order.
+    """
     z = np.asarray(z, order="C")
     return z.reshape(*z.shape, 1).view(z.real.dtype)
 
 
 def as_complex(pairs: Any) -> Any:
-    """Pairs as the complex numbers that they are; a view where they lie side by side."""
+    """Return pairs as complex numbers; a view if they are adjacent in memory."""
     if pairs.strides[-1] != pairs.itemsize or not pairs.flags.aligned:
         pairs = pairs.copy()
     return pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
 
 
 def _interleaved(*arguments: Any, op: str, given: tuple[int, ...], made: tuple[int, ...], **settings: Any) -> Any:
-    from ndgrad._src.compiler.program.replay import forward_of  # which runs ops, these among them
+    from ndgrad._src.compiler.program.replay import forward_of  # avoids an import cycle
 
     known = op_named(op)
     arrays = [as_complex(a) if i in given else a for i, a in enumerate(arguments)]
@@ -204,14 +206,14 @@ def _interleaved(*arguments: Any, op: str, given: tuple[int, ...], made: tuple[i
     return tuple([as_pairs(a) if i in made else a for i, a in enumerate(results)])
 
 
-#: What an op of this name gives for complex arguments, at the places `given`, and with complex results at the places
-#: `made`. Here they are pairs: the last dimension holds real and imaginary parts (see ndgrad._src.compiler.passes.complex_parts).
+#: The result of an op by name, for complex arguments at positions `given` and complex results at positions `made`. Here
+#: both are pairs: the last dimension holds real and imaginary parts (see ndgrad._src.compiler.passes.complex_parts).
 interleaved = CompilerOp("interleaved", _interleaved, VARIABLE)
 
 # ----- loop -----------------------------------------------------------------------------------------------------------
 
 
-#: How a program inside another one is run: as it is, on NumPy, or by what was made of it.
+#: A program inside another one: the program itself, to run on NumPy, or a function compiled from it.
 Runs = Program | Callable[[list[Any]], list[Any]]
 
 
@@ -221,7 +223,7 @@ def _running(program: Runs) -> Callable[[list[Any]], list[Any]]:
 
 @functools.lru_cache(maxsize=256)
 def _replay(body: Program) -> Callable[[list[Any]], list[Any]]:
-    from ndgrad._src.compiler.program.replay import Replay  # which runs ops, these among them
+    from ndgrad._src.compiler.program.replay import Replay  # avoids an import cycle
 
     return Replay(body)
 
@@ -245,25 +247,25 @@ def _loop(
     return (*state, *out[carried : carried + last], *stacks)
 
 
-#: Run `body` `count` times. Arguments: `carried` values that it starts with, `invariant` values that stay, and arrays
-#: of which round t is given row start + step * t, as `reads` says for each. The body takes as many; it gives the next
-#: of what is carried, then `last` values of which the last round's are wanted, then values of which every round's is,
-#: in an array with a row for each. Results: these, in this order.
+#: Run `body` `count` times. Arguments: `carried` initial values, `invariant` constant values, and arrays. Round t reads
+#: row start + step * t of each array, as `reads` gives. The body takes as many arguments. It returns the next carried
+#: values, then `last` values needed from the last round only, then values needed from every round. Results: these, in
+#: this order. The values of all rounds are in an array with a row for each.
 loop = CompilerOp("loop", _loop, VARIABLE, ("body",))
 
-# ----- values decide --------------------------------------------------------------------------------------------------
+# ----- control flow ---------------------------------------------------------------------------------------------------
 
 
 def _branch(condition: Any, *arrays: Any, on_true: Runs, on_false: Runs) -> tuple[Any, ...]:
     return tuple(_running(on_true if condition else on_false)(list(arrays)))
 
 
-#: What one of two programs gives, both of which take the same arguments.
+#: The results of one of two programs with the same arguments.
 branch = CompilerOp("branch", _branch, VARIABLE, ("on_true", "on_false"))
 
 
 def _rounds(state: list[Any], fixed: list[Any], body: Runs) -> Iterator[list[Any]]:
-    """What is carried before each round, and after the last."""
+    """Yield the carried values before each round, and after the last."""
     run = _running(body)
     while True:
         yield state
@@ -278,8 +280,8 @@ def _run_while(*arrays: Any, body: Runs, carried: int, invariant: int, most: int
     return tuple(last)
 
 
-#: Run `body` for as long as the last of what is carried is True, or `most` rounds. It takes the `carried` values and
-#: the `invariant` ones, which stay, and gives the next of what is carried; the last of it are the results.
+#: Run `body` while the last carried value is True, or for `most` rounds. It takes the `carried` values and the
+#: `invariant` ones, which are constant, and returns the next carried values. The results are the last carried values.
 run_while = CompilerOp("while", _run_while, VARIABLE, ("body",))
 
 
@@ -303,11 +305,11 @@ def _sweeps(
     return tuple(found)
 
 
-#: Run a `while` of `carried[0]` values, and go through its rounds again, once for each further program `sweep1`,
-#: `sweep2`, ...: from the last round to the first, then forward, and so on. A sweep takes `carried` values of its own, the
-#: rows that it `reads` of what earlier sweeps have left in this round (the values that each was given, and what it has made
-#: besides), and the values that stay; it gives the next of what it carries, and what it makes besides. Results: the last
-#: of what each carries.
+#: Run a `while` with `carried[0]` values, then go through its rounds again, once for each further program `sweep1`,
+#: `sweep2`, ...: from the last round to the first, then forward, and so on. A sweep takes `carried` values of its own,
+#: the rows that it `reads` of those that earlier sweeps have left in this round (their carried values and their further
+#: outputs), and the constant values. It returns its next carried values and its further outputs. Results: the last
+#: carried values of each.
 sweeps = CompilerOp("sweeps", _sweeps, VARIABLE, ("body",))
 
 _SLICES = (take_slices, add_slices, put_slices)
@@ -318,5 +320,5 @@ OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, *_ATTENTION
 
 @functools.cache
 def op_named(name: str) -> Any:
-    """The op of a name, one of the table's or of the compiler's own."""
+    """Return the op of a name, from the table or from the compiler's own ops."""
     return OPS[name] if name in OPS else find(name)

@@ -25,7 +25,7 @@ def infer(
         key = op, tuple([(a.shape, a.dtype) if a.__class__ is Value else (a.__class__, a) for a in arguments]), known
     try:
         found = None if key is None else _inferred.get(key)
-    except TypeError:  # an argument that has no hash
+    except TypeError:  # unhashable argument
         key = found = None
     if found is None:
         arrays = [MetaArray(a.shape, a.dtype) if a.__class__ is Value else a for a in arguments]

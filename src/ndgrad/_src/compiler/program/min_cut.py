@@ -1,8 +1,8 @@
-"""The minimum cut of a graph with capacities: which edges separate a source from a sink at the least sum.
+"""Minimum cut of a graph with capacities: the edges with the least sum that separate a source from a sink.
 
-Dinic's algorithm: levels by breadth-first search, then flow along edges from one level to the next until none is
-left, and again. By the theorem of Ford and Fulkerson the edges from what the source still reaches to what it does not
-are a minimum cut.
+Dinic's algorithm: compute levels by breadth-first search, push flow along edges from one level to the next until none
+is left, and repeat. By the theorem of Ford and Fulkerson, the edges from nodes that the source still reaches to other
+nodes are a minimum cut.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ INFINITE = 1 << 62
 
 
 class FlowGraph:
-    """Nodes are numbers; an edge and its reverse stand side by side in the lists."""
+    """A graph whose nodes are numbers. An edge and its reverse are adjacent in the lists."""
 
     def __init__(self) -> None:
-        self._edges: list[list[int]] = []  # of each node: the numbers of its edges
+        self._edges: list[list[int]] = []  # numbers of the edges of each node
         self._to: list[int] = []
         self._left: list[int] = []
 
-    def node(self) -> int:
+    def add_node(self) -> int:
         self._edges.append([])
         return len(self._edges) - 1
 
-    def edge(self, start: int, end: int, capacity: int) -> None:
+    def add_edge(self, start: int, end: int, capacity: int) -> None:
         for here, there, width in ((start, end, capacity), (end, start, 0)):
             self._edges[here].append(len(self._to))
             self._to.append(there)
             self._left.append(width)
 
-    def cut(self, source: int, sink: int) -> set[int]:
-        """The nodes on the source's side of a minimum cut."""
+    def find_cut(self, source: int, sink: int) -> set[int]:
+        """Return the nodes on the source's side of a minimum cut."""
         while True:
-            levels = self._levels(source)
+            levels = self._find_levels(source)
             if sink not in levels:
                 return set(levels)
             nexts = [0] * len(self._edges)
             while self._push(source, sink, levels, nexts):
                 pass
 
-    def _levels(self, source: int) -> dict[int, int]:
+    def _find_levels(self, source: int) -> dict[int, int]:
         levels, queue = {source: 0}, deque([source])
         while queue:
             node = queue.popleft()
@@ -51,7 +51,9 @@ class FlowGraph:
         return levels
 
     def _push(self, source: int, sink: int, levels: dict[int, int], nexts: list[int]) -> int:
-        """Send flow along one path from level to level; how much. No recursion: programs are long."""
+        """Push flow along one path from level to level and return its amount. Without recursion, because programs are
+        long.
+        """
         path: list[int] = []
         node = source
         while node != sink:

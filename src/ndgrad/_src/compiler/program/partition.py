@@ -1,15 +1,14 @@
-"""From the program of a function and its gradients to two programs, and what the first keeps for the second.
+"""Split the program of a function and its gradients into two programs, and choose the values that the first saves.
 
-Everything up to the function's results is the forward program; what only gradients need is the backward program.
-Between them stands a cut: the values that are kept. Whatever lies behind the cut is computed again in the backward
-program, in the same kernels, out of registers.
+The forward program computes the function's results. The backward program computes values that only gradients need.
+Between them is a cut: the saved values. Values behind the cut are recomputed in the backward program, in the same
+kernels, in registers.
 
 Note [Keep or compute again]
-Inputs are there anyway and cost nothing to keep. A view or an elementwise op can be computed again from its
-arguments; matrix products, reductions and ops without a kernel cannot, at a price that anybody would pay. So the
-question is which values, of those that gradients depend on, separate what cannot be computed again from the gradients
-at the fewest bytes: a minimum cut of a graph in which each value is an edge as wide as its bytes
-(`ndgrad._src.compiler.program.min_cut`).
+Inputs exist anyway and cost nothing to keep. A view or an elementwise op can be recomputed from its arguments.
+Recomputing matrix products, reductions and ops without a kernel is too expensive. So the task is to choose values that
+separate the ops that cannot be recomputed from the gradients, with the fewest bytes. That is a minimum cut of a graph
+in which each value is an edge as wide as its bytes (`ndgrad._src.compiler.program.min_cut`).
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ class Halves(NamedTuple):
 
     forward: Program
     backward: Program
-    #: the values that backward takes from forward, among them inputs of the function
+    #: Values that backward takes from forward, including inputs of the function.
     kept: list[Value]
 
 
 def is_view(instruction: Instruction) -> bool:
-    """Whether an instruction costs nothing: it gives another view of its argument."""
+    """True if an instruction costs nothing because its result is a view of its argument."""
     op = instruction.op
     return bool(op.view or op.shares_storage or (op.name == "conj" and instruction.result.dtype.kind != "c"))
 
 
 def is_cheap(instruction: Instruction) -> bool:
-    """Whether an instruction may be computed again."""
+    """True if an instruction may be recomputed."""
     return bool(is_view(instruction) or instruction.op.elementwise or instruction.op.name in _CHEAP)
 
 
@@ -47,11 +46,11 @@ _CHEAP = frozenset(["cast", "clone", "zeros_like", "embed", "select_backward", "
 
 
 def split(program: Program, results: list[Value], cotangents: list[Value], gradients: list[Value]) -> Halves:
-    """Split a program whose outputs are `results`, and `gradients` for the inputs `cotangents` that stand for
-    the results' gradients."""
+    """Split a program with outputs `results` and `gradients`. The inputs `cotangents` are the gradients of the results.
+    """
     defined = program.definitions()
-    behind = _reached(program, set(cotangents))
-    needed = _needed(defined, gradients)
+    behind = _find_dependents(program, set(cotangents))
+    needed = _find_needed(defined, gradients)
     wanted = {v for i in needed if i in behind for v in i.values()} | {
         v for v in gradients if v not in defined or defined[v] not in behind
     }
@@ -60,11 +59,11 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
         for v in wanted
         if v not in cotangents and v not in program.constants and (v not in defined or defined[v] not in behind)
     }
-    kept = _cut(program, defined, wanted, cotangents)
-    again = _needed(defined, [*gradients], stop=set(kept))
+    kept = _find_cut(program, defined, wanted, cotangents)
+    again = _find_needed(defined, [*gradients], stop=set(kept))
     order = {v: i for i, v in enumerate([*program.inputs, *[v for n in program.instructions for v in n.results]])}
     kept.sort(key=order.__getitem__)
-    forward = _needed(defined, [*results, *kept])
+    forward = _find_needed(defined, [*results, *kept])
     first = Program(
         [v for v in program.inputs if v not in set(cotangents)],
         [*results, *kept],
@@ -79,19 +78,20 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
         program.constants,
         f"{program.name}_backward",
     )
-    return Halves(_with_own_constants(first), _with_own_constants(second), kept)
+    return Halves(_drop_unused_constants(first), _drop_unused_constants(second), kept)
 
 
 def least_kept(
     program: Program, wanted: set[Value], free: set[Value], there: set[Value], also: set[Value]
 ) -> list[Value]:
-    """The values to keep so that those that are wanted can be computed, by the fewest bytes; inputs, and what is free,
-    cost nothing, what is there next to nothing, and what is also there little more than that."""
+    """Return the values to keep so that `wanted` can be computed, with the fewest bytes. Inputs and values in `free`
+    cost nothing, values in `there` almost nothing, and values in `also` slightly more.
+    """
     prices = dict.fromkeys(there, 2) | dict.fromkeys(also, 3)
-    return _cut(program, program.definitions(), wanted, [], free, prices)
+    return _find_cut(program, program.definitions(), wanted, [], free, prices)
 
 
-def _cut(
+def _find_cut(
     program: Program,
     defined: dict[Value, Instruction],
     wanted: set[Value],
@@ -99,16 +99,16 @@ def _cut(
     free: AbstractSet[Value] = frozenset(),
     prices: Mapping[Value, int] = MappingProxyType({}),
 ) -> list[Value]:
-    """The values to keep so that those that gradients read can be computed."""
+    """Return the values to keep so that the values that gradients read can be computed."""
     inputs = (set(program.inputs) - set(cotangents)) | free
     kept = [v for v in wanted if v in inputs]
     graph = FlowGraph()
-    source, sink = graph.node(), graph.node()
+    source, sink = graph.add_node(), graph.add_node()
     ends: dict[Value, tuple[int, int]] = {}
     stack = [v for v in wanted if v not in inputs]
     for v in stack:
-        ends[v] = graph.node(), graph.node()
-        graph.edge(ends[v][1], sink, INFINITE)
+        ends[v] = graph.add_node(), graph.add_node()
+        graph.add_edge(ends[v][1], sink, INFINITE)
     entered: set[Value] = set()
     while stack:
         value = stack.pop()
@@ -117,29 +117,29 @@ def _cut(
         entered.add(value)
         begin, end = ends[value]
         instruction = defined[value]
-        # a view is never kept: it would be the memory of another
-        graph.edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
+        # A view is never kept, because it shares the memory of another value.
+        graph.add_edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
         if not is_cheap(instruction):
-            graph.edge(source, begin, INFINITE)
+            graph.add_edge(source, begin, INFINITE)
             continue
         for v in instruction.values():
             if v in inputs or v in program.constants:
                 continue
             if v not in ends:
-                ends[v] = graph.node(), graph.node()
-            graph.edge(ends[v][1], begin, INFINITE)
+                ends[v] = graph.add_node(), graph.add_node()
+            graph.add_edge(ends[v][1], begin, INFINITE)
             stack.append(v)
-    reached = graph.cut(source, sink)
+    reached = graph.find_cut(source, sink)
     kept += [v for v in entered if ends[v][0] in reached and ends[v][1] not in reached]
-    # what is computed again reads inputs
-    again = _needed(defined, [v for v in wanted if v not in inputs], stop=set(kept))
+    # Recomputed instructions read inputs.
+    again = _find_needed(defined, [v for v in wanted if v not in inputs], stop=set(kept))
     return [*dict.fromkeys([*kept, *[v for i in again for v in i.values() if v in inputs]])]
 
 
-def _needed(
+def _find_needed(
     defined: dict[Value, Instruction], outputs: list[Value], stop: set[Value] | frozenset[Value] = frozenset()
 ) -> set[Instruction]:
-    """The instructions that values depend on, down to those in `stop`."""
+    """Return the instructions that values depend on, down to the values in `stop`."""
     found: set[Instruction] = set()
     stack = [defined[v] for v in outputs if v in defined and v not in stop]
     while stack:
@@ -150,8 +150,8 @@ def _needed(
     return found
 
 
-def _reached(program: Program, start: set[Value]) -> set[Instruction]:
-    """The instructions that depend on values."""
+def _find_dependents(program: Program, start: set[Value]) -> set[Instruction]:
+    """Return the instructions that depend on values."""
     values, found = set(start), set()
     for instruction in program.instructions:
         if any(v in values for v in instruction.values()):
@@ -160,7 +160,7 @@ def _reached(program: Program, start: set[Value]) -> set[Instruction]:
     return found
 
 
-def _with_own_constants(program: Program) -> Program:
+def _drop_unused_constants(program: Program) -> Program:
     used = {v for i in program.instructions for v in i.values()} | set(program.outputs)
     program.constants = {value: array for value, array in program.constants.items() if value in used}
     return program

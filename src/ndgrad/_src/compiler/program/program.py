@@ -1,17 +1,17 @@
-"""A program: the ops of a traced function as a list, each value defined once.
+"""A program: the ops of a traced function as a list in which each value is defined once.
 
     program(x: float64[3], w: float64[3])
       a: float64[3] = mul(x, w)
       b: float64[] = sum(a, dim=(0,), keepdim=False)
       return b
 
-It is what the tracer writes, what every pass takes and gives, and what runs: on NumPy as it stands
-(`ndgrad._src.compiler.program.replay`), or as native code. There are no writes in it and no views: an op of the table that would
-show its argument's memory gives a value like any other, and whether that is a copy is decided when memory is planned.
-Forward and backward of a function stand in one program.
+The tracer writes a program, and every pass takes one and returns one. It runs on NumPy as it is
+(`ndgrad._src.compiler.program.replay`), or as native code. A program has no writes and no views. A view op of the table
+returns a value like any other op, and memory planning decides whether that value is a copy. Forward and backward of a
+function are in one program.
 
-The ops are those of the table (`ndgrad._src.ops.table`), so a program has their meaning, and the compiler's own, which
-stand for several of them.
+The ops are those of the table (`ndgrad._src.ops.table`), with the same meaning, and the compiler's own ops, which
+combine several of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """An array that a program computes or is given. Two values are the same only if they are one object."""
+    """An array that a program computes or takes. Two values are equal only if they are the same object."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -46,13 +46,13 @@ class Value:
         return len(self.shape)
 
 
-#: An argument of an instruction: a value, or what is written down as it is (a number, None, an index).
+#: An argument of an instruction: a value, or a literal (a number, None, an index).
 Argument = Any
 
 
 @dataclass(eq=False, slots=True)
 class Instruction:
-    """One op: its arguments, its settings, what it defines, and the line of the user's that asked for it."""
+    """One op with its arguments, settings and results, and the source line of the user."""
 
     op: Any
     arguments: tuple[Argument, ...]
@@ -62,12 +62,12 @@ class Instruction:
 
     @property
     def result(self) -> Value:
-        """The value of an op that has one."""
+        """The result of an op with one result."""
         (only,) = self.results
         return only
 
     def values(self) -> Iterator[Value]:
-        """The values among the arguments."""
+        """Return the values among the arguments."""
         return (a for a in self.arguments if a.__class__ is Value)
 
 
@@ -78,16 +78,16 @@ class Program:
     inputs: list[Value]
     outputs: list[Value]
     instructions: list[Instruction] = field(default_factory=list)
-    #: Arrays that stand in the program itself, made while it was traced.
+    #: Arrays stored in the program, made while it was traced.
     constants: dict[Value, Any] = field(default_factory=dict)
     name: str = "program"
 
     def definitions(self) -> dict[Value, Instruction]:
-        """The instruction that defines each value; inputs and constants have none."""
+        """Return the instruction that defines each value. Inputs and constants have none."""
         return {value: instruction for instruction in self.instructions for value in instruction.results}
 
     def users(self) -> dict[Value, list[Instruction]]:
-        """The instructions that read each value, once for each time that they do."""
+        """Return the instructions that read each value, once for each read."""
         found: dict[Value, list[Instruction]] = {}
         for instruction in self.instructions:
             for value in instruction.values():
@@ -95,7 +95,7 @@ class Program:
         return found
 
     def last_uses(self) -> dict[Value, int]:
-        """The position of the last instruction that reads each value; an output is needed to the end."""
+        """Return the position of the last instruction that reads each value. An output is needed until the end."""
         found = {
             value: i
             for i, instruction in enumerate(self.instructions)
@@ -130,7 +130,7 @@ class Program:
             raise ValueError(f"{self.name}: {len(missing)} of its outputs are not defined. [nd-compiler]")
 
     def __str__(self) -> str:
-        from ndgrad._src.compiler.program.text import print_program  # which is only for people
+        from ndgrad._src.compiler.program.text import print_program  # needed for printing only
 
         return print_program(self)
 
@@ -138,8 +138,9 @@ class Program:
 def rewritten(
     program: Program, rewrite: Callable[[Instruction], Sequence[Instruction] | None], replaced: dict[Value, Value]
 ) -> Program:
-    """The program with each instruction replaced by what `rewrite` gives for it (None: kept), and values by those in
-    `replaced`, to which `rewrite` may add while it goes."""
+    """Return the program with each instruction replaced by the result of `rewrite` (None: kept), and values by those in
+    `replaced`. `rewrite` may add to `replaced`.
+    """
 
     def current(value: Argument) -> Argument:
         while value.__class__ is Value and value in replaced:
@@ -160,7 +161,7 @@ def rewritten(
 
 
 def with_values(instruction: Instruction, replaced: dict[Value, Value]) -> Instruction:
-    """The same instruction on the values that stand for some; itself if they are none of its own."""
+    """Return the instruction with replaced values; the same object if it uses none of them."""
     for a in instruction.arguments:
         if a.__class__ is Value and a in replaced:
             new = tuple([replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments])
@@ -169,7 +170,7 @@ def with_values(instruction: Instruction, replaced: dict[Value, Value]) -> Instr
 
 
 def with_arguments(instruction: Instruction, arguments: Iterable[Argument]) -> Instruction:
-    """The same instruction on other arguments; itself if they are the same."""
+    """Return the instruction with other arguments; the same object if they are equal."""
     new = tuple(arguments)
     if all(a is b for a, b in zip(new, instruction.arguments, strict=True)):
         return instruction
@@ -180,12 +181,13 @@ def with_arguments(instruction: Instruction, arguments: Iterable[Argument]) -> I
 
 
 class Unhashable(Exception):
-    """A setting that cannot be compared: its instruction stays."""
+    """A setting that cannot be compared. Passes keep its instruction."""
 
 
 def frozen(setting: Any) -> Hashable:
-    """A setting, or an argument that is no value, as something that is equal only to what means the same: 1,
-    1.0 and True are three."""
+    """Return a hashable form of a setting or a literal argument. Forms are equal only if the meaning is: 1, 1.0 and
+    True have three forms.
+    """
     kind = setting.__class__
     if kind is int or kind is str:
         return kind, setting
@@ -196,7 +198,7 @@ def frozen(setting: Any) -> Hashable:
     if isinstance(setting, int):
         return int, setting
     if isinstance(setting, (float, complex)):
-        return setting.__class__, repr(setting)  # 0.0 and -0.0 are two, and nan is one
+        return setting.__class__, repr(setting)  # 0.0 and -0.0 differ, and nan equals itself
     if isinstance(setting, (tuple, list)):
         return setting.__class__, *map(frozen, setting)
     if isinstance(setting, slice):
@@ -213,7 +215,7 @@ def frozen(setting: Any) -> Hashable:
 
 
 def settings_key(settings: dict[str, Any]) -> Hashable | None:
-    """Settings as a key; None for those that cannot be one."""
+    """Return settings as a key; None if one of them cannot be hashed."""
     try:
         return tuple([(k, s.__class__, frozen(s) if s.__class__ is tuple else s) for k, s in settings.items()])
     except Unhashable:

@@ -1,11 +1,11 @@
-"""Running a program on NumPy, op by op.
+"""Run a program on NumPy, op by op.
 
-This is what a compiled function does where there is no llvmlite, and for ops that have no kernel; the meaning is the
-op table's own. What is left of eager's cost is NumPy's: no dispatch, no nodes, no wrappers. A value is dropped after
-its last use.
+A compiled function runs in this way without llvmlite, and native programs run ops without a kernel in this way. The
+meaning is that of the op table. Only NumPy's part of the eager cost remains: no dispatch, no nodes, no wrappers. A
+value is dropped after its last use.
 
 Note [Written out]
-The first call goes through the list of ops; from the second on (of long programs, after some more), a program is a
+The first call goes through the list of ops. From the second on (for long programs, after some more), a program is a
 Python function that calls them one after another, with its values in local variables:
 
     def run(given):
@@ -14,8 +14,8 @@ Python function that calls them one after another, with its values in local vari
         v2 = f1(v1); del v1
         return [v2]
 
-Going through a list takes as long as a small op does. Where an op fails, the list says which it was, and does what
-eager does then: ops have no effects, so the program runs once more.
+The loop over a list costs as much as a small op. If an op fails, the program runs once more by the list, which is
+possible because ops have no side effects. The list knows the failing op and handles the failure as eager code does.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ndgrad._src.arrays.precision import FLOAT32, HALF, half_of, round_to
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.op_errors import after_failure
 
-#: Instructions beyond which a function takes too long to compile; and those for which it waits another call: compiling
-#: takes as long as some twenty calls save.
+#: Largest number of instructions for which a function is compiled, and number of instructions that delay this by
+#: another call: compiling costs as much as some twenty calls save.
 _LONGEST, _PER_RUN = 20000, 500
 
-#: Python's own functions of operators, which numbers reach as they are.
+#: Ops of Python's operators, which receive numbers unchanged.
 _ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
 
 
@@ -69,7 +69,7 @@ class Replay:
         self._function: Callable[[Sequence[Any]], list[Any]] | None = None
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs for these arrays."""
+        """Return the outputs for these arrays."""
         if self._function is None:
             self._runs += 1
             if self._runs != 2 + len(self._calls) // _PER_RUN or len(self._calls) > _LONGEST:
@@ -77,13 +77,13 @@ class Replay:
             self._function = written_out(self._program)
         try:
             return self._function(inputs)
-        except Exception:  # the list knows which op it was
+        except Exception:  # the list knows the failing op
             found = self.one_by_one(inputs)
-            self._function = None  # it has another way for what NumPy refuses, and so it will be each time
+            self._function = None  # NumPy will refuse this op again
             return found
 
     def one_by_one(self, inputs: Sequence[Any]) -> list[Any]:
-        """The same, by the list of calls."""
+        """Return the outputs by the list of calls."""
         values: list[Any] = [*inputs, *self._constants]
         values += [None] * (self._count - len(values))
         for forward, arguments, settings, results, dead in self._calls:
@@ -99,28 +99,28 @@ class Replay:
 
 
 def written_out(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
-    """A program as a Python function (Note [Written out])."""
+    """Return a program as a Python function (Note [Written out])."""
     scope: dict[str, Any] = {}
 
-    def held(thing: Any) -> str:
-        """The name of what is no value of the program."""
+    def bind(thing: Any) -> str:
+        """Bind an object to a new name in the generated function and return the name."""
         name = f"c{len(scope)}"
         scope[name] = thing
         return name
 
-    names = {value: held(array) for value, array in program.constants.items()}
+    names = {value: bind(array) for value, array in program.constants.items()}
     names |= {value: f"v{number}" for number, value in enumerate(program.inputs)}
     lines = [f"    {''.join([f'{names[v]}, ' for v in program.inputs])} = given"] if program.inputs else []
     last = program.last_uses()
     for number, instruction in enumerate(program.instructions):
         names |= {value: f"v{len(names) + k}" for k, value in enumerate(instruction.results)}
-        given = [names[a] if a.__class__ is Value else held(_quick(a, instruction)) for a in instruction.arguments]
-        given += [f"{name}={held(setting)}" for name, setting in instruction.settings.items()]
+        given = [names[a] if a.__class__ is Value else bind(_make_fast(a, instruction)) for a in instruction.arguments]
+        given += [f"{name}={bind(setting)}" for name, setting in instruction.settings.items()]
         out = "".join([f"{names[v]}, " for v in instruction.results])
         out = out if instruction.op.outputs != 1 else out.removesuffix(", ")
         has_halves = any(v.dtype.char in HALF for v in instruction.values())
         forward = forward_of(instruction.op) if has_halves else instruction.op.forward_for(np)
-        lines.append(f"    {out} = {held(forward)}({', '.join(given)})")
+        lines.append(f"    {out} = {bind(forward)}({', '.join(given)})")
         seen = {*instruction.values(), *instruction.results} - program.constants.keys()
         dead = [v for v in seen if last[v] == number]
         lines += [f"    del {', '.join(names[v] for v in dead)}"] if dead else []
@@ -130,8 +130,10 @@ def written_out(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
     return found
 
 
-def _quick(argument: Any, instruction: Instruction) -> Any:
-    """A number as NumPy takes it quickest: an array, where the other operand is one (ndgrad._src.arrays.scalar_operands)."""
+def _make_fast(argument: Any, instruction: Instruction) -> Any:
+    """Return a number in NumPy's fastest form: an array, if the other operand is one
+    (ndgrad._src.arrays.scalar_operands).
+    """
     result, values = instruction.results[0], list(instruction.values())
     is_number = argument.__class__ is float and instruction.op.name in _ARITHMETIC and not instruction.settings
     if is_number and result.dtype.char in "fd" and all(v.dtype == result.dtype and v.ndim for v in values):
@@ -141,7 +143,7 @@ def _quick(argument: Any, instruction: Instruction) -> Any:
 
 
 def forward_of(op: Any) -> Callable[..., Any]:
-    """An op's function of arrays, with what eager does when NumPy refuses or widens."""
+    """Return an op's function of arrays, with the eager handling of errors and of widened results."""
     forward = op.forward_for(np)
 
     def run(*arrays: Any, **settings: Any) -> Any:

@@ -6,12 +6,12 @@
       %4: float64[] = sum_all(%3)                     # model.py:12
       return %4
 
-The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into
-an equal program. Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A
-constant of more than sixteen elements is written as its size alone, and a setting that is no literal (the pattern of a
-sparse matrix, a rule of the user's) as its class: `<Pattern>`. To read such a text back, these are given in the order
-of the text, as `left_out(program)` has them. The body of a loop is a program of its own, which stands below the loop
-under the name of that setting:
+`str(program)` shows the text, the tests of the passes compare it, and `parse_program` reads it back into an equal
+program. Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A constant of
+more than sixteen elements is written as its size alone, and a setting that is no literal (the pattern of a sparse
+matrix, a rule of the user's) as its class: `<Pattern>`. To read such a text back, these objects are passed in the order
+of the text, as returned by `left_out(program)`. The body of a loop is a program of its own. It is written below the
+loop under the name of its setting:
 
       %3: float64[] = loop(%0, %1, count=10, carried=1, invariant=1, reads=(), last=0)
         program body(%0: float64[], %1: float64[])
@@ -38,7 +38,7 @@ _INLINE = 16
 
 
 def print_program(program: Program) -> str:
-    """The text of a program. Values are numbered in the order in which they are defined."""
+    """Return the text of a program. Values are numbered in the order of their definitions."""
     names: dict[Value, str] = {}
 
     def define(value: Value) -> str:
@@ -60,13 +60,13 @@ def print_program(program: Program) -> str:
 
 
 def value_names(program: Program) -> dict[Value, str]:
-    """The names of values in the text of a program."""
+    """Return the names of values in the text of a program."""
     values = [*program.inputs, *program.constants, *[v for i in program.instructions for v in i.results]]
     return {value: f"%{number}" for number, value in enumerate(values)}
 
 
 def settings_text(instruction: Instruction) -> list[str]:
-    """The settings of an instruction, each as name=value; the programs inside it are left out."""
+    """Return the settings of an instruction, each as name=value, without the programs inside it."""
     return [
         f"{name}={_setting_text(value)}"
         for name, value in instruction.settings.items()
@@ -75,12 +75,12 @@ def settings_text(instruction: Instruction) -> list[str]:
 
 
 def type_text(value: Value) -> str:
-    """The dtype and shape of a value: float64[3,4]."""
+    """Return the dtype and shape of a value: float64[3,4]."""
     return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
 
 
 def constant_text(array: Any) -> str:
-    """A constant as the text shows it: its elements, or its size."""
+    """Return a constant as the text shows it: its elements, or its size."""
     if array.size > _INLINE:
         return f"<{array.nbytes} bytes>"
     return _setting_text(array.tolist())
@@ -90,12 +90,12 @@ def _argument_text(argument: Any, names: dict[Value, str]) -> str:
     return names[argument] if argument.__class__ is Value else _setting_text(argument)
 
 
-#: What is written as Python writes it.
+#: Classes written as Python literals.
 _LITERAL = (bool, int, float, str, type(None), type(Ellipsis))
 
 
 def _setting_text(setting: Any) -> str:
-    if setting.__class__ is complex and not _is_spelt(setting):
+    if setting.__class__ is complex and not _is_exact_literal(setting):
         return f"complex({setting.real!r}, {setting.imag!r})"
     if isinstance(setting, np.dtype):
         return setting.name
@@ -111,15 +111,17 @@ def _setting_text(setting: Any) -> str:
     return repr(setting) if isinstance(setting, (*_LITERAL, complex)) else f"<{type(setting).__name__}>"
 
 
-def _is_spelt(number: complex) -> bool:
-    """Whether the sum that Python writes for a complex number is that number: parts that are infinite or negative zeros
-    are none of a sum."""
+def _is_exact_literal(number: complex) -> bool:
+    """True if Python's text for a complex number evaluates to that number. It does not for infinite parts and negative
+    zeros.
+    """
     parts = number.real, number.imag
     return all(math.isfinite(part) and (part != 0 or math.copysign(1.0, part) > 0) for part in parts)
 
 
 def left_out(program: Program) -> list[Any]:
-    """What the text of a program does not spell out, in its order: large constants, and settings that are no literals.
+    """Return the objects that the text of a program omits, in its order: large constants, and settings that are no
+    literals.
 
     `parse_program(str(program), left_out(program))` is the program again.
     """
@@ -136,7 +138,7 @@ def left_out(program: Program) -> list[Any]:
 
 
 def _objects(setting: Any) -> list[Any]:
-    """Those of a setting's parts that are no literals."""
+    """Return the parts of a setting that are no literals."""
     if isinstance(setting, list) or (isinstance(setting, tuple) and not hasattr(setting, "_fields")):
         return [found for part in setting for found in _objects(part)]
     return [setting] if _setting_text(setting).startswith("<") else []
@@ -149,15 +151,16 @@ _TYPED = re.compile(r"(%\d+): (\w+)\[([\d,]*)\]")
 
 
 def parse_program(text: str, constants: Sequence[Any] = ()) -> Program:
-    """The program that a text describes; `constants` are what it does not spell out (`left_out`), in its order."""
+    """Return the program that a text describes. `constants` are the objects that it omits (`left_out`), in its order.
+    """
     lines = deque(
         (number, line.strip()) for number, line in enumerate(text.strip().splitlines(), start=1) if line.strip()
     )
-    return _parsed(lines, iter(constants))
+    return _parse_lines(lines, iter(constants))
 
 
-def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
-    """The program at the head of the lines, to its `return`."""
+def _parse_lines(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
+    """Parse the program at the head of the lines, up to its `return`."""
     values: dict[str, Value] = {}
     program = Program([], [])
     number, line = lines.popleft()
@@ -167,10 +170,10 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
             f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`). "
             "[nd-compiler]"
         )
-    program.name, program.inputs = head[1], _defined(head[2], values)
+    program.name, program.inputs = head[1], _define_values(head[2], values)
     while lines:
         if lines[0][1].startswith("program "):
-            inner = _parsed(lines, given)
+            inner = _parse_lines(lines, given)
             program.instructions[-1].settings[inner.name] = inner
             continue
         number, line = lines.popleft()
@@ -182,14 +185,14 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
                 break
             if code.startswith("constant "):
                 target, _, written = code.removeprefix("constant ").partition(" = ")
-                (value,) = _defined(target, values)
+                (value,) = _define_values(target, values)
                 array = next(given) if written.startswith("<") else np.array(_literal(written), value.dtype)
                 program.constants[value] = array.reshape(value.shape)
             else:
                 targets, _, called = code.partition(" = ")
                 op, _, rest = called.partition("(")
                 arguments, settings = _call(rest.removesuffix(")"), values, given)
-                results = tuple(_defined(targets, values))
+                results = tuple(_define_values(targets, values))
                 program.instructions.append(
                     Instruction(op_named(op), arguments, settings, results, where.strip() or None)
                 )
@@ -199,7 +202,7 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
     return program
 
 
-def _defined(text: str, values: dict[str, Value]) -> list[Value]:
+def _define_values(text: str, values: dict[str, Value]) -> list[Value]:
     made = []
     for name, dtype, shape in _TYPED.findall(text):
         value = values[name] = Value(tuple(int(n) for n in shape.split(",") if n), _dtype(dtype))
@@ -208,12 +211,12 @@ def _defined(text: str, values: dict[str, Value]) -> list[Value]:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    """The dtype of a name; NumPy has heard of bfloat16 once somebody has asked for it."""
+    """Return the dtype of a name. NumPy does not know bfloat16 before its first use."""
     return bfloat16.numpy if name == "bfloat16" else np.dtype(name)
 
 
 def _call(text: str, values: dict[str, Value], given: Iterator[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments and settings in the brackets of a call."""
+    """Parse the arguments and settings in the parentheses of a call."""
     named = re.sub(r"<\w+>", "_given_", re.sub(r"%(\d+)", r"_value_\1", text))
     expression = ast.parse(f"f({named})", mode="eval").body
     assert isinstance(expression, ast.Call)
@@ -226,7 +229,7 @@ def _literal(text: str) -> Any:
 
 
 def _evaluate(node: ast.expr, values: dict[str, Value], given: Iterator[Any]) -> Any:
-    """The value of a literal: numbers, strings, tuples, lists, dtypes, slices, Ellipsis, nan and inf."""
+    """Evaluate a literal: numbers, strings, tuples, lists, dtypes, slices, Ellipsis, nan and inf."""
     match node:
         case ast.Name(id="_given_"):
             return next(given)

@@ -1,7 +1,7 @@
-"""Programs of a device, to look at: what became of one in words, and its steps, each with the time that it takes.
+"""Inspection of device programs: a description in words, and the steps with their times.
 
-Steps are told apart by events in the device's queue, which do not wait for it. What is measured is the program without
-the memory that calls write to, so that nothing is written; and no graph is recorded.
+Events in the device's queue separate the steps without waiting for it. The measured program has no memory that calls
+write to, so nothing is written; and no graph is recorded.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ndgrad._src.debug.drawing.contents import format_bytes
 if TYPE_CHECKING:
     from ndgrad._src.compiler.runtime.backend import Runner
 
-#: Runs of a program before it is measured, and those of which the quickest counts.
+#: Number of warm-up runs, and of measured runs, the fastest of which counts.
 _BEFORE, _MEASURED = 2, 5
 _COPIED = 1 << 26
 
 
-def in_text(program: DeviceProgram) -> str:
-    """A line about how a program runs."""
+def describe(program: DeviceProgram) -> str:
+    """Return a line that describes the execution of a program."""
     calls = [step.group.instruction.op.name for step in program.steps if isinstance(step.group, Call)]
     kernels = sum(len(step.functions) for step in program.steps)
     said = f"{program.original.name}: on cuda:{program.device}, {kernels} fused kernels ({len(program.texts)} different)"
@@ -46,30 +46,30 @@ def in_text(program: DeviceProgram) -> str:
 
 
 class Source:
-    """The source of a program's kernels, as kernel lists have it."""
+    """The source of a program's kernels, in the form that kernel lists use."""
 
     def __init__(self, program: DeviceProgram) -> None:
         self.text = program.code
         self._functions = {name: text.replace("NAME", name, 1) for text, name in program.texts.items()}
 
     def cuda_source(self, name: str) -> str:
-        """The CUDA C++ of one kernel."""
+        """Return the CUDA C++ of one kernel."""
         return self._functions[name]
 
     def assembly(self) -> str:
-        """There is none to show: the driver has it."""
+        """Return no text, because only the driver has the assembly."""
         return ""
 
 
 class Machine:
-    """What a device can do: how quickly it copies."""
+    """Limits of a device: its copy bandwidth."""
 
     def __init__(self, bandwidth: float, name: str) -> None:
         self.bandwidth = bandwidth
         self._name = name
 
     def least_seconds(self, work: Work) -> float:
-        """The time below which no program moves so many bytes."""
+        """Return the least time for moving so many bytes."""
         return work.bytes / self.bandwidth
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Machine:
 
 @functools.lru_cache(maxsize=16)
 def machine(device: int) -> Machine:
-    """What a device can do, measured now if it was not."""
+    """Return the limits of a device, measured on first use."""
     found = library.device_library
     with found.cuda.Device(device):
         a = found.zeros(_COPIED, np.uint8)
@@ -89,7 +89,7 @@ def machine(device: int) -> Machine:
 
 
 def _seconds(runs: Sequence[Any]) -> list[float]:
-    """The time that each of some functions takes on the device."""
+    """Return the time that each of some functions takes on the device."""
     cuda = library.device_library.cuda
     events = [cuda.Event() for _ in range(len(runs) + 1)]
     events[0].record()
@@ -100,8 +100,8 @@ def _seconds(runs: Sequence[Any]) -> list[float]:
     return [cuda.get_elapsed_time(a, b) / 1e3 for a, b in itertools.pairwise(events)]
 
 
-def measured(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], float, Source]:
-    """The steps of a program with their times on these arrays, the time of all, and the source."""
+def measure(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], float, Source]:
+    """Return the steps of a program with their times on these arrays, the total time, and the source."""
     program = DeviceProgram(runner.program, inputs, None, runner.later, runner.strict)
     known, defined = {*program.program.inputs, *program.program.constants}, program.program.definitions()
     shown: list[WatchedStep] = []
@@ -116,8 +116,8 @@ def measured(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], 
     total = float("inf")
     for n in range(_BEFORE + _MEASURED):
         host = program.on_the_host(inputs)
-        arrays = program.given(inputs, host)
-        times = _seconds(program.running(arrays))  # nothing is written in place here, so there is a time for each step
+        arrays = program.collect_inputs(inputs, host)
+        times = _seconds(program.running(arrays))  # one time per step, because nothing is written in place
         if n < _BEFORE:
             continue
         total = min(total, sum(times))

@@ -1,14 +1,14 @@
-"""Looking at what a function was compiled to: its program as text and picture, its steps as a list with times."""
+"""Inspection of a compiled function: its program as text and picture, its steps as a list with times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad._src.compiler.capture.random_draws import put_back
+from ndgrad._src.compiler.capture.random_draws import restore_states
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.report.picture import CompiledGraph
-from ndgrad._src.compiler.report.report import KernelList, measured
+from ndgrad._src.compiler.report.report import KernelList, measure
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.core.modes import modes
@@ -18,11 +18,12 @@ __all__ = ["graph", "kernel_list"]
 
 
 def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
-    """The program of a function for these arguments: as it was traced, after the passes, forward and
-    backward. Nothing is run.
+    """Return the program of a function for these arguments: as traced, after the passes, forward and backward. Nothing
+    runs.
 
-    `print` shows the texts; `.svg`, `.dot` and `.save("graph.svg")` are pictures, in which what gradients alone need
-    has a colour of its own and a loop is a box around its body. A function that would run eagerly raises the reason.
+    `print` shows the texts; `.svg`, `.dot` and `.save("graph.svg")` are pictures. Instructions that only gradients need
+    have a colour of their own, and a loop is a box around its body. A function that would run eagerly raises the
+    reason.
 
     >>> import ndgrad
     >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
@@ -33,44 +34,44 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
       return %2
     <BLANKLINE>
     """
-    made, flat, spec = _compiled(f, args, kwargs)
-    found = _Kept(made, flat, spec)
+    made, flat, spec = _find_specialisation(f, args, kwargs)
+    found = _KeptTrace(made, flat, spec)
     return CompiledGraph(found.traced, found.program, found.forward, found.backward if found.backward.outputs else None)
 
 
 def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
-    """The steps that a function runs as for these arguments, each with its ops, bytes, floating-point operations, time,
-    and the least time that this machine needs for them.
+    """Return the steps that a function runs for these arguments, each with its ops, bytes, floating-point operations,
+    time, and the least time that this machine needs for them.
 
-    The programs run a few times for that, and write nothing. The machine itself is measured when this is first called,
-    which takes a second. A function that would run eagerly raises the reason.
+    The programs run a few times for that, and write nothing. The machine itself is measured in the first call, which
+    takes a second. A function that would run eagerly raises the reason.
 
     >>> import ndgrad
     >>> found = ndgrad.compiler.kernel_list(lambda x: (x * 2).sum(), ndgrad.ones(1000))
     >>> found[0].work.read
     4000
     """
-    made, flat, _ = _compiled(f, args, kwargs)
+    made, flat, _ = _find_specialisation(f, args, kwargs)
     states = made.tape.states()
     inputs = made.inputs_of(flat)
-    put_back(states)
-    return measured(made, inputs)
+    restore_states(states)
+    return measure(made, inputs)
 
 
-def _compiled(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:
-    """The specialisation of a function for arguments, and the leaves of these."""
+def _find_specialisation(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:
+    """Return the specialisation of a function for arguments, and their leaves."""
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     flat, spec = tree_flatten((args, kwargs))
-    entry, flat = made.explained(flat, spec, modes().grad_enabled)
-    if entry.made is None:
+    entry, flat = made.explain_entry(flat, spec, modes().grad_enabled)
+    if entry.specialisation is None:
         assert entry.broken is not None
         raise entry.broken.again()
-    return entry.made, flat, spec
+    return entry.specialisation, flat, spec
 
 
-class _Kept(Specialisation):
-    """The same traced once more, with the program before all passes kept."""
+class _KeptTrace(Specialisation):
+    """A second trace of a specialisation that keeps the program before all passes."""
 
     traced: Program
 

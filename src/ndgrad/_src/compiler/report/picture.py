@@ -1,8 +1,7 @@
-"""Programs as pictures: a box for each value, an arrow from what is computed to what reads it, a loop
-as a box around its body.
+"""Programs as pictures: a box for each value, an arrow from each value to its readers, a loop as a box around its body.
 
-The drawing is that of graphs of nodes (ndgrad._src.debug.drawing): text, DOT and SVG with nothing but Python. The numbers
-in the boxes are those of the program's text. Boxes that gradients alone need have a colour of their own.
+The drawing is that of graphs of nodes (ndgrad._src.debug.drawing): text, DOT and SVG, in Python alone. The numbers in
+the boxes are those of the program's text. Boxes that only gradients need have a colour of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LONGEST_SETTING = 40
 
 @dataclass
 class ProgramContents(Contents):
-    """The boxes of a program, from its outputs on."""
+    """The boxes of a program, starting at its outputs."""
 
     name: str = "program"
     subject = "Program"
@@ -38,7 +37,7 @@ class ProgramPicture(GraphPicture):
 
     def __init__(self, program: Program, backward: Collection[Instruction] = (), limit: int | None = 300) -> None:
         super().__init__(contents_of(program, frozenset(backward)), limit)
-        #: the program itself
+        #: The program itself.
         self.program = program
 
     @property
@@ -47,19 +46,19 @@ class ProgramPicture(GraphPicture):
 
 
 class CompiledGraph:
-    """What became of a function, from the trace to what runs; `print` shows the texts, a notebook
-    the picture of `program`.
+    """Stages of a compiled function, from the trace to the programs that run. `print` shows the texts, a notebook the
+    picture of `program`.
 
-    Each of the parts is a picture with `text`, `dot`, `svg` and `save(path)`; `program` stands for them all.
+    Each part is a picture with `text`, `dot`, `svg` and `save(path)`; the same attributes here are those of `program`.
     """
 
     def __init__(self, traced: Program, program: Program, forward: Program, backward: Program | None) -> None:
         own = set(forward.instructions)
-        #: the program before all passes, its gradients with it
+        #: The program before all passes, including its gradients.
         self.traced = ProgramPicture(traced)
-        #: the same after them
+        #: The program after all passes.
         self.program = ProgramPicture(program, [i for i in program.instructions if i not in own])
-        #: its two halves; backward is None where nothing has a gradient
+        #: The two halves; backward is None if there are no gradients.
         self.forward = ProgramPicture(forward)
         self.backward = (
             None if backward is None else ProgramPicture(backward, [i for i in backward.instructions if i not in own])
@@ -104,7 +103,7 @@ class CompiledGraph:
 
 
 def contents_of(program: Program, backward: frozenset[Instruction]) -> ProgramContents:
-    """The boxes of a program; `backward` are the instructions that gradients alone need."""
+    """Return the boxes of a program; `backward` are the instructions that only gradients need."""
     names = value_names(program)
     boxes: dict[Value, Box] = {}
     order: list[Box] = []
@@ -157,6 +156,6 @@ def _type(value: Value) -> tuple[str, str]:
 
 
 def _place(where: str | None) -> Place | None:
-    """The user's line, of what stands behind an instruction in the text."""
+    """Return the source line of an instruction, parsed from its text."""
     file, _, line = (where or "").rpartition(":")
     return Place(file, int(line), "") if file and line.isdecimal() else None

@@ -1,9 +1,9 @@
-"""The kernel list of a compiled function: each step with what it fuses, what it moves and computes, what it
-takes, and what it could take.
+"""The kernel list of a compiled function: for each step its ops, bytes, operations, time and least possible time.
 
-Times are the least of several runs of the programs step by step (`ndgrad._src.compiler.runtime.observed_program`), on the arguments given;
-nothing is written, and no gradient is left anywhere. A step's share is the time that the machine needs at least for
-its bytes and its arithmetic (`ndgrad._src.compiler.report.roofline`), as a part of the time that it took.
+Times are the least of several runs of the programs step by step (`ndgrad._src.compiler.runtime.observed_program`), on
+the given arguments. Nothing is written, and no gradients are accumulated. The share of a step is the least time that
+the machine needs for its bytes and its arithmetic (`ndgrad._src.compiler.report.roofline`), divided by its measured
+time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.debug.drawing.contents import format_bytes
 
 _WIDEST = 56
-#: The runs of each program: so many at least, and for so many seconds.
+#: Least number of runs of each program, and least time in seconds.
 _LEAST, _SAMPLING = 3, 0.2
 
 
@@ -35,42 +35,43 @@ class Step:
     """One step of a compiled program, measured."""
 
     def __init__(self, step: WatchedStep, code: Any, machine: Any) -> None:
-        #: the program that it belongs to: loss_forward, loss_backward, or loss, where both are one
+        #: Name of its program: loss_forward, loss_backward, or loss if both are one.
         self.program: str = step.program
-        #: kernel0, product1, loop0, or the name of an op that NumPy runs
+        #: kernel0, product1, loop0, or the name of an op that NumPy runs.
         self.name: str = step.name
-        #: the ops that it stands for, in order
+        #: Its ops, in order.
         self.ops: list[str] = step.ops
-        #: the user's lines that they come from; gradients that the function does not ask for have none
+        #: Source lines of the user for these ops. Gradients that the function does not compute itself have none.
         self.lines: list[str] = list(dict.fromkeys([line for _, line in step.parts if line is not None]))
-        #: bytes and floating-point operations
+        #: Bytes and floating-point operations.
         self.work: Work = step.work
         self.is_native: bool = step.is_native
-        #: the least time that it took, in seconds
+        #: Least measured time, in seconds.
         self.seconds: float = step.seconds or 0.0
-        #: the time that this machine needs at least
+        #: Least time that this machine needs.
         self.limit: float = machine.least_seconds(step.work)
-        #: what runs it, if it is no kernel
+        #: Library that runs it, if it is no kernel.
         self.library: str = "CuPy" if hasattr(code, "cuda_source") else "NumPy"
         self._functions = step.functions
         self._code = code
 
     @property
     def share(self) -> float:
-        """The part of its time that the machine needs at least: 1 is the roofline."""
+        """Least possible time divided by the measured time: 1 is the roofline."""
         return self.limit / self.seconds if self.seconds else 0.0
 
     @property
     def ir(self) -> str:
-        """Its LLVM IR, as it was written, or its CUDA C++; empty for what NumPy or CuPy runs."""
+        """Its LLVM IR before optimisation, or its CUDA C++; empty for steps of NumPy or CuPy."""
         if hasattr(self._code, "cuda_source"):
             return "\n".join(map(self._code.cuda_source, dict.fromkeys(self._functions)))
         return "\n".join(found for name in self._functions if (found := _definition(self._code.text, name)))
 
     @property
     def assembly(self) -> str:
-        """Its machine code as assembly; empty for what NumPy runs. What was inlined stands in its caller: then it is all of
-        the program's."""
+        """Its machine code as assembly; empty for steps of NumPy. Inlined code is part of its caller; the text is then
+        that of the whole program.
+        """
         if not self._functions or hasattr(self._code, "cuda_source"):
             return ""
         text = self._code.assembly()
@@ -86,9 +87,9 @@ class KernelList(Sequence[Any]):
     def __init__(self, steps: list[Step], totals: dict[str, float], texts: dict[str, Any], machine: Any) -> None:
         self._steps = steps
         self._texts = texts
-        #: the least time of each program as a whole, which has no clock between its steps
+        #: Least time of each program as a whole, without clocks between its steps.
         self.totals: dict[str, float] = totals
-        #: what it was measured on
+        #: Machine that it was measured on.
         self.machine: Any = machine
 
     def __getitem__(self, index: Any) -> Any:
@@ -167,8 +168,8 @@ def _time(seconds: float | None) -> str:
 # ----- measuring ------------------------------------------------------------------------------------------------------
 
 
-def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
-    """The steps of a specialisation's programs, measured on these tensors."""
+def measure(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
+    """Measure the steps of a specialisation's programs on these tensors."""
     if found.place is not CPU:
         return _on_device(found, [t._array for t in inputs])
     arrays = [np.asarray(t._array) for t in inputs]
@@ -179,12 +180,12 @@ def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     for runner, given in _runs(found, arrays):
         if not runner.program.instructions:
             continue
-        watched = runner.watched
+        watched = runner.watched_executable
         best, until, runs = float("inf"), time.perf_counter() + _SAMPLING, 0
         while runs < _LEAST or time.perf_counter() < until:
             watched(given)
             start = time.perf_counter()
-            runner.made(given)
+            runner.executable(given)
             best = min(best, time.perf_counter() - start)
             runs += 1
         totals[runner.program.name] = best
@@ -196,21 +197,22 @@ def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
 
 
 def _on_device(found: Specialisation, arrays: list[Any]) -> KernelList:
-    """The same of programs that run on a device."""
-    from ndgrad._src.compiler.report import cuda_inspection  # only where there is one
+    """Measure the steps of programs that run on a device."""
+    from ndgrad._src.compiler.report import cuda_inspection  # needed on devices only
 
     limits, steps, totals, texts = cuda_inspection.machine(found.place.index or 0), [], {}, {}
     for runner, given in _runs(found, arrays):
         if runner.program.instructions:
-            watched, seconds, code = cuda_inspection.measured(runner, given)
+            watched, seconds, code = cuda_inspection.measure(runner, given)
             totals[runner.program.name], texts[runner.program.name] = seconds, code
             steps += [Step(step, code, limits) for step in watched]
     return KernelList(steps, totals, texts, limits)
 
 
 def _runs(found: Specialisation, arrays: list[Any]) -> Iterator[tuple[Runner, list[Any]]]:
-    """The programs that calls like this one run, each with arrays for its inputs. A scalar function whose calls are
-    followed by backward passes runs as one program (see ndgrad._src.compiler.runtime.joint_program)."""
+    """Yield the programs that calls like this one run, each with arrays for its inputs. A scalar function whose calls
+    are followed by backward passes runs as one program (see ndgrad._src.compiler.runtime.joint_program).
+    """
     if found.whole is not None and not found.is_freed:
         yield found.whole.runner, arrays
         return
@@ -228,13 +230,13 @@ def _runs(found: Specialisation, arrays: list[Any]) -> Iterator[tuple[Runner, li
 
 
 def _definition(text: str, name: str) -> str | None:
-    """A function of a module of LLVM IR."""
+    """Return a function of a module of LLVM IR."""
     found = re.search(rf"^define [^\n]*@\"?{re.escape(name)}\"?\(.*?^\}}", text, re.MULTILINE | re.DOTALL)
     return None if found is None else found[0]
 
 
 def _labelled(text: str, name: str) -> str | None:
-    """A function of an assembly: from its label to where its frame ends."""
+    """Return a function of an assembly text: from its label to the end of its frame."""
     found = re.search(
         rf"^_?\"?{re.escape(name)}\"?:.*?(?=^\s*\.cfi_endproc|^\s*\.size|\Z)", text, re.MULTILINE | re.DOTALL
     )

@@ -1,15 +1,13 @@
-"""What this machine can do at most: bytes per second from each level of its memory, and
-floating-point operations per second.
+"""Limits of this machine: bytes per second from each level of its memory, and floating-point operations per second.
 
-Measured when first asked for, once in a process (a second), by two loops of our own on all threads that
-the process may use:
+They are measured on first use, once in a process (a second), by two loops of our own on all threads that the process
+may use:
 
-    copy     b[i] = a[i] over blocks of several sizes: a byte read and a byte written for each of the block
-    fma      x = x * m + c, in as many registers as it takes to keep the units busy, with no memory at all
+    copy     b[i] = a[i] over blocks of several sizes: one byte read and one byte written for each byte of the block
+    fma      x = x * m + c, in enough registers to keep the units busy, without memory accesses
 
-Work cannot be done in less than max(bytes / bandwidth, operations / peak): the roofline. Bandwidth is that of the
-level of memory which can hold what the work touches. Without llvmlite NumPy's copy and its products of matrices
-stand for the loops.
+Work takes at least max(bytes / bandwidth, operations / peak): the roofline. The bandwidth is that of the level of
+memory that can hold the data of the work. Without llvmlite, NumPy's copy and matrix products replace the loops.
 """
 
 from __future__ import annotations
@@ -28,33 +26,34 @@ from ndgrad._src.compiler.native import pool
 from ndgrad._src.compiler.native.ir import Function, Vector, module
 from ndgrad._src.compiler.native.target import Code, Target, available, host
 
-#: The bytes that the copy touches, source and target together, over all threads: in the first cache, the second, the
-#: third (of which there may be little or much), and beyond.
+#: Bytes that the copy touches, source and target together, over all threads: in the first, second and third cache (the
+#: third may be small or large), and in main memory.
 SIZES = (1 << 15, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
 _BLOCK = 1 << 14
-#: Seconds of samples of each measurement.
+#: Seconds of samples for each measurement.
 _SAMPLING = 0.15
 _ROUNDS = 5_000
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What was measured, on how many threads."""
+    """The measured limits, and the number of threads."""
 
-    #: bytes per second by the number of bytes that are touched
+    #: Bytes per second, by the number of touched bytes.
     bandwidth: dict[int, float]
-    #: floating-point operations per second by dtype
+    #: Floating-point operations per second, by dtype.
     peak: dict[str, float]
     threads: int
 
     def bandwidth_at(self, nbytes: int) -> float:
-        """Bytes per second for work that touches so many: those of the smallest memory that holds them, or of a larger
-        one if that is quicker, as it may be where the smallest is one core's."""
+        """Return bytes per second for work that touches so many. They come from the smallest memory that holds them, or
+        from a larger one if that is faster, which happens if the smallest belongs to one core.
+        """
         sizes = [size for size in self.bandwidth if size >= nbytes] or [max(self.bandwidth)]
         return max(self.bandwidth[size] for size in sizes)
 
     def least_seconds(self, work: Work) -> float:
-        """The time below which no program can do some work here."""
+        """Return the least time in which any program can do some work here."""
         return max(work.bytes / self.bandwidth_at(work.bytes), work.flops / self.peak[work.dtype])
 
     def __str__(self) -> str:
@@ -68,22 +67,22 @@ def _size(nbytes: int) -> str:
 
 
 def machine() -> Machine:
-    """What this machine can do, measured now if it was not, for as many threads as are allowed now."""
-    return _measured(allowed.max_threads)
+    """Return the limits of this machine for the number of threads allowed now, measured on first use."""
+    return _measure(allowed.max_threads)
 
 
 @functools.lru_cache(maxsize=4)
-def _measured(threads: int) -> Machine:
+def _measure(threads: int) -> Machine:
     if not available():
         return Machine({size: _numpy_copy(size) for size in SIZES}, _numpy_peaks(), threads)
     loops = _Loops(host(), threads)
     return Machine(
-        {size: loops.copied(size) for size in SIZES}, {d: loops.computed(d) for d in ("float32", "float64")}, threads
+        {size: loops.measure_copy(size) for size in SIZES}, {d: loops.measure_fma(d) for d in ("float32", "float64")}, threads
     )
 
 
 def _fastest(run: Callable[[], Any]) -> float:
-    """The least seconds of many short runs: what a machine can do is seen when nobody else uses it."""
+    """Return the least seconds of many short runs, because other processes slow down some of them."""
     best, until = float("inf"), time.perf_counter() + _SAMPLING
     while True:
         start = time.perf_counter()
@@ -98,7 +97,7 @@ def _fastest(run: Callable[[], Any]) -> float:
 
 
 class _Loops:
-    """Both loops for a processor, run by the pool: chunk by chunk, `argument` points to what they need."""
+    """Both loops for a processor, run chunk by chunk by the pool; `argument` points to their parameters."""
 
     def __init__(self, target: Target, threads: int) -> None:
         self.threads = threads
@@ -111,9 +110,10 @@ class _Loops:
         pool.run(address, argument.ctypes.data, chunks, self.threads)
         return _fastest(lambda: pool.run(address, argument.ctypes.data, chunks, self.threads))
 
-    def copied(self, touched: int) -> float:
-        """Bytes per second of a copy that touches so many bytes. Blocks in a cache are copied again and again by the
-        same thread: one chunk per thread, with a share of its own."""
+    def measure_copy(self, touched: int) -> float:
+        """Return bytes per second of a copy that touches so many bytes. The same thread copies blocks in a cache
+        repeatedly: one chunk per thread, with a share of its own.
+        """
         share = max(touched // (2 * self.threads) // _BLOCK, 1) * _BLOCK
         chunks = self.threads
         rounds = max(1, (1 << 22) // (2 * share * chunks))
@@ -122,8 +122,8 @@ class _Loops:
         argument = np.array([start, share, rounds], np.int64)
         return 2 * share * chunks * rounds / self._run("copy", argument, chunks)
 
-    def computed(self, dtype: str) -> float:
-        """Floating-point operations per second."""
+    def measure_fma(self, dtype: str) -> float:
+        """Return floating-point operations per second."""
         element = {"float32": "float", "float64": "double"}[dtype]
         rounds = np.array([_ROUNDS], np.int64)
         each = 2 * _registers(self.target) * self.target.lanes(element) * _ROUNDS
@@ -132,12 +132,12 @@ class _Loops:
 
 
 def _registers(target: Target) -> int:
-    """How many sums are open at a time: two units, four or five cycles each."""
+    """Return the number of independent sums: two units, four or five cycles each."""
     return min(12, target.registers - 4)
 
 
 def _copy(target: Target) -> Function:
-    """void copy(ptr argument, i64 chunk, i64 worker); argument: address, bytes of a share, rounds."""
+    """Write void copy(ptr argument, i64 chunk, i64 worker); argument: address, bytes of a share, rounds."""
     f = Function("copy", "ptr %argument, i64 %chunk, i64 %worker")
     kind = Vector("float", target.lanes("float"))
     start = f.set("load ptr, ptr %argument")
@@ -155,15 +155,16 @@ def _copy(target: Target) -> Function:
 
 
 def _fma(target: Target, element: str) -> Function:
-    """void fma_element(ptr rounds, i64 chunk, i64 worker): sums that are never read; the last is stored so
-    that they are computed."""
+    """Write void fma_element(ptr rounds, i64 chunk, i64 worker): sums that are never read. The last one is stored, so
+    that they are computed.
+    """
     f = Function(f"fma_{element}", "ptr %argument, i64 %chunk, i64 %worker")
     kind = Vector(element, target.lanes(element))
     rounds = f.set("load i64, ptr %argument")
     place = f.set(f"alloca {kind}, align 64")
     f.store(kind, kind.constant(0.999), place)
     factor = f.set(f"load volatile {kind}, ptr {place}")
-    sums = [f.carried(kind, kind.constant(k)) for k in range(_registers(target))]
+    sums = [f.carry(kind, kind.constant(k)) for k in range(_registers(target))]
     with f.loop(rounds, carried=sums):
         for s in sums:
             if target.fma:

@@ -1,8 +1,8 @@
-"""Which way a program runs: as native code where there is llvmlite, else on NumPy.
+"""Choice of a backend for a program: native code if llvmlite is installed, else NumPy.
 
-Code is made when a program first runs: a backward program that is never asked for costs nothing. Should making it
-fail, the program runs on NumPy, and a warning says why; a program of very many small steps runs there anyway. NDGRAD_COMPILE_REPLAY=1 asks for NumPy; with
-NDGRAD_COMPILE_RAISE=1 a failure is an error (our tests).
+Code is generated when a program first runs, so an unused backward program costs nothing. If code generation fails, the
+program runs on NumPy, with a warning that gives the reason. A program of very many small steps always runs on NumPy.
+NDGRAD_COMPILE_REPLAY=1 selects NumPy; with NDGRAD_COMPILE_RAISE=1 a failure is an error (for our tests).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.phases import Times, compiling, phase
 from ndgrad._src.compiler.native.target import available
 from ndgrad._src.compiler.passes.hoist_products import hoisting
-from ndgrad._src.compiler.passes.reroll import rolled
-from ndgrad._src.compiler.passes.select_branches import selected_branches
+from ndgrad._src.compiler.passes.reroll import find_loops
+from ndgrad._src.compiler.passes.select_branches import select_short_branches
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.core.modes import ThreadState
@@ -30,22 +30,23 @@ if TYPE_CHECKING:
     from ndgrad._src.compiler.cuda.program import DeviceProgram
     from ndgrad._src.compiler.runtime.observed_program import Watched
 
-#: Errors by the number of the output which says that there is one.
+#: Exceptions by the number of the output that signals them.
 Later = dict[int, Callable[[int], Exception]]
 
 
 class LoweringFailed(BaseException):
-    """What NDGRAD_COMPILE_RAISE=1 makes of a failure: nobody on its way takes it for an error of the function's, and
-    runs that eagerly."""
+    """A failure under NDGRAD_COMPILE_RAISE=1. It is no Exception, so callers do not mistake it for an error of the
+    function and run that eagerly.
+    """
 
 
 def runs_on_numpy(strict: bool) -> bool:
-    """Whether programs of arrays on the CPU run on NumPy, op by op."""
+    """True if programs of CPU arrays run on NumPy, op by op."""
     return strict or bool(os.environ.get("NDGRAD_COMPILE_REPLAY")) or not available()
 
 
 class Runner:
-    """A function from the arrays of a program's inputs to those of its outputs."""
+    """A function from the input arrays of a program to its output arrays."""
 
     def __init__(
         self,
@@ -56,48 +57,52 @@ class Runner:
         writes: Writes | None = None,
         later: Later | None = None,
     ) -> None:
-        """`strict`: on NumPy, op by op, as eager computes; `threads`: at most so many in native code; `sizes`: those
-        that vary between programs which may share their code (see
-        ndgrad._src.compiler.lower.templates), None if none may; `writes`: the outputs that may come back as inputs that have
-        been written (see ndgrad._src.compiler.lower.in_place); `later`: the outputs that a device is to look at by itself, and
-        what is raised if one is not zero."""
+        """Create a runner.
+
+            strict      run on NumPy, op by op, as eager code computes
+            threads     largest number of threads in native code
+            sizes       sizes that vary between programs with shared code (see ndgrad._src.compiler.lower.templates); None if no
+                        code is shared
+            writes      outputs that may be returned as written inputs (see ndgrad._src.compiler.lower.in_place)
+            later       outputs that a device checks asynchronously, with the exception to raise if one is not zero
+        """
         self.program = program
         self.strict = strict
         self.threads = threads
         self.sizes = sizes
         self.writes = writes
         self.later = later or {}
-        self._made: NativeProgram | Replay | None = None
-        #: the same on a device, where inputs are there
+        self._executable: NativeProgram | Replay | None = None
+        #: The device program, for inputs on a device.
         self._on_device: DeviceProgram | None = None
-        #: the same with every step told apart, for those who watch
+        #: The program with separate steps, for watchers.
         self._watched: Any = None
-        #: why it runs on NumPy although there could be native code
+        #: Reason for running on NumPy although native code is available.
         self.too_long: str | None = None
-        #: what making it took
+        #: Times of code generation.
         self.times = Times()
         self._lock = make_lock()
 
     @property
-    def made(self) -> NativeProgram | Replay:
-        """What runs it, made now if it was not."""
-        if self._made is None:
+    def executable(self) -> NativeProgram | Replay:
+        """The native program or replay, created on first use."""
+        if self._executable is None:
             with self._lock:
-                if self._made is None:
+                if self._executable is None:
                     with compiling(self.times, self.program.name, "lowering"):
-                        self._made = self._make()
-        return self._made
+                        self._executable = self._make()
+        return self._executable
 
     @property
-    def watched(self) -> Watched:
-        """What runs it step by step under the eyes of watchers, made now if it was not."""
-        made = self.made
+    def watched_executable(self) -> Watched:
+        """The program that reports each step to watchers, created on first use."""
+        made = self.executable
         with self._lock:
             if self._watched is None:
-                from ndgrad._src.compiler.runtime.observed_program import watched_form  # few ask
+                from ndgrad._src.compiler.runtime.observed_program import make_watched  # rarely needed
 
                 with compiling(Times(), self.program.name, "lowering"):
-                    self._watched = watched_form(made, self.program, self.threads)
+                    self._watched = make_watched(made, self.program, self.threads)
         found: Watched = self._watched
         return found
 
@@ -106,7 +111,7 @@ class Runner:
             return Replay(self.program)
         try:
             with phase("passes"):
-                program = hoisting(rolled(selected_branches(self.program)))
+                program = hoisting(find_loops(select_short_branches(self.program)))
             return NativeProgram(program, self.threads, self.sizes, self.writes)
         except TooLong as error:
             self.too_long = str(error)
@@ -125,13 +130,13 @@ class Runner:
 
     @property
     def known_on_device(self) -> DeviceProgram | None:
-        """What runs it on a device, if it has."""
+        """The device program if it exists."""
         return self._on_device
 
     def on_device(self, inputs: Sequence[Any]) -> DeviceProgram:
-        """What runs it on a device, for inputs that are there, or on the host, as these are; made now if it was not."""
+        """Return the device program for inputs on the device or the host, as these are; create it if needed."""
         if self._on_device is None or not self._on_device.takes(inputs):
-            from ndgrad._src.compiler.cuda.program import DeviceProgram  # only where there is a device
+            from ndgrad._src.compiler.cuda.program import DeviceProgram  # needed on devices only
 
             with self._lock, compiling(self.times, self.program.name, "lowering"):
                 self._on_device = DeviceProgram(self.program, inputs, self.writes, self.later, self.strict)
@@ -142,7 +147,7 @@ class Runner:
             run = self.on_device(inputs)
             if not ThreadState.watchers:
                 return run(inputs)
-            from ndgrad._src.compiler.runtime.observed_program import shown  # few ask
+            from ndgrad._src.compiler.runtime.observed_program import run_reported  # rarely needed
 
-            return shown(self.program, run, inputs)
-        return self.watched(inputs) if ThreadState.watchers else self.made(inputs)
+            return run_reported(self.program, run, inputs)
+        return self.watched_executable(inputs) if ThreadState.watchers else self.executable(inputs)

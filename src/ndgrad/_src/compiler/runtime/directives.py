@@ -1,4 +1,4 @@
-"""What torch's compiler is told by functions of `torch.compiler`, and what of it has a meaning here."""
+"""Functions of `torch.compiler` that direct torch's compiler, with their meaning here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ is_dynamo_compiling = is_compiling
 
 
 def allow_in_graph(fn: F) -> F:
-    """A function that torch's compiler is not to look into: the function itself, whose ops are traced as any others.
+    """Return the function itself. Torch's compiler does not look inside such a function; here its ops are traced like
+    others.
 
     >>> import ndgrad
     >>> ndgrad.compiler.allow_in_graph(ndgrad.sin) is ndgrad.sin
@@ -31,18 +32,19 @@ def allow_in_graph(fn: F) -> F:
 
 
 def assume_constant_result(fn: F) -> F:
-    """A function whose result is taken to be always the same: the function itself, which is run when a trace is made,
-    and whose results are guarded as any others."""
+    """Return the function itself. Torch assumes a constant result; here the function runs in each trace, and its
+    results are guarded like others.
+    """
     return fn
 
 
 def nested_compile_region(fn: Any = None, **_: Any) -> Any:
-    """A function whose code may be shared among calls in one program: the function itself. Repeated blocks are found."""
+    """Return the function itself. Torch shares its code among calls in one program; here repeated blocks are found."""
     return (lambda function: function) if fn is None else fn
 
 
 def cudagraph_mark_step_begin() -> None:
-    """The beginning of a step, where torch records graphs of the GPU's work: nothing, there are none.
+    """Do nothing. Torch marks the start of a step with CUDA graphs here.
 
     >>> import ndgrad
     >>> ndgrad.compiler.cudagraph_mark_step_begin()
@@ -50,12 +52,12 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def is_exporting() -> bool:
-    """Whether `torch.export` reads the code: never."""
+    """True if `torch.export` reads the code: never."""
     return False
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The backends that `compile` takes.
+    """Return the backends that `compile` takes.
 
     >>> import ndgrad
     >>> "inductor" in ndgrad.compiler.list_backends()
@@ -65,7 +67,8 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
 
 
 class set_stance:
-    """How compiled functions behave from here on, or in a block: 'default', or 'force_eager' to run them as they are.
+    """Set the behaviour of compiled functions from here on, or in a block: 'default', or 'force_eager' to run them
+    uncompiled.
 
     >>> import ndgrad
     >>> f = ndgrad.compile(lambda x: x * 2)
@@ -94,8 +97,8 @@ class set_stance:
         CompiledFunction.disabled.reset(self._token)
 
     def __call__(self, fn: F) -> F:
-        """As a decorator: the function runs in this stance."""
-        import functools  # only for those who decorate
+        """Decorate a function so that it runs in this stance."""
+        import functools  # rarely needed
 
         forced = CompiledFunction.disabled.get()
         CompiledFunction.disabled.reset(self._token)
@@ -105,4 +108,4 @@ class set_stance:
             with set_stance("force_eager" if forced else "default"):
                 return fn(*args, **kwargs)
 
-        return run  # type: ignore[return-value]  # the same signature
+        return run  # type: ignore[return-value]  # same signature

@@ -1,4 +1,4 @@
-"""Which kernels eager ops use: native ones on the CPU, CUDA's on a GPU. Lower rooms ask for them by the registry."""
+"""Kernels of eager ops: native ones on the CPU, CUDA kernels on a GPU. Lower layers find them through the registry."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 
 def native_kernels() -> Any:
-    """Kernels for large NumPy arrays, None if there are none."""
-    from ndgrad._src.compiler.kernels import eager  # for which llvmlite is needed
+    """Return kernels for large NumPy arrays; None if there are none."""
+    from ndgrad._src.compiler.kernels import eager  # needs llvmlite
 
     return eager.native_kernels()
 
 
 def device_kernels() -> Any:
-    """Kernels for arrays on a GPU, None if there are none."""
-    from ndgrad._src.compiler.cuda import eager  # only where there is one
+    """Return kernels for arrays on a GPU; None if there are none."""
+    from ndgrad._src.compiler.cuda import eager  # needed on devices only
 
     return eager.device_kernels()
 

@@ -1,4 +1,4 @@
-"""`ndgrad.compile`, and what goes with it: `disable`, `is_compiling`, `reset`, `explain`."""
+"""`ndgrad.compile` and its companions `disable`, `is_compiling`, `reset` and `explain`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, TypeVar, overload
 
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
-from ndgrad._src.compiler.capture.random_draws import put_back
+from ndgrad._src.compiler.capture.random_draws import restore_states
 from ndgrad._src.compiler.native.phases import Times
-from ndgrad._src.compiler.runtime.execution_notes import ways_of
+from ndgrad._src.compiler.runtime.execution_notes import describe_control_flow
 from ndgrad._src.compiler.runtime.function import CompiledFunction, compiled_functions
-from ndgrad._src.compiler.runtime.options import resolved
+from ndgrad._src.compiler.runtime.options import resolve_options
 from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.core.modes import modes
 from ndgrad._src.foundations.pytree import tree_flatten
@@ -40,21 +40,21 @@ def compile(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
 ) -> Any:  # fmt: skip
-    """A function, method or module that is traced once for each kind of arguments, and from then on runs as a program.
+    """Return a function, method or module that is traced once for each kind of arguments and then runs as a program.
 
-    It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew
-    where shapes, dtypes, layouts, requires_grad, Python values among the arguments or anything that `f` reaches
-    otherwise (closures, globals, attributes) differ from all calls that it has seen; eight kinds are remembered. What a
-    program cannot hold (values read by Python, prints, side effects) makes that kind of call run eagerly;
-    `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
+    The compiled function returns the same results as `f`, with the same gradients to any order, and writes the same
+    memory. A call is traced again if shapes, dtypes, layouts, requires_grad, Python values among the arguments or other
+    objects that `f` reaches (closures, globals, attributes) differ from all previous calls. Eight kinds of calls are
+    kept. Some actions cannot be part of a program (values read by Python, prints, side effects). Such a kind of call
+    runs eagerly; `ndgrad.compiler.explain(f, *args)` gives the reason, and with `fullgraph` it is an error.
 
-    `strict` runs the program op by op on NumPy, so that nothing is added in another order than NumPy's; `threads`
-    limits the threads of native code. `dynamic`: calls that differ in the sizes of tensors share their machine code
-    from the second size on (None), from the first (True), or never (False). Of torch's other arguments, all modes are
-    one here, `backend` is "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as
-    with `disable`), and `options` may have 'strict' and 'threads'; what has no meaning here is refused.
+    `strict` runs the program op by op on NumPy, so that sums are in NumPy's order. `threads` limits the threads of
+    native code. `dynamic`: calls that differ in the sizes of tensors share their machine code from the second size on
+    (None), from the first (True), or never (False). For torch's other arguments: all modes are the same here; `backend`
+    is "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as with `disable`);
+    `options` may have 'strict' and 'threads'. Arguments without a meaning here are refused.
 
-    The result has two methods to look at it with, `graph(*args)` and `kernels(*args)`.
+    The result has two methods for inspection, `graph(*args)` and `kernels(*args)`.
 
     >>> import ndgrad
     >>> @ndgrad.compile
@@ -65,7 +65,7 @@ def compile(
     >>> x.grad
     tensor([2., 4.])
     """
-    resolved_options = resolved(
+    resolved_options = resolve_options(
         mode, backend, options, {"fullgraph": fullgraph, "dynamic": dynamic, "strict": strict, "threads": threads}
     )
     if f is None:
@@ -78,28 +78,28 @@ def compile(
         return f
     if not callable(f):
         raise TypeError(
-            f"compile() takes a function, a method or a module, and got {type(f).__name__}. "
+            f"compile() takes a function, a method or a module, but got {type(f).__name__}. "
             "Give it something that can be called. [nd-type]"
         )
     if disable or resolved_options is None:
         return f
     module = sys.modules.get("ndgrad.nn.modules.module")
     if module is not None and isinstance(f, module.Module):
-        from ndgrad.nn.modules.compiled import CompiledModule  # only those who have modules need it
+        from ndgrad.nn.modules.compiled import CompiledModule  # only needed for modules
 
         return f if isinstance(f, CompiledModule) else CompiledModule(f, resolved_options)
     return compiled_function(f, resolved_options)
 
 
 def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> CompiledFunction:
-    """The compiled form of something that can be called."""
+    """Return the compiled form of a callable."""
     made = CompiledFunction(f, **options)
     compiled_functions.add(made)
     return made
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that is never compiled: where a compiled function calls it, that one runs eagerly.
+    """Return a function that is never compiled. A compiled function that calls it runs eagerly.
 
     >>> import ndgrad
     >>> @ndgrad.compiler.disable
@@ -130,7 +130,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def is_compiling() -> bool:
-    """Whether the code that asks is being traced.
+    """True if the calling code is being traced.
 
     >>> import ndgrad
     >>> ndgrad.compiler.is_compiling()
@@ -140,7 +140,7 @@ def is_compiling() -> bool:
 
 
 def reset() -> None:
-    """Let all compiled functions forget what they have traced.
+    """Drop the traces of all compiled functions.
 
     >>> import ndgrad
     >>> ndgrad.compiler.reset()
@@ -151,27 +151,27 @@ def reset() -> None:
 
 @dataclass
 class Explanation:
-    """What `explain` found: the size of the program, why a call runs eagerly, what is compared before a call."""
+    """Result of `explain`: the size of the program, or the reason for running eagerly; and the guards of a call."""
 
-    #: whether a call of this kind runs as a program
+    #: True if a call of this kind runs as a program.
     compiled: bool
-    #: why not, and the line that is the cause
+    #: Reason for running eagerly, and the source line that causes it.
     reason: str | None
     where: str | None
-    #: the numbers of instructions of both programs
+    #: Numbers of instructions of both programs.
     forward_ops: int
     backward_ops: int
-    #: how many tensors are inputs beside the arguments
+    #: Number of input tensors apart from the arguments.
     captured: int
-    #: what is compared before each call
+    #: Descriptions of the slots and tensors compared before each call.
     guards: list[str]
-    #: how many kinds of calls the function knows
+    #: Number of specialisations of the function.
     specialisations: int
-    #: the program as text
+    #: Program as text.
     program: str
-    #: what tracing took, and making code of both programs
+    #: Times of tracing and of code generation for both programs.
     times: Times
-    #: how loops and branches run, and what was decided by values; on a device, how programs run
+    #: Execution of loops and branches, and outcomes of conditions; on a device, execution of the programs.
     control_flow: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -187,8 +187,8 @@ class Explanation:
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """What compiling a function comes to for these arguments: the size of the program and what compiling took, or why
-    there is none. Nothing is run.
+    """Explain the compilation of a function for these arguments: the size of the program and the compile times, or the
+    reason why there is none. The program does not run.
 
     >>> import ndgrad
     >>> print(ndgrad.compiler.explain(lambda x: x * float(x.sum()), ndgrad.ones(2)))
@@ -199,41 +199,41 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     flat, spec = tree_flatten((args, kwargs))
-    entry, flat = made.explained(flat, spec, modes().grad_enabled)
-    if entry.made is None:
+    entry, flat = made.explain_entry(flat, spec, modes().grad_enabled)
+    if entry.specialisation is None:
         broken = entry.broken
         assert broken is not None
         return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
-    found = entry.made
-    guards = [held.label(i) for held in found.environment.held for i in range(len(held.then)) if held.label(i)]
+    found = entry.specialisation
+    guards = [slots.label(i) for slots in found.environment.captured for i in range(len(slots.then)) if slots.label(i)]
     guards += [
         f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()
     ]
     captured = sum(kind in ("environment", "grad") for kind, _ in found.sources)
     runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
-    ways = _on_device(found, flat) if found.place is not CPU else []
+    notes = _on_device(found, flat) if found.place is not CPU else []
     for runner in runners if found.place is CPU else ():
-        _ = runner.made
+        _ = runner.executable
     times = sum([runner.times for runner in runners], found.times)
     decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.decided]
     return Explanation(
         True, None, None, len(found.forward.instructions), len(found.backward.instructions),
         captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
-        [*(ways or ways_of(*runners)), *decided],
+        [*(notes or describe_control_flow(*runners)), *decided],
     )  # fmt: skip
 
 
 def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
-    """How programs run on a device, as far as they are known."""
-    from ndgrad._src.compiler.report.cuda_inspection import in_text  # only where there is one
+    """Describe the execution of programs on a device, as far as it is known."""
+    from ndgrad._src.compiler.report.cuda_inspection import describe  # needed on devices only
 
     states = found.tape.states()
     arrays = [t._array for t in found.inputs_of(flat)]
-    put_back(states)
+    restore_states(states)
     programs = [found.run_forward.on_device(arrays)]
     others = [found.run_backward, *([found.whole.runner] if found.whole is not None else [])]
-    return [in_text(p) for p in (*programs, *[r.known_on_device for r in others]) if p is not None]
+    return [describe(p) for p in (*programs, *[r.known_on_device for r in others]) if p is not None]
 
 
-# torch programs look for such functions beside the function itself
+# torch programs expect these functions as attributes of `compile`.
 compile.explain = explain  # type: ignore[attr-defined]

@@ -18,8 +18,8 @@ import numpy as np
 from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.array_arguments import Form, as_inputs, have_arrays, kind_of_call
-from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
-from ndgrad._src.compiler.capture.environment import SMALL, Environment, facts
+from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_PATHS, Mispredicted
+from ndgrad._src.compiler.capture.environment import SMALL, Environment, get_facts
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.trace_watch import Unreached
@@ -42,29 +42,30 @@ from ndgrad._src.foundations.devices import get_default_device
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
-#: How many specialisations a function keeps, and how many are made before it is left alone.
+#: Largest number of specialisations of a function, and of traces before it runs eagerly.
 MOST = 8
 THRASHING = 32
-#: How many environments are tried for one trace: each may show further objects that the next one must reach.
+#: Largest number of environments for one trace. Each may show further objects that the next one must reach.
 MOST_ENVIRONMENTS = 32
-#: The same for those that differ in the sizes of tensors alone, whose machine code is shared
+#: The same limits for specialisations that differ only in tensor sizes and share machine code
 #: (ndgrad._src.compiler.lower.templates).
 MOST_SIZES = 64
 THRASHING_SIZES = 256
-#: How many calls are traced because one and the same place has changed: a place that the function itself changes, and others.
+#: Largest number of traces caused by changes of one slot: if the function itself changes it, and otherwise.
 MOST_REPEATS = 4
 MOST_OTHERS = 12
 
-#: Where the kinds of the leaves of arguments begin in the key of a call.
+#: Index in the key of a call at which the kinds of the argument leaves start.
 KINDS = 5
 
 _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 
 
 class Entry:
-    """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
+    """Result of compiling one kind of arguments in one environment: a specialisation, or the reason why there is none.
+    """
 
-    __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "numbers", "once", "rows", "slots")
+    __slots__ = ("broken", "comparisons", "environment", "key", "native", "numbers", "once", "rows", "slots", "specialisation")
 
     def __init__(
         self,
@@ -75,57 +76,57 @@ class Entry:
         slots: NumberSlots | None = None,
     ) -> None:
         self.key = key
-        #: the slots whose numbers are inputs, or were, until the trace ended with a break
+        #: Slots whose numbers are inputs, or were until the trace ended with a break.
         self.slots = slots
         self.environment = environment
-        self.made = made
+        self.specialisation = made
         self.broken = broken
-        #: whether it has been called
+        #: True if it has been called.
         self.once = False
-        #: the numbers of slots in the call before
+        #: Numbers of slots in the previous call.
         self.numbers: Sequence[Any] | None = None
-        #: the row of the builtin that calls it, and how many have been made
+        #: Row of the builtin that calls it, and the number of rows made so far.
         self.native: NativeCall | None = None
         self.rows = 0
-        #: how often its environment has been made ready to be compared natively
+        #: Number of times that a native comparison of its environment was prepared.
         self.comparisons = 0
 
     def mismatch(self, flat: list[Any]) -> str | None:
-        """Why it is of no use for a call with arguments of its kind."""
-        if self.made is not None:
-            return self.made.mismatch(flat)
+        """Return the reason why the entry does not serve a call with arguments of its kind; None if it does."""
+        if self.specialisation is not None:
+            return self.specialisation.mismatch(flat)
         reason = None if self.environment is None else self.environment.check()
         return self.slots.mismatch(flat) if reason is None and self.slots else reason
 
 
 class Last(NamedTuple):
-    """A kind of call whose arguments are tensors, each another one: what they were like, and what runs."""
+    """Fast path for calls whose arguments are distinct tensors: their facts, the modes, and the entry to run."""
 
     facts: tuple[Any, ...]
     recording: bool
     defaults: tuple[Any, Any]
     entry: Entry
-    made: Specialisation
+    specialisation: Specialisation
 
     @staticmethod
-    def of(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Last | None:
-        """The kind of a call; None if it is no simple one."""
+    def from_call(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Last | None:
+        """Return the kind of a call; None if it is not a simple one."""
         if (
             kwargs
-            or entry.made is None
+            or entry.specialisation is None
             or not all(isinstance(a, Variable) for a in args)
             or len({*map(id, args)}) != len(args)
         ):
             return None
         defaults = get_default_dtype(), get_default_device()
-        return Last(tuple([facts(a) for a in args]), modes().grad_enabled, defaults, entry, entry.made)
+        return Last(tuple([get_facts(a) for a in args]), modes().grad_enabled, defaults, entry, entry.specialisation)
 
     def fits(self, args: tuple[Any, ...], recording: bool) -> bool:
-        """Whether a call without keywords is of this kind."""
+        """True if a call without keywords is of this kind."""
         if len(args) != len(self.facts) or recording is not self.recording:
             return False
         for a, known in zip(args, self.facts, strict=True):
-            if a.__class__ is not known[0] or facts(a) != known:
+            if a.__class__ is not known[0] or get_facts(a) != known:
                 return False
         return (len(args) < 2 or len({*map(id, args)}) == len(args)) and self.defaults == (
             get_default_dtype(),
@@ -134,9 +135,9 @@ class Last(NamedTuple):
 
 
 class CompiledFunction:
-    """A function with its specialisations: one for each kind of arguments that it has met."""
+    """A function with its specialisations, one for each kind of arguments."""
 
-    #: whether the code at work is not to be compiled
+    #: True if compilation is disabled in the current context.
     disabled: ClassVar[ContextVar[bool]] = ContextVar("ndgrad_compile_disabled", default=False)
 
     def __init__(
@@ -154,46 +155,46 @@ class CompiledFunction:
         self.strict = strict
         self.threads = threads
         self.entries: list[Entry] = []
-        #: how many traces were made, how many of them for other sizes alone, and why the last of them was needed
+        #: Number of traces, number of traces caused by sizes alone, and the reason for the last trace.
         self.traces = self.resized = 0
         self.last_reason: str | None = None
         self._last_break: str | None = None
-        #: the environment of the last trace, if that is remembered nowhere else
+        #: Environment of the last trace if no entry keeps it.
         self._last_environment: Environment | None = None
-        #: how many more programs were run in vain, because values decided otherwise, than to good purpose
+        #: Number of program runs discarded because of branch conditions, less the number of successful runs.
         self._in_vain = 0
-        #: the last kind of call, where that was a simple one
+        #: Kind of the last call, if it was a simple one.
         self._last: Last | None = None
-        #: the builtin that knows the kinds of calls which need no Python before they run (see
-        #: ndgrad._src.compiler.runtime.native_call), if there is one
+        #: Builtin that runs known kinds of calls without Python (see ndgrad._src.compiler.runtime.native_call), if
+        #: there is one.
         self._rows: NativeEntry | None = None
-        self._native: Callable[..., Any] = _no_row
-        #: what environments begin with: the function, and what traces have found by computed names
+        self._native: Callable[..., Any] = _miss
+        #: Roots of environments: the function, and objects that traces found by computed names.
         self._found: list[tuple[str, Any]] = [("the function", function)]
         self._found_names: set[str] = set()
         self._found_modules: set[str] = set()
-        #: what has to be done before it is called
+        #: Functions to run before each native call.
         self._refreshes: tuple[Callable[[], None], ...] = ()
-        #: by kinds of calls with arrays of NumPy's: what they return, None where their contents count
+        #: Result forms by kind of call with NumPy arrays; None if the contents of the arrays matter.
         self._forms: dict[Any, Any] = {}
-        #: what named transforms have made of it
+        #: Transformed versions of the function, by the name of the transform.
         self._transformed: dict[Any, CompiledFunction] = {}
-        #: how often calls were traced because something that the function reaches had changed, by what it is, and the
-        #: reasons for which they no longer are
+        #: Number of traces by the changed object that caused them, and the reasons for which calls are no longer
+        #: traced.
         self._reasons: Counter[str] = Counter()
         self._told: set[str] = set()
-        #: the numbers that calls have found in slots
+        #: Numbers that calls have found in slots.
         self._numbers = SeenNumbers()
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
-        """What another function that calls this one depends on."""
+        """Return the objects that a caller of this function depends on."""
         return [self.function]
 
     def __transformed__(self, transform: Callable[[Any], Any], name: Any = None) -> CompiledFunction:
-        """What a function transform makes of this function: a compiled function, too. It may run eagerly, as
-        any function inside an eager transform does. What has a name is remembered by it: `grad(f)` may be
-        written where it is called."""
+        """Return the transform of this function as another compiled function. It may run eagerly, like any function
+        inside an eager transform. A result with a `name` is cached, so that `grad(f)` may be written at each call.
+        """
         made = None if name is None else self._transformed.get(name)
         if made is None:
             made = CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
@@ -204,9 +205,12 @@ class CompiledFunction:
         return made
 
     def __recorded__(self, primals: tuple[Any, ...]) -> RecordedCall | None:
-        """A call whose result can be differentiated with respect to its arguments alone, by its programs (`func.vjp`);
-        None if eager must do that: inside transforms and modes, where something else requires grad, or where the
-        function leaves something behind."""
+        """Return a call whose result can be differentiated by its programs with respect to its arguments alone
+        (`func.vjp`).
+
+        Return None if eager code must do that: inside transforms and modes, if another tensor requires grad, or if the
+        function has side effects.
+        """
         state = modes()
         flat, spec = tree_flatten(primals)
         plain = all(
@@ -221,7 +225,7 @@ class CompiledFunction:
         leaves = [t.detach().requires_grad_() for t in flat]
         args = tree_unflatten(leaves, spec)
         entry = self.entry_for(*tree_flatten((args, {})), True)
-        made = entry.made
+        made = entry.specialisation
         if made is None or made.effects or made.writes:
             return None
         if any(requires_grad(which[0]) for kind, which in made.sources if kind == "environment"):
@@ -231,17 +235,17 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    # A copy knows nothing of the calls before. As of functions, there is one object for a function by itself.
+    # A copy has no calls to remember. A function without state is copied as itself, like a Python function.
 
     def __copy__(self) -> CompiledFunction:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         function = copy.deepcopy(self.function, memo)
-        return self if function is self.function else self._for(function)
+        return self if function is self.function else self._compile_other(function)
 
-    def _for(self, function: Callable[..., Any]) -> CompiledFunction:
-        """Another function compiled as this one is."""
+    def _compile_other(self, function: Callable[..., Any]) -> CompiledFunction:
+        """Compile another function with the options of this one."""
         return compile_again(function, self.fullgraph, self.dynamic, self.strict, self.threads)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -249,7 +253,7 @@ class CompiledFunction:
         found: Any = sys.modules.get(self.__module__)
         for name in qualified.split("."):
             found = getattr(found, name, None)
-        if found is self:  # as a decorator leaves it
+        if found is self:  # name bound by a decorator
             return str(qualified)
         return compile_again, (self.function, self.fullgraph, self.dynamic, self.strict, self.threads)
 
@@ -270,58 +274,59 @@ class CompiledFunction:
                 if call.is_stale:
                     self._forget_row(call)
         state = modes()
-        # who only watches, as the profiler does, sees a program run
+        # Observers that only watch, such as the profiler, see a program run.
         is_watched = not process.shared or process.shared == len(thread.watchers)
         if state.entered and is_watched and not self.disabled.get() and state.only_autocast():
-            return self._under_autocast(args, kwargs, state)
+            return self._call_under_autocast(args, kwargs, state)
         if state.entered or not is_watched or self.disabled.get() or runs_eagerly():
             return self.function(*args, **kwargs)
         known = self._last
         tried: list[Entry] = []
         if known is not None and not kwargs and known.fits(args, state.grad_enabled):
             with self._lock:
-                mismatch = known.made.mismatch(args)
+                mismatch = known.specialisation.mismatch(args)
             if mismatch is None:
                 try:
-                    result = known.made(args)
+                    result = known.specialisation(args)
                 except Mispredicted:
-                    self._was_in_vain(known.entry, tried)
+                    self._note_discarded_run(known.entry, tried)
                 else:
                     self._add_row(known.entry, args, kwargs, state.grad_enabled)
                     return result
         flat, spec = tree_flatten((args, kwargs))
         if have_arrays(flat):
-            found = self._with_arrays(flat, spec, state.grad_enabled, args, kwargs)
+            found = self._call_with_arrays(flat, spec, state.grad_enabled, args, kwargs)
             if found is not MISS:
                 return found
-        entry, found = self._by_program(flat, spec, state.grad_enabled, tried)
-        if entry.made is not None:
-            self._last = Last.of(entry, args, kwargs)
+        entry, found = self._run_program(flat, spec, state.grad_enabled, tried)
+        if entry.specialisation is not None:
+            self._last = Last.from_call(entry, args, kwargs)
             self._add_row(entry, args, kwargs, state.grad_enabled)
             return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
 
-    def _under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
-        """The result of a call under autocast. How autocast is set belongs to the kind of the call, and to what is
-        traced; programs run without it."""
+    def _call_under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
+        """Return the result of a call under autocast. The autocast settings are part of the kind of the call and of the
+        trace. Programs run without autocast.
+        """
         flat, spec = tree_flatten((args, kwargs))
         if not have_arrays(flat):
-            outside = scope()
+            outer = scope()
             try:
-                restore(outside.with_changes(autocast=None, entered=0))
-                entry, found = self._by_program(flat, spec, state.grad_enabled, [], autocast=_setting(state))
+                restore(outer.with_changes(autocast=None, entered=0))
+                entry, found = self._run_program(flat, spec, state.grad_enabled, [], autocast=_setting(state))
             finally:
-                restore(outside)
-                del outside
-            if entry.made is not None:
+                restore(outer)
+                del outer
+            if entry.specialisation is not None:
                 return found
             if self.fullgraph and entry.broken is not None:
                 raise entry.broken.again()
         return self.function(*args, **kwargs)
 
-    def _by_program(
+    def _run_program(
         self,
         flat: list[Any],
         spec: Any,
@@ -330,25 +335,27 @@ class CompiledFunction:
         form: Form | None = None,
         autocast: Any = None,
     ) -> tuple[Entry, Any]:
-        """The entry whose program fits a call, and its result; an entry without a program, if there is none. With
-        a `form`, it must be able to give such results; `autocast` is its setting, None where there is none."""
+        """Return the entry whose program fits a call, and its result; or an entry without a program. With a `form`, the
+        program must be able to give such results. `autocast` is the active setting, or None.
+        """
         while True:
             entry = self.entry_for(flat, spec, recording, tried, autocast)
-            if entry.made is None or (form is not None and not form.fits(entry.made)):
+            if entry.specialisation is None or (form is not None and not form.fits(entry.specialisation)):
                 return entry, MISS
             try:
-                found = entry.made(flat)
+                found = entry.specialisation(flat)
             except Mispredicted:
-                self._was_in_vain(entry, tried)
+                self._note_discarded_run(entry, tried)
             else:
                 self._in_vain = max(self._in_vain - 1, 0)
                 return entry, found
 
-    def _with_arrays(
+    def _call_with_arrays(
         self, flat: list[Any], spec: Any, recording: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A call with arrays of NumPy's as inputs of a program (see ndgrad._src.compiler.capture.array_arguments); `MISS` if that
-        cannot be."""
+        """Return the result of a call with NumPy arrays as inputs of a program (see
+        ndgrad._src.compiler.capture.array_arguments); `MISS` if there is no such program.
+        """
         kind = kind_of_call(flat, spec)
         form = self._forms.get(kind, MISS)
         if form is MISS:
@@ -360,45 +367,46 @@ class CompiledFunction:
         given = None if form is None else as_inputs(flat)
         if given is None:
             return MISS
-        entry, found = self._by_program(given, spec, recording, [], form)
+        entry, found = self._run_program(given, spec, recording, [], form)
         if found is MISS:
             if entry.broken is None or not entry.broken.depends_on_values:
-                self._forms[kind] = None  # and what cannot be is of no use to other calls
+                self._forms[kind] = None  # The entry is of no use to other calls either.
                 with self._lock:
                     self.entries = [e for e in self.entries if e is not entry]
             return MISS
-        return form.delivered(found)
+        return form.convert(found)
 
-    def _was_in_vain(self, entry: Entry, tried: list[Entry]) -> None:
-        """A program has run whose conditions on values do not hold in this call."""
+    def _note_discarded_run(self, entry: Entry, tried: list[Entry]) -> None:
+        """Note that a program has run whose branch conditions do not hold in this call."""
         tried.append(entry)
         self._in_vain += 1
         if self._in_vain > MOST_IN_VAIN:
             self._last = None
-            self._rows, self._native, self._refreshes = None, _no_row, ()
+            self._rows, self._native, self._refreshes = None, _miss, ()
 
-    def explained(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
-        """The entry for arguments, arrays of NumPy's among them, and what it is given."""
+    def explain_entry(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
+        """Return the entry for arguments, which may include NumPy arrays, and the leaves that it takes."""
         given = as_inputs(flat) if have_arrays(flat) else None
         if given is not None:
             entry = self.entry_for(given, spec, recording)
-            if entry.made is not None:
+            if entry.specialisation is not None:
                 return entry, given
-        state, outside = modes(), scope()
+        state, outer = modes(), scope()
         if not state.only_autocast():
             return self.entry_for(flat, spec, recording), flat
         try:
-            restore(outside.with_changes(autocast=None, entered=0))
+            restore(outer.with_changes(autocast=None, entered=0))
             return self.entry_for(flat, spec, recording, autocast=_setting(state)), flat
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
 
     def entry_for(
         self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = (), autocast: Any = None
     ) -> Entry:
-        """The entry for arguments and for the environment as it is now, made if need be; none of
-        those that were tried. `autocast` is the setting under which the function is traced."""
+        """Return the entry for arguments in the current environment, except those in `tried`; trace a new one if
+        needed. `autocast` is the setting under which the function is traced.
+        """
         try:
             key = self._key(flat, spec, recording, autocast)
             hash(key)
@@ -414,18 +422,18 @@ class CompiledFunction:
             return Entry(None, None, None, GraphBreak(reason))
         with self._lock:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
-            # the newest first, and those that break last: they may do so because of their values
+            # Newest entries come first. Entries with a break come last, because values may have caused the break.
             newest = self.entries[::-1]
             other: Entry | None = None
-            for entry in sorted(newest, key=lambda entry: entry.made is None):
+            for entry in sorted(newest, key=lambda entry: entry.specialisation is None):
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
                         return entry
-                    if other is None:  # the newest knows most of what varies
+                    if other is None:  # the newest entry knows most about varying objects
                         reason, other = mismatch, entry
-            unfit = None if other is None else self._repeated(reason, other)
-            if len(tried) >= MOST_WAYS:
+            unfit = None if other is None else self._refuse_repeat(reason, other)
+            if len(tried) >= MOST_PATHS:
                 unfit = f"values decide what it does, otherwise than in {len(tried)} programs; use where or cond"
             elif unfit is None and self._thrashes():
                 unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
@@ -433,13 +441,14 @@ class CompiledFunction:
                 return Entry(None, None, None, GraphBreak(unfit))
             if self._numbers.learn_arguments(key, [e.key for e in self.entries], spec, KINDS):
                 key = self._key(flat, spec, recording, autocast)
-            return self._traced(key, flat, spec, reason, self._sizes(key), autocast)
+            return self._trace_entry(key, flat, spec, reason, self._sizes(key), autocast)
 
     def _key(
         self, flat: list[Any], spec: Any, recording: bool, autocast: Any, slots: NumberSlots | None = None
     ) -> Any:
-        """The kind of a call: what a specialisation depends on in its arguments and modes. Arguments whose numbers are
-        inputs are those of `slots`, if they are known."""
+        """Return the kind of a call: the arguments and modes that a specialisation depends on. `slots`, if given,
+        decides which arguments are numbers that are inputs.
+        """
 
         def varies(i: int, leaf: Any) -> bool:
             return self._numbers.varies(spec, i, leaf) if slots is None else slots.argument_varies(i)
@@ -456,44 +465,46 @@ class CompiledFunction:
             ],
         )
 
-    def _repeated(self, reason: str, other: Entry) -> str | None:
-        """Why a call is not traced for a reason for which calls were traced before; None if it is. A place that the
-        function itself changes, or that has kept a trace from its end, is another one at each call."""
+    def _refuse_repeat(self, reason: str, other: Entry) -> str | None:
+        """Return the reason why a call is not traced again for a repeated reason; None if it is traced. A slot that the
+        function changes, or that ended a trace, probably differs at each call.
+        """
         count = self._reasons[reason]
-        is_own = other.made is None or other.made.changes_place(reason)
+        is_own = other.specialisation is None or other.specialisation.changes_place(reason)
         self._reasons[reason] += 1
         if count < (MOST_REPEATS if is_own else MOST_OTHERS):
             return None
         unfit = f"{reason} at each call that was traced ({count} of them)"
         if reason not in self._told:
             self._told.add(reason)
-            _tell(
+            _warn(
                 f"{self!r} runs eagerly from now on, except for the kinds of calls that it knows: {unfit}. Pass what "
                 "changes as a tensor, or do not use its value."
             )
         return unfit
 
     def _sizes(self, key: Any) -> Sizes | None:
-        """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes
-        are never to be shared."""
+        """Return the sizes of a new kind of call that vary between such calls, as far as known; None if sizes are never
+        shared.
+        """
         if self.dynamic is False:
             return None
         kind = sizeless(key)
-        others = [shapes_of(e.key) for e in self.entries if e.made is not None and sizeless(e.key) == kind]
+        others = [shapes_of(e.key) for e in self.entries if e.specialisation is not None and sizeless(e.key) == kind]
         own = shapes_of(key)
-        self.resized += bool(others) and own not in others  # else something else has changed
+        self.resized += bool(others) and own not in others  # otherwise the trace has another cause
         return frozenset([n for i, n in enumerate(own) if n > 1 and (self.dynamic or any(o[i] != n for o in others))])
 
     def _thrashes(self) -> bool:
         return self.traces - self.resized >= THRASHING or self.resized >= THRASHING_SIZES
 
-    def _traced(
+    def _trace_entry(
         self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None, autocast: Any
     ) -> Entry:
         self.traces += 1
         self.last_reason = reason if self.entries else "the first call"
         if self._thrashes():
-            _tell(
+            _warn(
                 f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs "
                 "eagerly from now on, except for the kinds of calls that it knows. Pass what changes as a tensor."
             )
@@ -504,7 +515,7 @@ class CompiledFunction:
                 self._numbers.learn(known)
         self._last_environment = None
         try:
-            function = self.function if autocast is None else _casting(self.function, autocast)
+            function = self.function if autocast is None else _add_autocast(self.function, autocast)
             for _ in range(MOST_ENVIRONMENTS):
                 roots = [
                     *self._found,
@@ -532,7 +543,7 @@ class CompiledFunction:
             if broken.is_passing:
                 return entry
             if broken.depends_on_values and broken.reason != self._last_break:
-                # other values may fare better; if they do not either, it is remembered
+                # Other values may be traceable. The break is stored if the next ones are not.
                 self._last_break, self._last_environment = broken.reason, environment
                 return entry
         self.entries.append(entry)
@@ -542,7 +553,7 @@ class CompiledFunction:
         return entry
 
     def _learn(self, unreached: Unreached) -> bool:
-        """Let later environments reach what a trace has found; False if that is nothing new."""
+        """Add objects found by a trace to the roots of later environments; False if all are known."""
         known = {id(value) for _, value in self._found}
         new = [(what, value) for what, value in unreached.roots if id(value) not in known]
         is_new = bool(new) or not (unreached.names <= self._found_names and unreached.modules <= self._found_modules)
@@ -551,23 +562,24 @@ class CompiledFunction:
         self._found_modules |= unreached.modules
         return is_new
 
-    # ----- calls that need no Python before they run ------------------------------------------------------------------
+    # ----- native calls -----------------------------------------------------------------------------------------------
 
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
-        """Let further calls like this one, which has just run, find their way without Python; not at once, for
-        it may be the only one."""
-        made, known = entry.made, entry.native
+        """Let further calls like this one run without Python. The first call of an entry makes no row, because it may
+        be the only one.
+        """
+        made, known = entry.specialisation, entry.native
         if made is None or not entry.once:
             entry.once = True
             return
         environment = made.environment
         if made.ran is None or (made.reports and shows_all()):
-            return  # the function itself ran; Python looks at each call whose warnings are all shown
-        # a row is for the numbers of one call, unless they can be written into it
+            return  # the function itself ran, or Python must check all warnings of each call
+        # A row is for the numbers of one call, unless numbers can be written into it.
         is_fresh = has_fresh_numbers(made)
         is_other = bool(made.slots) and made.last_numbers != entry.numbers and not is_fresh
         entry.numbers = made.last_numbers
-        if entry.rows >= MOST_ROWS or made.needs_python or is_other:  # it is not for rows
+        if entry.rows >= MOST_ROWS or made.needs_python or is_other:  # rows do not suit this entry
             if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
                 with self._lock:
                     entry.comparisons += 1
@@ -585,7 +597,7 @@ class CompiledFunction:
     def _replace_row(self, entry: Entry, call: NativeCall | None) -> None:
         self._remove_row(entry)
         if call is None:
-            entry.rows = MOST_ROWS  # it will be no other the next time
+            entry.rows = MOST_ROWS  # a second attempt would fail, too
             return
         entry.rows += 1
         if self._rows is None:
@@ -596,7 +608,7 @@ class CompiledFunction:
         self._note_refreshes()
 
     def _forget_row(self, call: NativeCall) -> None:
-        """A call of this kind is to run by another program."""
+        """Remove the row of a call, so that another program runs."""
         with self._lock:
             for entry in self.entries:
                 if entry.native is call:
@@ -613,27 +625,27 @@ class CompiledFunction:
         calls = [entry.native for entry in self.entries if entry.native is not None]
         self._refreshes = tuple([call.refresh for call in calls if call.refreshes])
 
-    # ----- seeing it --------------------------------------------------------------------------------------------------
+    # ----- inspection -------------------------------------------------------------------------------------------------
 
     def graph(self, *args: Any, **kwargs: Any) -> Any:
-        """The program for these arguments, as text and picture; see `ndgrad.compiler.graph`."""
-        from ndgrad._src.compiler.report import inspection as seeing  # few look
+        """Return the program for these arguments, as text and picture; see `ndgrad.compiler.graph`."""
+        from ndgrad._src.compiler.report import inspection  # rarely needed
 
-        return seeing.graph(self, *args, **kwargs)
+        return inspection.graph(self, *args, **kwargs)
 
     def kernels(self, *args: Any, **kwargs: Any) -> Any:
-        """The steps that run for these arguments, measured; see `ndgrad.compiler.kernel_list`."""
-        from ndgrad._src.compiler.report import inspection as seeing  # few look
+        """Return the steps that run for these arguments, measured; see `ndgrad.compiler.kernel_list`."""
+        from ndgrad._src.compiler.report import inspection  # rarely needed
 
-        return seeing.kernel_list(self, *args, **kwargs)
+        return inspection.kernel_list(self, *args, **kwargs)
 
     def reset(self) -> None:
-        """Forget all specialisations."""
+        """Drop all specialisations."""
         with self._lock:
             self.entries.clear()
             self.traces = self.resized = self._in_vain = 0
             self._last = self._last_environment = None
-            self._rows, self._native, self._refreshes = None, _no_row, ()
+            self._rows, self._native, self._refreshes = None, _miss, ()
             self._transformed.clear()
             self._forms.clear()
             self._numbers.clear()
@@ -648,25 +660,27 @@ compiled_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 def compile_again(
     function: Callable[..., Any], fullgraph: bool, dynamic: bool | None, strict: bool, threads: int | None
 ) -> CompiledFunction:
-    """A compiled function with these options, for pickles and copies."""
+    """Return a compiled function with these options, for pickles and copies."""
     made = CompiledFunction(function, fullgraph, dynamic, strict, threads)
     compiled_functions.add(made)
     return made
 
 
-def _tell(message: str) -> None:
-    """Warn of a slow function. The warning is never an error: a compiled function raises what the function raises."""
+def _warn(message: str) -> None:
+    """Warn of a slow function. The warning is never an error: a compiled function raises only exceptions of the
+    function.
+    """
     with contextlib.suppress(UserWarning):
         warnings.warn(message, stacklevel=6)
 
 
 def _setting(state: Modes) -> Any:
-    """How autocast is set, without the casts that an open block keeps."""
+    """Return the autocast settings without the casts that an open block caches."""
     return state.autocast._replace(casts=None)
 
 
-def _casting(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
-    """A function that runs under a setting of autocast, wherever it is called."""
+def _add_autocast(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
+    """Return a function that always runs under a setting of autocast."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with under_autocast(autocast):
@@ -675,17 +689,17 @@ def _casting(function: Callable[..., Any], autocast: Any) -> Callable[..., Any]:
     return run
 
 
-def _no_row(*args: Any, **kwargs: Any) -> Any:
+def _miss(*args: Any, **kwargs: Any) -> Any:
     return MISS
 
 
 def sizeless(key: Any) -> Any:
-    """The kind of a call but for the sizes of its tensors."""
+    """Return the kind of a call without the sizes of its tensors."""
     return tuple([(part[0], len(part[1]), part[2], *part[4:]) if _is_of_tensor(part) else part for part in key])
 
 
 def shapes_of(key: Any) -> list[int]:
-    """The sizes of the tensors of a kind of call."""
+    """Return the sizes of the tensors in a kind of call."""
     return [n for part in key if _is_of_tensor(part) for n in part[1]]
 
 
@@ -694,12 +708,12 @@ def _is_of_tensor(part: Any) -> bool:
 
 
 def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
-    """What a specialisation depends on in one argument."""
+    """Return the part of the key of a call that stands for one argument."""
     if isinstance(leaf, Variable):
         if not isinstance(leaf._array, (np.ndarray, np.generic)) and not is_on_device(leaf._array):
             raise GraphBreak(f"an argument is a tensor over {type(leaf._array).__name__}")
         first = next(i for i, other in enumerate(flat) if other is leaf)
-        return *facts(leaf), first - position
+        return *get_facts(leaf), first - position
     cls = leaf.__class__
     if cls in _BY_VALUE:
         return cls, leaf
@@ -718,4 +732,4 @@ def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
                 "each call: pass a tensor"
             )
         return cls, leaf.shape, leaf.dtype, leaf.strides, leaf.tobytes()
-    return cls, id(leaf)  # the environment keeps it alive, and knows what it holds
+    return cls, id(leaf)  # the environment keeps the object alive and compares its contents

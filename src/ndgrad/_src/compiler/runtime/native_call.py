@@ -1,18 +1,19 @@
-"""A call of a compiled function without Python before its end: guards, fresh memory and the program in one native call.
+"""A call of a compiled function that needs Python only at its end: guards, fresh memory and the program in one native
+call.
 
-A specialisation that has been called becomes a row of a builtin (ndgrad._src.compiler.native.calls). The row's guards say
-"surely as last time": the modes, the structure of the arguments, their tensors and values, and everything that the
-function reaches (ndgrad._src.compiler.runtime.state_guards). If they hold, the program runs, and what it has made comes back with the
-tensors that it was given; Python then makes tensors and a node of that (`Specialisation.finished`). If they do not,
-Python looks, as it would without all this: the one meaning of a call is there.
+After its first call, a specialisation becomes a row of a builtin (ndgrad._src.compiler.native.calls). The guards of the
+row are sufficient for "same as last time": the modes, the structure of the arguments, their tensors and values, and
+everything that the function reaches (ndgrad._src.compiler.runtime.state_guards). If they hold, the program runs and its
+arrays are returned together with the input tensors. Python then makes tensors and a node from them
+(`Specialisation.finished`). If the guards fail, the call takes the general Python path, which defines its meaning.
 
-Numbers of slots are inputs of a program (ndgrad._src.compiler.capture.number_slots). If no backward pass will ask for them, as after an
-optimizer's step, Python reads them before the guards and writes them into arrays that belong to the row (`refresh`).
-Otherwise they are guarded by value in the row, and its inputs are those of the call that the row was made of.
+Numbers of slots are inputs of a program (ndgrad._src.compiler.capture.number_slots). If no backward pass will need
+them, as after an optimizer's step, Python reads them before the guards and writes them into arrays of the row
+(`refresh`). Otherwise the row guards them by value, and its inputs are those of the call from which the row was made.
 
-A program that writes to nothing but fresh memory may run before Python compares what is left to it
-(`Snapshot.left_over`): what was computed for nothing is thrown away. If it writes inputs, as an optimizer's step does,
-Python compares first (`refresh`), and guards say that they may be written (`Writable`).
+A program that writes only fresh memory may run before Python compares the slots that are left to it
+(`Snapshot.left_over`): useless results are dropped. If it writes inputs, as an optimizer's step does, Python compares
+first (`refresh`), and guards check that they may be written (`Writable`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.compiler.capture.branch_conditions import Mispredicted
-from ndgrad._src.compiler.capture.environment import facts
+from ndgrad._src.compiler.capture.environment import get_facts
 from ndgrad._src.compiler.lower import float_errors
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native import layout
@@ -46,57 +47,58 @@ from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.pytree import LEAF, tree_flatten
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: How often the row of a specialisation is made anew for objects that have been replaced.
+#: Largest number of rows made for a specialisation because objects were replaced.
 MOST_ROWS = 16
 
 def can_be_native() -> bool:
-    """Whether there is native code, and it may look at Python's objects here."""
+    """True if there is native code and it may read Python's objects here."""
     return available() and layout.problem() is None
 
 
 class NativeCall:
-    """One specialisation as a row of a builtin, and what comes after the native part of a call."""
+    """A specialisation as a row of a builtin, and the Python part after the native part of a call."""
 
     def __init__(self, made: Specialisation, numbers: Sequence[Any]) -> None:
         assert made.ran is not None
-        self.made = made
-        #: whether other numbers are written into the inputs of the row
+        self.specialisation = made
+        #: True if other numbers are written into the inputs of the row.
         self.numbers_vary = has_fresh_numbers(made)
         self.snapshot = Snapshot(made.environment, self.numbers_vary)
         self.inputs = len(made.sources)
         program, self.at_once = made.ran
         assert isinstance(program, NativeProgram)
         self.program = program
-        #: whether inputs are written by the program
+        #: True if the program writes inputs.
         self.is_in_place = bool(program.in_place.inputs)
-        #: whether Python has something to do before the guards; that it was done for this call stands under "ready"
+        #: True if Python has work before the guards. "ready" in `state` tells the guards that it is done for this call.
         self.compares_first = self.is_in_place and bool(self.snapshot.left_over)
         self.refreshes = self.numbers_vary or self.compares_first
         self.state = {"ready": not self.refreshes}
-        #: whether the fresh memory is what the program gives, as it is
+        #: True if the fresh memory is the result of the program without changes.
         self.is_direct = program.gives_fresh
-        #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph
-        #: then finds them as they are
+        #: Graph edges to leaves that the function captures. These leaves live as long anyway, so the next node finds
+        #: the same edges.
         self.edges: tuple[Any, ...] = ()
         self._given = sum(kind == "argument" for kind, _ in made.sources)
         self._keeps_edges = made.is_plain and bool(made.outputs) and made.result_spec is LEAF
-        #: of calls whose one result is a number that has its gradients with it: what counts them
+        #: Call counter for calls with one scalar result that has its gradients with it.
         self._whole = made.whole if self._is_number_with_gradients() else None
-        #: the filters of warnings, where a call that may report an error depends on them
+        #: Warning filters, if a call that may report an error depends on them.
         self.filters = tuple(warnings.filters) if made.reports else None
-        #: whether calls should run another program from now on
+        #: True if calls should run another program from now on.
         self.is_stale = False
         self.row: Row | None = None
-        #: the numbers that the guards are for, and their tensors
+        #: Numbers that the guards are for, and their tensors.
         self.numbers = numbers
         self.number_tensors = [wrap(Tensor, array) for array in made.number_arrays(self.numbers)]
 
     def refresh(self) -> None:
-        """Write the numbers of slots into the inputs of the row, if places hold nothing else that is new, and compare
-        what is left to Python."""
+        """Write the numbers of slots into the inputs of the row, if slots hold nothing else that is new. Compare the
+        slots that are left to Python.
+        """
         self.state["ready"] = False
         if self.numbers_vary:
-            found = None if self.made.environment.check_numbers() else self.made.slots.numbers(())
+            found = None if self.specialisation.environment.has_new_values() else self.specialisation.slots.numbers(())
             if found is None:
                 return
             for t, number in zip(self.number_tensors, found, strict=True):
@@ -104,12 +106,12 @@ class NativeCall:
         self.state["ready"] = not self.compares_first or self.snapshot.rest_is_the_same()
 
     def has_other_filters(self) -> bool:
-        """True if the row depends on filters of warnings that are others now, or should depend on them."""
-        return self.filters != (tuple(warnings.filters) if self.made.reports else None)
+        """True if the row depends on warning filters that have changed, or should depend on them."""
+        return self.filters != (tuple(warnings.filters) if self.specialisation.reports else None)
 
     def _is_number_with_gradients(self) -> bool:
-        """Whether nothing is to be done after a call but to make a tensor and its node."""
-        made = self.made
+        """True if a call only has to make a tensor and its node at the end."""
+        made = self.specialisation
         return (
             self.at_once
             and self.is_direct
@@ -119,19 +121,19 @@ class NativeCall:
         )
 
     def __call__(self, found: tuple[Any, ...]) -> Any:
-        """The result of a call, from what native code has found and made."""
+        """Return the result of a call from the outputs of native code."""
         if self._whole is not None and self._whole.counts_on():
             number = 1 + self.inputs
             tensors = found[1:number]
-            result = wrap(self.made.results.new[0].face, found[number])
-            result._node = node = node_of_call(self.made, tensors, self.made.outputs, found[number + 1 :], True)
+            result = wrap(self.specialisation.results.new[0].face, found[number])
+            result._node = node = node_of_call(self.specialisation, tensors, self.specialisation.outputs, found[number + 1 :], True)
             if node.next[self._given :] != self.edges:
                 self._keep_edges(node)
             return result
         return self._finished(found)
 
     def _finished(self, found: tuple[Any, ...]) -> Any:
-        made = self.made
+        made = self.specialisation
         if self.snapshot.left_over and not self.compares_first and not self.snapshot.rest_is_the_same():
             raise Mispredicted
         if made.computes_at_once() is not self.at_once:
@@ -150,7 +152,7 @@ class NativeCall:
         except Exception:
             if is_written:
                 raise
-            raise Mispredicted from None  # what follows will say what is wrong
+            raise Mispredicted from None  # the general path will raise the error
         if self._keeps_edges:
             self._keep_edges(result._node)
         return result
@@ -162,10 +164,10 @@ class NativeCall:
 
 
 def has_fresh_numbers(made: Specialisation) -> bool:
-    """True if calls may write the numbers of slots into one and the same arrays: no graph keeps them."""
+    """True if calls may write the numbers of slots into the same arrays, because no graph keeps them."""
     return (
         bool(made.slots.slots)
-        and all(slot.held is not None for slot in made.slots.slots)
+        and all(slot.slots is not None for slot in made.slots.slots)
         and (not made.outputs or made.is_freed)
     )
 
@@ -173,7 +175,7 @@ def has_fresh_numbers(made: Specialisation) -> bool:
 def native_call(
     made: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, disabled: ContextVar[bool]
 ) -> NativeCall | None:
-    """The row for calls like this one, which has just run by its program; None if they need Python before that."""
+    """Return the row for calls like this one, which has just run by its program; None if they need Python first."""
     program = None if made.ran is None else made.ran[0]
     if not can_be_native() or not isinstance(program, NativeProgram) or not program.is_native:
         return None
@@ -183,7 +185,7 @@ def native_call(
         arguments = _Arguments(args, kwargs)
     except _NotSimple:
         return None
-    numbers = made.slots.numbers_then(tree_flatten((args, kwargs))[0])
+    numbers = made.slots.previous_numbers(tree_flatten((args, kwargs))[0])
     if numbers is None:
         return None
     call = NativeCall(made, numbers)
@@ -199,7 +201,7 @@ def native_call(
     if call.is_in_place:
         places = {v: n for n, v in enumerate(program.program.inputs)}
         written = tuple([places[v] for v in program.in_place.inputs.values()])
-        idle = Length(Place(object=modes.process).slot(modes.Process, "busy"), 0, set)  # nobody watches writes
+        idle = Length(Place(object=modes.process).slot(modes.Process, "busy"), 0, set)  # no observer of writes
         guards += [idle]
         inputs.append(Writable(call.inputs, written))
     given: list[Output] = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
@@ -211,7 +213,7 @@ def native_call(
 # ----- guards ---------------------------------------------------------------------------------------------------------
 
 
-#: Arguments that are compared by what they are, and not by who they are.
+#: Arguments that are compared by value, not by identity.
 _BY_CONTENT = (complex, slice, np.generic, np.ndarray, int, float, str, bytes)
 
 
@@ -220,12 +222,13 @@ class _NotSimple(Exception):
 
 
 class _Arguments:
-    """The places of the leaves of the arguments, in the order of a flattened tree, and the guards of
-    all that is no tensor."""
+    """Places of the leaves of the arguments, in the order of a flattened tree, and the guards of all leaves except
+    tensors.
+    """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.guards: list[Guard] = []
-        #: the tensors and their places
+        #: Tensors and their places.
         self.tensors: list[tuple[Any, Place]] = []
         for number, value in enumerate((*args, *kwargs.values())):
             self._enter(Place(argument=number), value)
@@ -249,11 +252,11 @@ class _Arguments:
         elif isinstance(value, _BY_CONTENT) or tree_flatten(value)[1] is not LEAF:
             raise _NotSimple
         else:
-            self.guards.append(Is(place, value))  # what it holds is part of the environment
+            self.guards.append(Is(place, value))  # the environment compares its contents
 
 
 def _mode_guards(recording: bool, disabled: ContextVar[bool]) -> list[Guard]:
-    """That nothing unusual is going on: the modes that a call looks at, and the defaults that a trace depends on."""
+    """Return guards for the modes that a call checks, and for the defaults that a trace depends on."""
     scope = Place(context=modes._variable)
     state, process = scope.slot(modes.Scope, "modes"), Place(object=modes.process)
     return [
@@ -270,8 +273,9 @@ def _mode_guards(recording: bool, disabled: ContextVar[bool]) -> list[Guard]:
 
 
 def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence[Any]) -> list[Guard] | None:
-    """The guards of tensors, those that give the program its inputs in their order. `numbers` are the tensors of the
-    numbers among the inputs."""
+    """Return the guards of tensors. Those of inputs pass them to the program, in its order. `numbers` are the tensors
+    of the numbers among the inputs.
+    """
     environment, given = made.environment, arguments.tensors
     if len({id(t) for t, _ in given}) != len(given):
         return None  # one tensor in several places
@@ -287,7 +291,7 @@ def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence
         if kind == "environment":
             t, place, known = which[0], Place(object=which[0]), which[1]
         elif kind == "number":
-            t, place, known = numbers[which], Place(object=numbers[which]), facts(numbers[which])
+            t, place, known = numbers[which], Place(object=numbers[which]), get_facts(numbers[which])
         elif kind == "grad":
             t, known = None, of_gradient
             found = _gradient(*tensors[which])
@@ -295,12 +299,12 @@ def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence
                 return None
             place = found
         else:
-            (t, place), known = given[which], made.argument_facts[which]  # the call may have changed what it is like
+            (t, place), known = given[which], made.argument_facts[which]  # the call may have changed its facts
             distinct += 1
-            guards.append(Outside(place, reached) if environment.entry(t) is None else Is(place, t))
+            guards.append(Outside(place, reached) if environment.find_entry(t) is None else Is(place, t))
         tensors.append((t, place))
         if known is None or not _is_contiguous(known):
-            return None  # the program wants a copy
+            return None  # the program needs a copy
         guards.append(tensor_guard(place, known, True))
     if [kind for kind, _ in made.sources[:distinct]] != ["argument"] * distinct or distinct != len(given):
         return None
@@ -318,13 +322,13 @@ def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence
 
 
 def _gradient(t: Any, place: Place) -> Place | None:
-    """Where the gradient of a tensor is, if it has ever had one, and native code can go there."""
+    """Return the place of a tensor's gradient if it has ever had one and native code can reach it; else None."""
     if t is None or place.path or t._meta is None or "grad" not in t._meta.__dict__:
         return None
     return place.slot(type(t), "_meta").attributes(Meta).item("grad")
 
 
 def _is_contiguous(known: tuple[Any, ...]) -> bool:
-    """Whether a tensor of this kind lies in C order."""
+    """True if a tensor of this kind is in C order."""
     _, shape, dtype, strides, *_ = known
     return bool(np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides).flags.c_contiguous)

@@ -1,9 +1,8 @@
 """The node of a compiled call: its backward is the compiled backward program.
 
-It keeps what that program needs, under the same rules as every node: what is the caller's memory is checked for
-writes before it is used, and on NumPy's face restored. Where gradients are themselves to be differentiated, or only
-some of the results have one, the gradients are a compiled function of their own (see Note [Derivatives of a compiled
-call]).
+It saves values for that program under the rules of every node: memory of the caller is checked for writes before use,
+and for NumPy's tensor class restored. If gradients are differentiated, or only some results have one, the gradients are
+computed by a compiled function of their own (see Note [Derivatives of a compiled call]).
 """
 
 from __future__ import annotations
@@ -29,12 +28,14 @@ if TYPE_CHECKING:
 
 _FREED: Any = object()
 
-#: The gradients of real numbers that go without saying. Programs do not write to them.
+#: Default gradients of real numbers. Programs do not write to them.
 _ONES: dict[Any, Any] = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
 def in_own_memory(gradient: Any) -> Any:
-    """A gradient as the engine gives it. A program that runs on NumPy may give a view with gaps or repetitions."""
+    """Return a gradient in the form that the engine gives. A program on NumPy may return a view with gaps or
+    repetitions.
+    """
     return gradient if gradient.flags.forc else gradient.copy(order="K")
 
 
@@ -43,22 +44,22 @@ class CompiledFunctionBackward(MultiNode):
 
     __slots__ = ("__dict__", "has_gradients", "inputs", "made", "specialisation", "watched")
 
-    #: what the functions that unpack saved values ask of a node: none of these are its own outputs
+    #: Required by functions that unpack saved values: none of these are outputs of the node.
     plan = SimpleNamespace(outs=())
     materialize_grads = False
     stands_alone = True
-    #: a builtin that gives leaves the gradients that a node has ready, where there is native code
-    #: (see ndgrad._src.compiler.native.leaf_gradients)
+    #: Builtin that writes finished gradients of a node to leaves, if there is native code (see
+    #: ndgrad._src.compiler.native.leaf_gradients).
     hand_out: ClassVar[Callable[[Any], bool] | None] = None
 
     specialisation: Specialisation
-    #: what is kept of the inputs of the program, each with the version of its memory
+    #: Saved inputs of the program, each with the version of its memory.
     inputs: list[tuple[Any, Any]]
-    #: the arrays that forward made for backward, by their place among the kept values
+    #: Arrays that forward made for backward, by their position among the saved values.
     made: Any
-    #: whether these are the gradients themselves, for a gradient of 1 of the one result
+    #: True if these are the gradients themselves, for a gradient of 1 of the single result.
     has_gradients: bool
-    #: of those that are results too: their storage, its version, and whether old contents are kept
+    #: For saved arrays that are also results: the storage, its version, and whether old contents are kept.
     watched: Any
 
     @property
@@ -67,11 +68,11 @@ class CompiledFunctionBackward(MultiNode):
         return None if order is None else [(i, self.next[i]) for i in order]
 
     def watch(self, tensors: list[Any], arrays: Sequence[Any]) -> None:
-        """Notice later writes to results that backward needs."""
+        """Detect later writes to results that backward needs."""
         if not self.made:
             return
         places = {id(a): k for k, a in enumerate(self.made)}
-        for t, array in zip(tensors, arrays):  # behind the results come other arrays
+        for t, array in zip(tensors, arrays):  # other arrays follow the results
             k = places.get(id(array))
             if k is not None:
                 storage = kept_storage(t) if t.keeps_saved else storage_of(t)
@@ -79,7 +80,7 @@ class CompiledFunctionBackward(MultiNode):
                     self.watched = {}
                 self.watched[k] = storage, storage.version, t.keeps_saved
 
-    def _kept(self, k: int) -> Any:
+    def _get_saved(self, k: int) -> Any:
         array = self.made[k]
         if self.watched is not None and k in self.watched:
             storage, version, keeps = self.watched[k]
@@ -98,29 +99,31 @@ class CompiledFunctionBackward(MultiNode):
         else:
             given, is_missing = grads, any(g is None for g in grads)
         if is_missing:
-            return tuple(None if t is None else t._array for t in self._again(given, False))
+            return tuple(None if t is None else t._array for t in self._run_derivative(given, False))
         spec = self.specialisation
         if self.has_gradients and spec.whole is not None:
-            found = spec.whole.scaled(self.made, grads)
+            found = spec.whole.scale(self.made, grads)
         else:
-            found = self._found(given)
+            found = self._run_backward(given)
         if not keep:
             self.release()
-        return tuple(found) if spec.all_have_gradients else tuple(self._placed(found))
+        return tuple(found) if spec.all_have_gradients else tuple(self._place_gradients(found))
 
     def run_alone(self) -> bool:
-        """The whole pass from a gradient of 1 that frees the graph, if there is a shorter way than the engine's and
-        nothing unusual is in force. False: nothing has happened."""
+        """Run the whole pass from a gradient of 1 that frees the graph, by a shorter path than the engine's. False if
+        there is none, or if a mode is active; nothing has happened then.
+        """
         hand_out = CompiledFunctionBackward.hand_out
         if hand_out is None or not hand_out(self):
             return False
-        self.specialisation.whole.backward_was_called()  # type: ignore[union-attr]  # which has made the gradients
+        self.specialisation.whole.backward_was_called()  # type: ignore[union-attr]  # set, because it made the gradients
         self.release()
         return True
 
     def gradients_of_one(self, keep: bool) -> list[Any] | None:
-        """What `apply` gives for a gradient of 1, in a list that may be changed; None if the result is no real
-        number."""
+        """Return the result of `apply` for a gradient of 1, in a list that may be changed; None if the result is no
+        real number.
+        """
         made, spec = self.made, self.specialisation
         if not self.has_gradients or made is _FREED or spec.whole is None:
             one = _ONES.get((self.shape, self.dtype)) if self.outputs == 1 else None
@@ -128,10 +131,10 @@ class CompiledFunctionBackward(MultiNode):
         spec.whole.backward_was_called()
         if not keep:
             self.release()
-        return list(made) if spec.all_have_gradients else self._placed(made)
+        return list(made) if spec.all_have_gradients else self._place_gradients(made)
 
-    def _placed(self, found: Sequence[Any]) -> list[Any]:
-        """The gradients of all inputs, None for those that have none."""
+    def _place_gradients(self, found: Sequence[Any]) -> list[Any]:
+        """Return the gradients of all inputs, None for those that have none."""
         out: list[Any] = [None] * len(self.next)
         for position, array in zip(self.specialisation.gradients_of, found, strict=True):
             out[position] = array
@@ -141,21 +144,21 @@ class CompiledFunctionBackward(MultiNode):
         if self.made is _FREED:
             raise freed_error(self)
 
-    def _found(self, given: Any) -> Any:
-        """The gradients by the backward program."""
+    def _run_backward(self, given: Any) -> Any:
+        """Return the gradients computed by the backward program."""
         spec = self.specialisation
         if spec.whole is not None:
             spec.whole.backward_was_called()
-        kept = [self._input(k) if is_input else self._kept(k) for is_input, k in spec.kept_from]
-        with np.errstate(all="ignore"):  # as the engine has it, which is not there if the node stands alone
+        kept = [self._input(k) if is_input else self._get_saved(k) for is_input, k in spec.kept_from]
+        with np.errstate(all="ignore"):  # set by the engine, which does not run if the node stands alone
             found = spec.run_backward([*kept, *given])
         return list(map(in_own_memory, found)) if spec.place is CPU else found
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        return self._again([grads] if self.outputs == 1 else grads, True)
+        return self._run_derivative([grads] if self.outputs == 1 else grads, True)
 
-    def _again(self, grads: Any, recorded: bool) -> tuple[Any, ...]:
-        """Gradients by the program of some results' gradients alone, or of gradients that are recorded."""
+    def _run_derivative(self, grads: Any, recorded: bool) -> tuple[Any, ...]:
+        """Return gradients by a derivative program: for gradients of some results only, or for recorded gradients."""
         self._check()
         spec = self.specialisation
         saved = enumerate(zip(self.inputs, self.next, strict=True))
@@ -189,8 +192,9 @@ def node_of_call(
     made: Sequence[Any] | None,
     at_once: bool,
 ) -> CompiledFunctionBackward:
-    """The node of a call with these inputs: `made` is what forward made for backward (None: the graph is used up),
-    `outputs` the shapes and dtypes of the results that have a history."""
+    """Return the node of a call with these inputs. `made` are the arrays that forward made for backward (None: the
+    graph is freed), and `outputs` the shapes and dtypes of the results with a history.
+    """
     shape, dtype = outputs[0]
     node = make_node(CompiledFunctionBackward, tuple([edge(t) for t in tensors]), shape, dtype)
     node.metadata_of_outputs = outputs

@@ -1,7 +1,7 @@
-"""Programs that run step by step under the eyes of watchers: what the profiler shows and what kernel lists measure.
+"""Programs that run step by step for watchers: the profiler and kernel lists.
 
-Native code runs a whole list of steps in one call, so nobody outside can tell them apart. Here every step is a
-segment of its own: the same kernels, compiled once more when somebody first watches, with a clock around each. On
+Native code runs a whole list of steps in one call, so its steps cannot be told apart from outside. Here every step is a
+segment of its own: the same kernels, compiled once more when the first watcher appears, with a clock around each. On
 NumPy a step is an op.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ndgrad._src.compiler.lower.accounting import Work, called, in_words, instruction_flops, parts_of, work_of
+from ndgrad._src.compiler.lower.accounting import Work, in_words, instruction_flops, op_name, parts_of, work_of
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call, Finished
 from ndgrad._src.compiler.program.program import Program
@@ -23,17 +23,17 @@ from ndgrad._src.engine.call_watchers import FUNCTION, KERNEL, begin, end
 
 @dataclass(eq=False)
 class WatchedStep:
-    """One step of a program: what it is called, what it does, and the least time that it has taken."""
+    """One step of a program: its name, its work, and the least time that it has taken."""
 
     program: str
-    #: kernel0, product1, loop0, or the name of an op that NumPy runs
+    #: kernel0, product1, loop0, or the name of an op that NumPy runs.
     name: str
-    #: its ops by name, each with the user's line that it comes from
+    #: Names of its ops, each with the source line of the user.
     parts: list[tuple[str, str | None]]
     work: Work
-    #: the native functions that were written for it
+    #: Native functions that were generated for it.
     functions: list[str]
-    #: the least of all runs so far, None before the first
+    #: Least time of all runs so far; None before the first.
     seconds: float | None = None
 
     @property
@@ -46,13 +46,13 @@ class WatchedStep:
 
     @property
     def label(self) -> str:
-        """As profiles have it: loss_forward::kernel0 (mul, add, sum)."""
+        """Label in profiles: loss_forward::kernel0 (mul, add, sum)."""
         return (
             f"{self.program}::{self.name} ({in_words(self.ops)})" if self.is_native else f"{self.program}::{self.name}"
         )
 
     def run(self, call: Callable[[], Any]) -> Any:
-        """Run it with a clock, and tell watchers."""
+        """Run the step with a clock, and notify watchers."""
         begun = begin(KERNEL, self.label, self)
         try:
             start = time.perf_counter()
@@ -75,14 +75,14 @@ class WatchedNative(NativeProgram):
         known, defined = {*self.program.inputs, *self.program.constants}, self.program.definitions()
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
-            name = called(step.instruction) if isinstance(step, Call) else _name(step, functions)
+            name = op_name(step.instruction) if isinstance(step, Call) else _name(step, functions)
             self.watched.append(
                 WatchedStep(program.name, name, parts_of(step, defined), work_of(step, known, defined), functions)
             )
             known |= step.touched()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return shown(self.program, super().__call__, inputs)
+        return run_reported(self.program, super().__call__, inputs)
 
     def execute(self, frame: Any) -> None:
         for step, seen in zip(self.steps, self.watched, strict=True):
@@ -90,7 +90,9 @@ class WatchedNative(NativeProgram):
 
 
 def _name(step: Any, functions: list[str]) -> str:
-    """What a native step is called: after the function that runs all of it; with an epilogue, after what that ends."""
+    """Return the name of a native step: that of the function that runs all of it; with an epilogue, that of its
+    routine.
+    """
     first = [f for f in functions if f.startswith("routine")] if isinstance(step, Finished) else []
     return (first or functions)[-1].partition(".")[0]
 
@@ -109,14 +111,14 @@ class WatchedReplay(Replay):
             shown = WatchedStep(program.name, name, [(name, instruction.where)], work, [])
             self.watched.append(shown)
             forward, *rest = self._calls[i]
-            self._calls[i] = (_seen(shown, forward), *rest)
+            self._calls[i] = (_watch_op(shown, forward), *rest)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return shown(self.program, self.one_by_one, inputs)
+        return run_reported(self.program, self.one_by_one, inputs)
 
 
-def shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:
-    """A run of a whole program, as one call to who watches."""
+def run_reported(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:
+    """Run a whole program as one call for watchers."""
     begun = begin(FUNCTION, f"compiled {program.name}")
     try:
         return run(inputs)
@@ -124,13 +126,13 @@ def shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: S
         end(begun)
 
 
-def _seen(shown: WatchedStep, forward: Callable[..., Any]) -> Callable[..., Any]:
+def _watch_op(shown: WatchedStep, forward: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arrays, **settings: shown.run(lambda: forward(*arrays, **settings))
 
 
 Watched = WatchedNative | WatchedReplay
 
 
-def watched_form(made: NativeProgram | Replay, program: Program, threads: int | None) -> Watched:
-    """What runs as `made` does, for watchers."""
+def make_watched(made: NativeProgram | Replay, program: Program, threads: int | None) -> Watched:
+    """Return a program for watchers that computes the same as `made`."""
     return WatchedNative(made.original, threads) if isinstance(made, NativeProgram) else WatchedReplay(program)

@@ -1,12 +1,13 @@
-"""torch.compile's `mode`, `backend` and `options`, and what they mean here.
+"""torch.compile's `mode`, `backend` and `options`, with their meaning here.
 
-    mode        "default"; "reduce-overhead" and "max-autotune" (with or without "-no-cudagraphs") are the same: nothing lies between a call
-                and its program that a mode could take away, and tiles follow from the processor, so there is nothing to search for
-    backend     "inductor" or "ndgrad": native code; "aot_eager" or "numpy": the traced program on NumPy, which is what `strict` does;
+    mode        "default"; "reduce-overhead" and "max-autotune" (with or without "-no-cudagraphs") are the same: there is
+                no overhead between a call and its program that a mode could remove, and tiles follow from the processor,
+                so there is nothing to search for
+    backend     "inductor" or "ndgrad": native code; "aot_eager" or "numpy": the traced program on NumPy, as with `strict`;
                 "eager": not compiled at all
     options     a dict of our own options, `strict` and `threads`
 
-All else is refused: a setting that is silently ignored is worse than one that is missing.
+All other values are refused: a silently ignored setting is worse than a missing one.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ NATIVE, ON_NUMPY, UNCOMPILED = ("inductor", "ndgrad"), ("aot_eager", "numpy"), (
 _OWN = ("strict", "threads")
 
 
-def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict[str, Any] | None:
-    """Our own options with those of torch's arguments in them; None where nothing is to be compiled."""
+def resolve_options(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict[str, Any] | None:
+    """Return our own options merged with torch's arguments; None if nothing is to be compiled."""
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time. [nd-exclusive]"
@@ -30,7 +31,7 @@ def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict
             f"compile(mode={mode!r}): no such mode. There are {', '.join(map(repr, MODES))}, "
             "which are all the same here. [nd-option]"
         )
-    found = {**own, **_checked(options)}
+    found = {**own, **_check_options(options)}
     threads = found["threads"]
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(
@@ -54,12 +55,12 @@ def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict
     return found
 
 
-def _checked(options: Any) -> Mapping[str, Any]:
+def _check_options(options: Any) -> Mapping[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
         raise TypeError(
-            f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}. "
+            f"compile(options=...) takes a dict, but got {type(options).__name__}. Write options={{'threads': 1}}. "
             "[nd-type]"
         )
     unknown = [name for name in options if name not in _OWN]

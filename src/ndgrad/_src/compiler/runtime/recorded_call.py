@@ -1,4 +1,4 @@
-"""A compiled call recorded for `func.vjp`: cotangents are pulled back by its backward program."""
+"""A compiled call recorded for `func.vjp`: its backward program pulls cotangents back."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 class RecordedCall:
-    """A call with leaves of its own in the place of its arguments, so that its result depends on nothing
-    else that requires grad."""
+    """A call with new leaves in place of its arguments, so that its result depends on no other tensor that requires
+    grad.
+    """
 
     def __init__(self, leaves: list[Any], spec: TreeSpec, result: Any) -> None:
         self.leaves = leaves
@@ -21,15 +22,16 @@ class RecordedCall:
         self.result = result
 
     def value_of(self, output: Any) -> Any:
-        """An output without its history."""
+        """Return an output without its history."""
         return output.detach() if requires_grad(output) else output
 
     def unwrapped(self, tree: Any) -> Any:
         return tree_map(lambda t: self.value_of(t) if isinstance(t, Variable) else t, tree)
 
     def pull_back(self, outputs: list[Any], cotangents: list[Any], *, keep: bool) -> Any:
-        """Gradients of the arguments, in their structure; zeros where no path leads. They have a history if
-        the cotangents have one."""
+        """Return gradients of the arguments, in their structure; zeros if no path leads to an argument. They have a
+        history if the cotangents have one.
+        """
         active = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if requires_grad(o)]
         found: Any = [None] * len(self.leaves)
         if active:

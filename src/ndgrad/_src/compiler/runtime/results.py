@@ -1,15 +1,15 @@
-"""What a compiled call returns, put together as eager code would have.
+"""Results of a compiled call, assembled as eager code would return them.
 
 Each leaf of the result is a new tensor, an argument itself, a view of an argument, a view of memory that several
-results share, or a plain value. New memory comes out of the program; views are taken by their ops, eagerly, so that
-later writes and gradients go through them.
+results share, or a plain value. New memory comes from the program. Views are taken eagerly by their ops, so that later
+writes and gradients go through them.
 
 Note [Order of results]
-A result lies in memory as the eager one does, because a later reshape is a view or a copy by its strides. A program
-gives arrays in C order. So a dense result in another order leaves the program with its dimensions permuted, and is
-permuted back. A view that is not dense, as `x[:, 0]` or `x.expand(...)`, is taken of the whole memory, which the program
-then gives. Gradients that the function computes itself are in C order: eager rules compute on arrays, whose order a
-trace does not see.
+A result has the memory order of the eager one, because a later reshape is a view or a copy depending on its strides. A
+program returns arrays in C order. So a dense result in another order leaves the program with its dimensions permuted,
+and is permuted back. A view that is not dense, such as `x[:, 0]` or `x.expand(...)`, is taken from the whole memory,
+which the program then returns. Gradients that the function computes itself are in C order: eager rules compute on
+arrays, whose order a trace does not see.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ndgrad._src.compiler.capture.captured_state import NUMBERS
 from ndgrad._src.compiler.capture.captured_tensors import payload_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, order_of, settle
-from ndgrad._src.compiler.capture.number_placeholders import ReadNumber
+from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
 from ndgrad._src.compiler.capture.number_tape import LateNumbers
 from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
 from ndgrad._src.compiler.capture.tracer import Tracer
@@ -43,43 +43,44 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 @dataclass(slots=True)
 class New:
-    """Memory that a call makes: the class of the tensor over it, and whether it has a history."""
+    """Memory that a call makes: the class of its tensor, and whether it has a history."""
 
     face: Any
     differentiable: bool
-    #: the device that it is on
+    #: Device of the memory.
     place: device = CPU
-    #: how the dimensions of the program's array are permuted; None if they are not
+    #: Permutation of the dimensions of the program's array; None if there is none.
     dims: tuple[int, ...] | None = None
-    #: how often eager code writes the memory, and by which op last
+    #: Number of writes by eager code, and the op of the last one.
     writes: int = 0
     writer: str | None = None
 
 
 @dataclass(slots=True)
 class Leaf:
-    """Where one leaf of the result comes from."""
+    """Origin of one leaf of the result."""
 
-    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself), NUMBER (number
-    #: `number` of those that Python computes, of class `value`) or SAME (leaf `number` once more)
+    #: NEW (new memory `number`), INPUT (the program's input `number`), PLAIN (`value` itself), NUMBER (number `number`
+    #: computed by Python, of class `value`) or SAME (leaf `number` once more).
     kind: int
     number: int = 0
-    #: the views that lead from there to the leaf
+    #: Views that lead from there to the leaf.
     path: tuple[Step, ...] = ()
     value: Any = None
-    #: how a view came to be (see ndgrad._src.core.view), if it is one
+    #: Creation mode of a view (see ndgrad._src.core.view); None for other tensors.
     creation: str | None = None
 
 
 NEW, INPUT, PLAIN, NUMBER, SAME = range(5)
 
-#: Objects that cannot change.
+#: Classes of immutable objects.
 _STAYING = (*NUMBERS, types.ModuleType, dtype, device)
 
 
 def _stays(value: Any) -> bool:
-    """True if an object that is returned is the same one at each call and cannot hold what the call computes: a number,
-    or a function or class that is found in its module. Others may have been made by the function, around tensors."""
+    """True if a returned object is the same at each call and cannot hold results of the call: a number, or a function
+    or class that is found in its module. The function may have made other objects around tensors.
+    """
     if isinstance(value, _STAYING):
         return True
     if isinstance(value, slice):
@@ -93,7 +94,7 @@ def _stays(value: Any) -> bool:
 
 
 class Results:
-    """How the leaves of what a function returned come about, from a trace of it."""
+    """Origins of the leaves of a function's result, found from its trace."""
 
     def __init__(
         self,
@@ -104,15 +105,18 @@ class Results:
         known: Container[int],
         lies_as_eager: bool = False,
     ) -> None:
-        """`inputs`: the tensors from outside that are the program's inputs, `memories` what they have of it, and
-        `known` the identities of objects that were there before; `lies_as_eager`: see Note [Order of results].
-        `prepare_numbers` comes first."""
+        """Analyse the returned leaves; `prepare_numbers` must have run.
+
+            inputs          the captured tensors that are the program's inputs
+            memories        their memory in the trace
+            known           identities of objects that existed before the trace
+            lies_as_eager   see Note [Order of results]
+        """
         self._tracer = tracer
         self._lies_as_eager = lies_as_eager
         self.leaves: list[Leaf] = []
         self.new: list[New] = []
-        #: the values of new memory, and the tensors of the trace over it, of which those with a
-        #: history are differentiated
+        #: Values of new memory, and the tensors of the trace over it. Those with a history are differentiated.
         self.values: list[Value] = []
         self.tensors: list[Any] = []
         own = {id(t): i for i, t in enumerate(inputs)}
@@ -125,7 +129,7 @@ class Results:
             if isinstance(t, Variable) and first.setdefault(id(t), len(self.leaves)) != len(self.leaves):
                 self.leaves.append(Leaf(SAME, first[id(t)]))
                 continue
-            if type(t) is ReadNumber:
+            if type(t) is NumberPlaceholder:
                 self.leaves.append(Leaf(NUMBER, len(computed), value=t.kind))
                 computed.append(t.place)
                 continue
@@ -159,25 +163,27 @@ class Results:
                     self._add_whole(payload.memory, sharing[id(payload.memory)])
                 self.leaves.append(Leaf(NEW, number, _path(t, payload), creation=_creation(t)))
 
-        #: Python's part after the program, if there is one, and where the numbers that it takes are: inputs and new memory
+        #: Python's part after the program, if there is one, and the positions of its numbers among inputs and new
+        #: memory.
         self.late: LateNumbers | None = None
         self.late_inputs: list[int] = []
         self.late_new: list[int] = []
         if computed:
             self._compute(tracer, computed, own)
 
-        #: whether the leaves are just what was made, in order
+        #: True if the leaves are exactly the new tensors, in order.
         self.is_made = self.leaves == [Leaf(NEW, i) for i in range(len(self.new))]
 
     def _is_apart(self, t: Any, payload: TracedArray) -> bool:
-        """True if the program may give a result by itself, though it may be a part of larger memory: it is dense, and a
-        view that may be written like any tensor."""
+        """True if the program may return a result alone, although it may be a part of larger memory. It must be dense,
+        and a view that may be written like any tensor.
+        """
         if not self._lies_as_eager or payload.stands_on is not CPU or not payload.path:
             return True
         return _creation(t) in (None, DEFAULT) and order_of(payload) is not None
 
     def _arrange(self, payload: TracedArray, t: Any) -> None:
-        """Let the memory that was added last lie as an eager result does, and be of the same version."""
+        """Give the last added memory the order and version of an eager result."""
         new = self.new[-1]
         if t is not None and t._storage is not None:
             new.writes, new.writer = t._storage.version.number, t._storage.version.writer
@@ -192,14 +198,14 @@ class Results:
 
     def _compute(self, tracer: Tracer, places: Sequence[int], own: dict[int, int]) -> None:
         """Let Python compute the numbers at some places of the tape after the program."""
-        self.late = tracer.numbers.late_function(places)
+        self.late = tracer.numbers.make_late_function(places)
         self.late_inputs = [own[id(tracer.numbers.tensor(place))] for place in self.late.early]
         for value in self.late.reads:
             self.late_new.append(len(self.new))
             self._add(Tensor, value, None, False, CPU)
 
     def _add_whole(self, memory: Memory, parts: Sequence[Any]) -> None:
-        """New memory of which several results show parts."""
+        """Add new memory of which several results show parts."""
         whole = next((t for t in parts if not t._array.path), None)
         if whole is None:
             views = [t._meta.view for t in parts if t._meta is not None and t._meta.view is not None]
@@ -223,17 +229,19 @@ class Results:
         self.tensors.append(tensor)
 
     def forget_trace(self) -> None:
-        """Keep nothing of the trace, whose graph holds all of its tensors."""
+        """Drop the trace, whose graph holds all of its tensors."""
         self.tensors.clear()
         del self._tracer
 
     @property
     def roots(self) -> list[Any]:
-        """The tensors of the trace that have a history."""
+        """Tensors of the trace with a history."""
         return [t for t, new in zip(self.tensors, self.new, strict=True) if new.differentiable]
 
-    def wrapped(self, arrays: Sequence[Any], node: Any) -> list[Any]:
-        """The tensors over the new memory of a call, whose arrays come first; `node` is the history of what has one."""
+    def wrap_arrays(self, arrays: Sequence[Any], node: Any) -> list[Any]:
+        """Return the tensors over the new memory of a call. `arrays` starts with their arrays, and `node` is their
+        history.
+        """
         made, number = [], 0
         for new, array in zip(self.new, arrays):
             t = wrap(new.face, array if new.dims is None else array.transpose(new.dims))
@@ -247,15 +255,15 @@ class Results:
             made.append(t)
         return made
 
-    def permuted_back(self, made: Sequence[Any]) -> list[Any]:
-        """Tensors over new memory, which ops have made as the program does, with their dimensions as in the results."""
+    def permute_back(self, made: Sequence[Any]) -> list[Any]:
+        """Return tensors over new memory, made by ops as in the program, with the dimensions of the results."""
         return [
             t if new.dims is None else tensor_ops.permute(t, dims=new.dims)
             for new, t in zip(self.new, made, strict=True)
         ]
 
     def kinds(self) -> list[tuple[Any, Any]]:
-        """The class of each leaf, and the dtype of a new tensor; None for what is an input, or a part of something."""
+        """Return the class of each leaf, and the dtype of a new tensor; None for inputs and views."""
         return [
             (leaf.value.__class__, getattr(leaf.value, "dtype", None))
             if leaf.kind == PLAIN
@@ -268,21 +276,22 @@ class Results:
         ]
 
     def numbers(self, inputs: Sequence[Any], arrays: Sequence[Any]) -> Sequence[Any]:
-        """The numbers that Python computes after the program, from its inputs and its new memory."""
+        """Return the numbers that Python computes after the program, from its inputs and its new memory."""
         if self.late is None:
             return ()
         return self.late.compute(
             [inputs[i]._array.item() for i in self.late_inputs], [arrays[i].item() for i in self.late_new]
         )
 
-    def assembled(self, inputs: Sequence[Any], made: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
-        """The leaves of a call: `inputs` are its tensors, `made` those over new memory, `numbers` what Python has
-        computed."""
+    def assemble(self, inputs: Sequence[Any], made: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """Return the leaves of a call. `inputs` are its tensors, `made` those over new memory, `numbers` those computed
+        by Python.
+        """
         found: list[Any] = []
         for leaf in self.leaves:
             if leaf.kind == NEW or leaf.kind == INPUT:
                 t = (made if leaf.kind == NEW else inputs)[leaf.number]
-                found.append(_seen(t, leaf.path, leaf.creation) if leaf.path or leaf.creation is not None else t)
+                found.append(_apply_views(t, leaf.path, leaf.creation) if leaf.path or leaf.creation is not None else t)
             elif leaf.kind == SAME:
                 found.append(found[leaf.number])
             else:
@@ -291,7 +300,7 @@ class Results:
 
 
 def _by_memory(returned: Sequence[Any]) -> dict[int, list[Any]]:
-    """The tensors of the trace that are returned, by the identity of their memory."""
+    """Return the returned tensors of the trace by the identity of their memory."""
     sharing: dict[int, list[Any]] = {}
     for t in returned:
         if isinstance(t, Variable) and t._meta is not None and t._meta.names is not None:
@@ -302,19 +311,20 @@ def _by_memory(returned: Sequence[Any]) -> dict[int, list[Any]]:
 
 
 def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:
-    """Let early numbers that results depend on be inputs of the program; and if gradients may be asked for, the numbers in
-    slots, of which derivatives are traced later."""
-    computed = [t.place for t in returned if type(t) is ReadNumber]
-    places = tracer.numbers.late_function(computed).early if computed else []
+    """Make early numbers that results depend on inputs of the program. If gradients are possible, do the same with the
+    numbers in slots, because derivatives are traced later.
+    """
+    computed = [t.place for t in returned if type(t) is NumberPlaceholder]
+    places = tracer.numbers.make_late_function(computed).early if computed else []
     if any(isinstance(t, Variable) and requires_grad(t) for t in returned):
         places = [*places, *[place for place in tracer.numbers.slot_places() if tracer.numbers.has_tensor(place)]]
     for place in places:
         t = tracer.numbers.tensor(place)
-        tracer.outside_of(t, payload_of(t))
+        tracer.capture(t, payload_of(t))
 
 
 def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:
-    """The views that lead to a result."""
+    """Return the views that lead to a result."""
     if (
         t._meta is not None
         and t._meta.view is None
@@ -326,12 +336,12 @@ def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:
 
 
 def _creation(t: Any) -> str | None:
-    """How a tensor came to be a view; None if it is none."""
+    """Return the creation mode of a view; None for other tensors."""
     return None if t._meta is None or t._meta.view is None else t._meta.view.creation
 
 
 def _check_metadata(t: Any) -> None:
-    """Raise if a tensor that the function has made has what no program gives to a result."""
+    """Raise if a tensor that the function has made has metadata that a program cannot give to a result."""
     if BareTensor.__dict__["__dict__"].__get__(t):
         raise GraphBreak("a tensor is returned that has attributes of the user's")
     if t.__class__ is not t.face:
@@ -348,7 +358,7 @@ def _check_metadata(t: Any) -> None:
 
 
 def _lies_in_ordered(payload: TracedArray) -> bool:
-    """True if an array lies as its views show it of whole memory in C order."""
+    """True if an array has the strides of its views on whole memory in C order."""
     whole = TracedArray(payload.memory.value, payload.memory)
     if payload.memory.assumed is not None and whole.ndim > 1:
         settle(payload.memory, MOST_OF_RESULT)
@@ -360,16 +370,16 @@ def _lies_in_ordered(payload: TracedArray) -> bool:
 
 
 def note_writes(t: Any, count: int, writer: str | None) -> None:
-    """Let the memory of a new tensor be of the version that so many writes leave."""
+    """Set the version of a new tensor's memory to that after so many writes."""
     version = storage_of(t).version
     version.number = version.values = count
     version.writer = writer
 
 
-def _seen(t: Any, path: tuple[Step, ...], creation: str | None) -> Any:
+def _apply_views(t: Any, path: tuple[Step, ...], creation: str | None) -> Any:
     for step in path:
         shown = step.op(t, **step.settings)
         t = shown if step.op.outputs == 1 else shown[step.number]
     if creation is not None and t._meta is not None and t._meta.view is not None:
-        t._meta.view.creation = creation  # the function may have taken it in another mode
+        t._meta.view.creation = creation  # the function may have made the view in another mode
     return t

@@ -1,19 +1,20 @@
-"""A function traced for one kind of arguments: its programs, and how a call uses them.
+"""Specialisation: a function traced for one kind of arguments, with its programs and the code that calls them.
 
-    inputs      the tensors among the arguments, then the tensors that the function took from elsewhere (read anew at each call), and
-                the random numbers that it draws
-    forward     inputs -> the new memory of the results, what was written into inputs, and what backward needs
-    backward    what was kept, and the gradients of the results -> the gradients of the inputs
-    effects     what else the function leaves behind: gradients of leaves, tensors that it puts in the place of others
+    inputs      the tensors among the arguments, then the captured tensors (read anew at each call), and the random
+                numbers that the function draws
+    forward     inputs -> new memory of the results, values written into inputs, values saved for backward
+    backward    saved values and gradients of the results -> gradients of the inputs
+    effects     other side effects of the function: gradients of leaves, tensors that it puts in the place of others
 
 Note [Derivatives of a compiled call]
-The backward program is for the usual case: every result has a gradient, and nobody differentiates the gradients.
-Otherwise the function is traced once more, with the gradients that there are as further arguments and the gradients of
-its inputs as results, which are recorded: `derivative`. That is again a specialisation with a backward of its own, so
-it goes on to any order, and each is what eager would record: custom functions, no_grad and detach inside the function
-included. Tracing leaves nothing behind (see Note [Tensors from outside] and ndgrad._src.compiler.capture.environment), so the
-function's writes are not done twice. Where that cannot be traced (a gradient may ask for values although the function
-does not), the function itself is run once more, eagerly, if it leaves nothing behind.
+The backward program covers the usual case: every result has a gradient, and the gradients are not differentiated.
+Otherwise the function is traced once more as a `derivative`. The available gradients are further arguments, and the
+gradients of the inputs are recorded results. A derivative is a specialisation with a backward of its own, so this works
+to any order. Each order equals the graph that eager code would record, including custom functions, no_grad and detach
+inside the function. Tracing has no side effects (see Note [Captured tensors] and
+ndgrad._src.compiler.capture.environment), so the function's writes are not done twice. A gradient may need values
+although the function does not, so the derivative may not be traceable. The function itself then runs once more,
+eagerly, if it has no side effects.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from ndgrad._src.arrays.addresses import bounds
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU, move_to
 from ndgrad._src.compiler.capture.branch_conditions import FailedLate, Mispredicted
-from ndgrad._src.compiler.capture.captured_tensors import hidden, payload_of
+from ndgrad._src.compiler.capture.captured_tensors import payload_of, use_proxies
 from ndgrad._src.compiler.capture.deferred_calls import DeferredCall, deferring
-from ndgrad._src.compiler.capture.environment import Environment, facts
+from ndgrad._src.compiler.capture.environment import Environment, get_facts
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
 from ndgrad._src.compiler.capture.number_slots import NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.number_tape import DTYPES, NumberTape
-from ndgrad._src.compiler.capture.patched_functions import patched
-from ndgrad._src.compiler.capture.random_draws import put_back
-from ndgrad._src.compiler.capture.side_effects import unchanged_world
+from ndgrad._src.compiler.capture.patched_functions import patching
+from ndgrad._src.compiler.capture.random_draws import restore_states
+from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import Effect, EffectFinder, original_of
-from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watched_attributes
+from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watch_attributes
 from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
 from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch
 from ndgrad._src.compiler.capture.tracer import Tracer
@@ -64,12 +65,11 @@ from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.phases import Times, compiling, phase
-from ndgrad._src.compiler.passes import simplified, with_loops
 from ndgrad._src.compiler.program.partition import split
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.runtime.backend import Runner, runs_on_numpy
-from ndgrad._src.compiler.runtime.joint_program import Whole
+from ndgrad._src.compiler.runtime.joint_program import JointProgram
 from ndgrad._src.compiler.runtime.node import in_own_memory, node_of_call
 from ndgrad._src.compiler.runtime.results import NEW, Results, prepare_numbers
 from ndgrad._src.core.inplace import write
@@ -83,31 +83,30 @@ from ndgrad._src.foundations.pytree import LEAF, TreeSpec, tree_flatten, tree_un
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: How many traces may find out something that the next one needs.
+#: Number of traces that may discover a fact which the next trace needs.
 MOST_TRACES = 8
-#: Bytes that a call writes into inputs, from which on it pays not to copy them.
+#: Number of bytes written into inputs from which on a copy is avoided.
 LARGE_WRITE = 1 << 16
 
 
 class Specialisation:
-    """One traced function, ready to be called with arguments like those it was traced with."""
+    """A traced function, callable with arguments of the kind it was traced with."""
 
-    #: whether what it writes into inputs is written in a call
+    #: True if calls write into inputs.
     has_effects = True
-    #: how conditions on values come out, where that is known
+    #: Given outcomes of branch conditions, if known.
     given_outcomes: list[bool] | None = None
-    #: the bits of the floating-point status that calls look at, and those that calls have set which then ran eagerly
-    #: (see ndgrad._src.compiler.lower.float_errors)
+    #: Bits of the floating-point status that calls look at, and bits found by calls that then ran eagerly (see
+    #: ndgrad._src.compiler.lower.float_errors).
     looks_for = flags = 0
-    #: warning filters at the time when `flags` was set
+    #: Warning filters at the time when `flags` was set.
     filters: tuple[Any, list[Any]] | None = None
-    #: the function as it was traced, if the program does not see all floating-point errors of it; and whether that has
-    #: run once
+    #: The unoptimised trace, kept if the program misses some floating-point errors; and whether it has run once.
     whole_trace: Program | None = None
     was_checked = False
-    #: what ran in the last call, and whether that computed gradients as well
+    #: Program of the last call, and whether it computed gradients as well.
     ran: tuple[Any, bool] | None = None
-    #: the numbers of slots that the program was given in the last call
+    #: Numbers of slots that the program received in the last call.
     last_numbers: Sequence[Any] = ()
 
     def __init__(
@@ -123,11 +122,11 @@ class Specialisation:
         slots: NumberSlots | None = None,
     ) -> None:
         self.function = function
-        #: the numbers that calls find in slots
+        #: Slots whose numbers are inputs of the program.
         self.slots = NumberSlots(SeenNumbers(), environment, []) if slots is None else slots
         if environment.may_ask_for_types:
             self.slots.drop_all()
-        #: whether sums and products keep the order that the function gives them
+        #: True if sums and products keep the order of the function.
         self.strict = strict
         self.threads = threads
         self.sizes = sizes
@@ -136,20 +135,20 @@ class Specialisation:
         self.environment = environment
         tensor_places = [i for i, leaf in enumerate(flat) if isinstance(leaf, Variable)]
         first = {id(flat[place]): place for place in reversed(tensor_places)}
-        #: where the tensors are among the leaves of the arguments: each once, and each place
-        #: with the number of its tensor
+        #: Positions of the tensors among the leaves of the arguments, each tensor once; and for each position the
+        #: number of its tensor.
         self.places = sorted(first.values())
         self.numbers = {place: self.places.index(first[id(flat[place])]) for place in tensor_places}
-        #: the other leaves
+        #: All other leaves.
         self.plain = [None if i in self.numbers else leaf for i, leaf in enumerate(flat)]
-        #: by which results have a gradient, and which of these gradients require grad
+        #: Derivatives, by flags for the results with a gradient and for the gradients that require grad.
         self._derivatives: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Specialisation | GraphBreak] = {}
         arguments = [flat[place] for place in self.places]
-        #: what the tensors among the arguments are like before a call
-        self.argument_facts = [facts(t) for t in arguments]
-        #: of each tensor among the arguments: what the environment knows of it, if the function also reaches it there
-        self.known = [environment.entry(t) for t in arguments]
-        #: what tracing and the passes took
+        #: Facts about the tensors among the arguments before a call.
+        self.argument_facts = [get_facts(t) for t in arguments]
+        #: Entry in the environment of each tensor among the arguments, if the function also captures it; else None.
+        self.known = [environment.find_entry(t) for t in arguments]
+        #: Times of tracing and of the passes.
         self.times = Times()
         with compiling(self.times, name, "trace"):
             self._trace(arguments)
@@ -171,12 +170,12 @@ class Specialisation:
     def _trace_once(self, arguments: list[Any]) -> None:
         by_identity = {id(t): i for i, t in enumerate(arguments)}
         gradients: dict[int, int] = {}
-        #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry),
-        #: ("grad", input), ("draw", n) or ("number", n)
+        #: Origin of each input of the program: ("argument", n), ("environment", entry), ("grad", input), ("draw", n) or
+        #: ("number", n).
         self.sources: list[tuple[str, Any]] = []
 
         def admits(t: Any) -> str | None:
-            entry = self.environment.entry(t)
+            entry = self.environment.find_entry(t)
             if id(t) in by_identity:
                 self.sources.append(("argument", by_identity[id(t)]))
             elif entry is not None:
@@ -218,41 +217,42 @@ class Specialisation:
             raise caught
         self._end_numbers(tape)
         self.tape = tracer.draws.tape
-        #: what the gradients among the inputs must be like
+        #: Required facts about the gradients among the inputs.
         self.gradient_facts = [
-            facts(o.source) if kind == "grad" else None
+            get_facts(o.source) if kind == "grad" else None
             for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
         ]
         tracer.end()
 
     def _note_attribute(self, t: Any, name: str) -> None:
-        """Guard that a captured tensor has no attribute of a name; for other tensors there is no guard."""
-        if not self.environment.hold_attributes(t, attributes_of(t)):
+        """Guard that a captured tensor has no attribute of a name. Other tensors have no such guard."""
+        if not self.environment.capture_attributes(t, attributes_of(t)):
             raise GraphBreak(f"the function asks for the attribute {name!r} of an argument")
 
     def _number_tape(self, arguments: list[Any]) -> NumberTape:
-        """The tape for the numbers of a trace."""
+        """Return the tape for the numbers of a trace."""
         return NumberTape()
 
     def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
-        """Take the numbers of a trace that has ended with a break: slots that are needed by value, and conditions that lead
-        to the break."""
+        """Update the number slots after a trace that ended with a break: slots that are needed by value, and conditions
+        that lead to the break.
+        """
         if tape.needed or self.slots.looked_at:
             self.slots.need(tape.needed)
         if not broken.is_cured:
             self.slots.end(tape)
 
     def _end_numbers(self, tape: NumberTape) -> None:
-        """Take the numbers of a trace that has ended well."""
+        """Update the number slots after a complete trace."""
         self.slots.end(tape)
 
     def _trace_with(self, tracer: Tracer, arguments: list[Any]) -> None:
         functions = self.slots.functions if tracer.reads_numbers else ()
         with (
             tracing(tracer, self.environment),
-            watched_attributes(arguments, self.environment),
+            watch_attributes(arguments, self.environment),
             deferring(),
-            patched(functions),
+            patching(functions),
         ):
             if tracer.reads_numbers:
                 self.slots.install(tracer, tracer.numbers, self.plain)
@@ -264,22 +264,22 @@ class Specialisation:
                 raise GraphBreak("a backward function or hook inside changes something outside")
 
     def _changed_identities(self, tracer: Tracer) -> list[Any]:
-        """What the function has changed, and the identities of what is there now."""
+        """Return the changed slots with the identities of their current contents."""
         return [
             *[
-                (held, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
-                for held, number, now in self.environment.changes()
+                (slots, number, id(now) if number >= 0 or type(now) is not list else [*map(id, now)])
+                for slots, number, now in self.environment.find_changes()
             ],
             *[[*map(id, made.new_items())] for made in self.slots.stand_ins],
             len(tracer.deferred),
         ]
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
-        """The leaves of what the function returns, and what else it leaves behind."""
+        """Run the function; return the leaves of its result, and its side effects."""
         tracer.draws.given = [t for t, (kind, _) in zip(arguments, self.sources, strict=False) if kind == "draw"]
         with observing(tracer):
             for t in arguments:
-                tracer.outside_of(t, payload_of(t))
+                tracer.capture(t, payload_of(t))
             before = _fields(modes())
             returned = self._returned(arguments)
             if _fields(modes()) != before:
@@ -288,11 +288,11 @@ class Specialisation:
         return returned, self._effects(tracer)
 
     def _returned(self, arguments: list[Any]) -> list[Any]:
-        """The leaves of what the function returns."""
-        args, kwargs = given = self._given(arguments)
+        """Run the function and return the leaves of its result."""
+        args, kwargs = given = self._make_arguments(arguments)
         before, _ = tree_flatten(given)
         result = self.function(*args, **kwargs)
-        reached = self.environment.reached
+        reached = self.environment.reached_ids
         returned, self.result_spec = tree_flatten(result, lambda t: type(t) in (list, dict) and id(t) in reached)
         self._result = result
         after, spec = tree_flatten(given)
@@ -301,11 +301,11 @@ class Specialisation:
         return returned
 
     def known_objects(self) -> set[int]:
-        """The identities of objects that the function was given or reaches."""
-        return {*self.environment.reached, *map(id, self.plain)}
+        """Return the identities of the function's arguments and of all objects that it reaches."""
+        return {*self.environment.reached_ids, *map(id, self.plain)}
 
-    def _given(self, tensors: Sequence[Any]) -> Any:
-        """The arguments of a call, with these tensors in the place of its own, and placeholders for numbers."""
+    def _make_arguments(self, tensors: Sequence[Any]) -> Any:
+        """Return the arguments of a call, with the given tensors in place of its own, and placeholders for numbers."""
         placeholders: Any = self.slots.arguments if current_tracer.get() is not None else self.slots.given
         return tree_unflatten(
             [
@@ -316,23 +316,23 @@ class Specialisation:
         )
 
     def _effects(self, tracer: Tracer) -> list[tuple[Effect, list[Any]]]:
-        """What the function has left behind, and with which leaves; the environment is put back as it was."""
+        """Return the side effects of the function, each with its leaves. The caller restores the environment."""
         finder = EffectFinder(self.environment, self._result)
         del self._result
-        for held, number, now in self.environment.changes():
-            finder.note(held, number, now)
+        for slots, number, now in self.environment.find_changes():
+            finder.note(slots, number, now)
         for made in self.slots.stand_ins:
-            finder.add_growth(made.held, made.new_items())
+            finder.add_growth(made.slots, made.new_items())
         for function, given in tracer.deferred:
             finder.add_call(function, given, DeferredCall)
         found = finder.found
         self.slots.note_effects(found)
-        for number, outside in enumerate(tracer.inputs):
-            reason = outside.change()
+        for number, captured in enumerate(tracer.inputs):
+            reason = captured.change()
             if reason is not None:
                 raise GraphBreak(reason)
-            if outside._meta.held is not outside.grad_before:
-                found.append((Effect(None, number), [outside._meta.held]))
+            if captured._meta.stored_grad is not captured.grad_before:
+                found.append((Effect(None, number), [captured._meta.stored_grad]))
         return found
 
     def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, list[Any]]]) -> None:
@@ -341,12 +341,12 @@ class Specialisation:
         inputs = [o.source for o in tracer.inputs]
         memories = [o._array.memory for o in tracer.inputs]
         self.effects = [effect for effect, _ in effects]
-        #: see Note [Order of results]
+        #: See Note [Order of results].
         self.lies_as_eager = self.has_effects and tracer.is_plain
         self.results = Results(tracer, leaves, inputs, memories, self.known_objects(), self.lies_as_eager)
         self.may_fail_late = tracer.numbers.may_fail_late
         self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
-        #: how often eager code writes each of them, and by which op last
+        #: Number of writes by eager code to each written input, and the op of the last write.
         self.writers = [_writer_of(tracer.inputs[i]._storage) for i in self.writes]
         self._check_writes(inputs)
         roots = self.results.roots
@@ -362,27 +362,28 @@ class Specialisation:
         joint = self._joint(tracer, values, roots, wanted)
         self._note_metadata(tracer)
         self.outcomes = [outcome for _, outcome in tracer.conditions]
-        #: what the function asked of values, and the answers that this program is for
+        #: Conditions that the function tested, with the outcomes for which this program is valid.
         self.decided = tracer.decided
-        #: what is raised where a device finds that a value is not as it must be
+        #: Exceptions to raise if a device finds that a check fails.
         self.later = [error for _, error in tracer.later]
-        #: whether it runs on a device, and on which
+        #: Device of the program.
         self.place = next((o._array.stands_on for o in tracer.inputs if o._array.stands_on is not CPU), CPU)
-        #: the shapes and dtypes of the results that have a history
+        #: Shapes and dtypes of the results with a history.
         self.outputs: list[Any] = [(t._array.shape, t._array.dtype) for t in roots]
-        #: whether a call only makes new tensors, which it returns
+        #: True if a call only makes and returns new tensors.
         self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects or self.unread)
-        #: the inputs that get a gradient
+        #: Inputs that get a gradient.
         self.gradients_of = [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
         self.results.forget_trace()
-        tracer.calls.end()  # from here on only the compiler's own code runs
+        tracer.calls.end()  # only the compiler's own code runs from here on
         with phase("passes"):
             self._split(joint.program, joint.values, joint.cotangents, [g for g in joint.gradients if g is not None])
 
     def _note_unread(self, tracer: Tracer, values: list[Value]) -> list[Value]:
-        """The values that nothing reads, which are computed for the errors that eager code finds in them. The trace is
-        kept to look for errors that the program does not see."""
+        """Return unread values that are computed because eager code reports errors in them. Keep the trace, to look for
+        errors that the program does not see.
+        """
         found: list[Value] = []
         if self.has_effects and all(o._array.stands_on is CPU for o in tracer.inputs):
             traced = tracer.program
@@ -390,22 +391,22 @@ class Specialisation:
             outputs, constants = [*values, *found], dict(traced.constants)
             self.whole_trace = Program([*traced.inputs], outputs, [*traced.instructions], constants, traced.name)
             self.reporting = reporting_ops(self.whole_trace, tracer.of_passes)
-        #: how many such values there are
+        #: Number of such values.
         self.unread = len(found)
         return found
 
     def _note_metadata(self, tracer: Tracer) -> None:
-        """Note what the function asks of its inputs beside their values."""
-        #: the inputs whose gradient the function looks at or sets, and whether they have one
+        """Record which metadata of its inputs the function inspects."""
+        #: Inputs whose gradient the function reads or sets, and whether they have one.
         self.gradients_asked = [
             (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
         ]
-        #: the inputs of which the function asks whether they are leaves, and whether they are
+        #: Inputs whose `is_leaf` the function reads, and its value.
         self.leaves_asked = [(i, o.before[0] is None) for i, o in enumerate(tracer.inputs) if o.leaf_asked]
 
     def _joint(self, tracer: Tracer, values: list[Value], roots: Sequence[Any], wanted: Sequence[int]) -> Joint:
-        """The program of values and of the gradients of inputs."""
-        #: whether the graph of the results was used up inside the function, by a backward pass
+        """Return the program of the values and of the gradients of inputs."""
+        #: True if a backward pass inside the function has freed the graph of the results.
         self.is_freed = False
         on_device = any(o._array.stands_on is not CPU for o in tracer.inputs)
         plain = on_device or runs_on_numpy(self.strict)
@@ -424,7 +425,7 @@ class Specialisation:
     def _gradients(
         self, tracer: Tracer, roots: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any]
     ) -> Sequence[Any]:
-        """The gradients of inputs, for those of the results."""
+        """Return the gradients of inputs, given those of the results."""
         if not inputs:
             return ()
         cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
@@ -434,43 +435,43 @@ class Specialisation:
             if str(error).endswith("[nd-overwritten]"):
                 raise GraphBreak("backward needs a tensor that the function overwrites") from None
             if tracer.broken is not None or not str(error).endswith("[nd-freed-graph]"):
-                raise  # an error of the function's own backward is raised where eager code raises it
+                raise  # an error of the function's own backward is raised as in eager code
             self.is_freed = True
             return ()
         return found
 
     def _check_writes(self, inputs: Sequence[Any]) -> None:
-        """A write to memory that another input shares would be one to that, too."""
+        """Raise if another input shares the memory of a written input, because it would change, too."""
         if self.writes and _share([payload_of(t) for t in inputs], self.writes):
             raise GraphBreak("an input is written that shares memory with another")
 
     def _split(self, program: Program, values: list[Value], cotangents: list[Value], gradients: list[Value]) -> None:
         program.outputs = [*values, *gradients]
         program.check()
-        #: forward and backward in one, with loops before they are split: what a round's backward needs of it
-        #: is then a row of an array
+        #: Forward and backward in one program. Loops are built before the split, so a value saved for the backward of a
+        #: round is a row of an array.
         self.program = simplified(program)
-        if self.place is CPU and not runs_on_numpy(self.strict):  # others would wait between rounds
+        if self.place is CPU and not runs_on_numpy(self.strict):  # replay and devices would wait between rounds
             self.program = with_loops(self.program)
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)
         self._drop_trace(halves.forward)
         position = {v: i for i, v in enumerate(self.program.inputs)}
         made = [v for v in halves.kept if v not in position]
-        #: for each value that backward takes: (True, the number of an input) or (False, its place among
-        #: what forward made for it)
+        #: Source of each value that backward takes: (True, number of an input) or (False, position among the values
+        #: that forward saves).
         self.kept_from = [(True, position[v]) if v in position else (False, made.index(v)) for v in halves.kept]
         self._check_kept()
         halves.forward.outputs = [*values, *made]
         self.forward, self.backward = halves.forward, halves.backward
-        #: of each result: whether the program gives it the memory of an input, of a constant or of another result
+        #: For each result: True if the program returns memory of an input, of a constant or of another result.
         shared = [*self.forward.inputs, *self.forward.constants]
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
         first = len(self.results.values)
         conditions = first + len(self.writes)
         written = sum(v.nbytes for v in values[first:conditions])
-        #: whether the program may write inputs by itself: not where a graph keeps them as they were before the call,
-        #: nor where a copy costs less than the look at them that must come first
+        #: True if the program itself may write inputs. It may not if a graph keeps their old values, nor if a copy is
+        #: cheaper than the check of the inputs that must come first.
         self.writes_itself = (
             bool(self.writes)
             and not self.may_fail_late
@@ -493,50 +494,55 @@ class Specialisation:
             and cotangents[0].dtype.kind == "f"
             and bool(gradients)
         )
-        #: the whole in one program, for a function of one scalar (see ndgrad._src.compiler.runtime.joint_program)
-        self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes, later) if scalar else None
+        #: Forward and backward in one program, for a function with one scalar (see
+        #: ndgrad._src.compiler.runtime.joint_program).
+        self.whole = JointProgram(self.program, cotangents[0], self.threads, self.sizes, later) if scalar else None
 
     def _drop_trace(self, forward: Program) -> None:
-        """Drop the trace if the program sees all floating-point errors of it. It does not if an op sets no bits in native
-        code, or passes have left out or replaced an op."""
+        """Drop the trace if the program sees all of its floating-point errors. It does not if an op sets no bits in
+        native code, or if passes have dropped or replaced an op.
+        """
         if self.whole_trace is not None:
             is_native = self.place is CPU and not runs_on_numpy(self.strict)
             if not (is_native and (has_silent(forward) or reads_parts(forward))) and not self.reporting - reporting_ops(forward):
                 self.whole_trace = None
 
     def _check_kept(self) -> None:
-        """Raise if backward needs an input that the function writes: eager code looks at the version of the memory then."""
+        """Raise if backward needs an input that the function writes. Eager code raises in that case, by the version of
+        the memory.
+        """
         if self.outputs and not self.is_freed and any(is_input and n in self.writes for is_input, n in self.kept_from):
             raise GraphBreak("backward needs a tensor that the function overwrites")
 
     @property
     def needs_python(self) -> bool:
-        """True if a call draws numbers or replaces objects, so that no native code can begin it."""
-        return any(effect.held is not None for effect in self.effects) or any(kind == "draw" for kind, _ in self.sources)
+        """True if a call draws numbers or replaces objects, so that it cannot start in native code."""
+        return any(effect.slots is not None for effect in self.effects) or any(kind == "draw" for kind, _ in self.sources)
 
     # ----- calling ----------------------------------------------------------------------------------------------------
 
     def mismatch(self, flat: Sequence[Any]) -> str | None:
-        """Why a call with these arguments, which are of the right kind, needs another trace; None if it does not."""
+        """Return the reason why a call with arguments of this kind needs another trace; None if it does not."""
         reason = self.environment.check()
         if reason is not None:
             return reason
         for place, entry in zip(self.places, self.known, strict=True):
-            if self.environment.entry(flat[place]) is not entry:
+            if self.environment.find_entry(flat[place]) is not entry:
                 return "an argument is, or is no longer, one of the tensors that the function reaches otherwise"
         if self.slots and (reason := self.slots.mismatch(flat)) is not None:
             return reason
         return self._other_metadata(flat) if self.gradients_asked or self.leaves_asked else None
 
     def changes_place(self, reason: str) -> bool:
-        """True if a call changes the place that a reason for another trace begins with."""
+        """True if calls change the slot that the reason for another trace starts with."""
         return any(
-            effect.held is not None and reason.startswith(effect.held.label(effect.number) if effect.number >= 0 else effect.held.what)
+            effect.slots is not None and reason.startswith(effect.slots.label(effect.number) if effect.number >= 0 else effect.slots.what)
             for effect in self.effects
         )
 
     def _other_metadata(self, flat: Sequence[Any]) -> str | None:
-        """Return why the gradients or histories of these arguments need another trace; None if they do not."""
+        """Return the reason why the gradients or histories of these arguments need another trace; None if they do not.
+        """
         numbers = [None] * sum(kind == "number" for kind, _ in self.sources)
         inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws), numbers)
         for number, is_leaf in self.leaves_asked:
@@ -547,17 +553,17 @@ class Specialisation:
             if (g is not None) is not has_one:
                 return "a tensor has, or has no longer, a gradient"
         for t, known in zip(inputs, self.gradient_facts, strict=True):
-            if known is not None and facts(t) != known:
+            if known is not None and get_facts(t) != known:
                 return "a gradient is of another kind"
         return None
 
     def inputs_of(self, flat: Sequence[Any]) -> list[Any]:
-        """The tensors that are the program's inputs in a call with these leaves; random numbers are drawn."""
+        """Return the tensors that are the program's inputs in a call with these leaves. Random numbers are drawn."""
         numbers: list[Any] = []
         if self.slots:
             found = self.slots.numbers(flat)
             if found is None:
-                raise Mispredicted  # another thread has changed them meanwhile
+                raise Mispredicted  # another thread has changed the numbers
             self.last_numbers = found
             numbers = [wrap(Tensor, array) for array in self.number_arrays(found)]
         draws = [wrap(Tensor, array) for array in self.tape.take()]
@@ -565,11 +571,12 @@ class Specialisation:
 
     @staticmethod
     def number_arrays(numbers: Sequence[Any]) -> list[Any]:
-        """Python numbers as inputs of a program."""
+        """Return Python numbers as input arrays of a program."""
         return [np.array(number, DTYPES[number.__class__]) for number in numbers]
 
     def _inputs(self, arguments: Sequence[Any], draws: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
-        """The tensors that are the program's inputs in a call with these arguments, random numbers and numbers of slots."""
+        """Return the tensors that are the program's inputs, for these arguments, random numbers and numbers of slots.
+        """
         found: list[Any] = []
         for kind, which in self.sources:
             if kind == "argument":
@@ -588,10 +595,10 @@ class Specialisation:
         states = self.tape.states()
         inputs = self.inputs_of(flat)
         if self.writes and self._are_entangled(inputs):
-            put_back(states)
+            restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
-        if self.flags and not self._has_same_filters():  # Python then forgets which warnings it has shown, too.
+        if self.flags and not self._has_same_filters():  # Python then also forgets the warnings it has shown.
             self.flags, self.was_checked = 0, False
         self.looks_for = bits_to_look_for(self.flags)
         try:
@@ -601,18 +608,18 @@ class Specialisation:
         except FloatFlags as found:
             self.flags |= found.bits
             self.filters = warnings.filters, list(warnings.filters)
-            put_back(states)
+            restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         except FailedLate:
-            put_back(states)
+            restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         except Mispredicted:
-            put_back(states)
+            restore_states(states)
             raise
-        except Exception:  # nothing has been written: what eager says is what is wrong
-            put_back(states)
+        except Exception:  # nothing has been written, so eager code can raise the error
+            restore_states(states)
             if self.outcomes:
                 raise Mispredicted from None
             args, kwargs = tree_unflatten(list(flat), self.spec)
@@ -621,24 +628,24 @@ class Specialisation:
 
     @property
     def reports(self) -> bool:
-        """True if filters of warnings decide whether a call runs eagerly, or by which program."""
+        """True if warning filters decide whether a call runs eagerly, or by which program."""
         return self.whole_trace is not None or bool(self.flags) or self.writes_itself
 
     def _check_silent(self, inputs: Sequence[Any]) -> None:
         """Raise if NumPy reports errors that the program does not see. The values are thrown away."""
         assert self.whole_trace is not None
         self.was_checked = True
-        with reported() as found, contextlib.suppress(Exception):  # a call will say what is wrong
+        with reported() as found, contextlib.suppress(Exception):  # the call itself raises
             Replay(self.whole_trace)(list(map(_array_of, inputs)))
         if found[0] & self.looks_for:
             raise FloatFlags(0)
 
     def _are_entangled(self, inputs: Sequence[Any]) -> bool:
-        """True if a write to an input is one to another input, too, or one to the history of its base."""
+        """True if a write to an input also changes another input, or the history of its base."""
         return _share(list(map(_array_of, inputs)), self.writes) or any(_has_base(inputs[i]) for i in self.writes)
 
     def _returned_by_call(self, inputs: Sequence[Any], leaves: list[Any]) -> Any:
-        """What a call returns, after it has left behind what the function does."""
+        """Apply the side effects of a call and return its result."""
         count = place = len(leaves) - sum([effect.leaves for effect in self.effects])
         for effect in self.effects:
             effect.apply(inputs, leaves[place : place + effect.leaves], self.environment)
@@ -646,25 +653,25 @@ class Specialisation:
         return tree_unflatten(leaves[:count], self.result_spec)
 
     def computes_at_once(self) -> bool:
-        """Whether the next call should compute gradients as well. Asked once per call."""
+        """True if the next call should compute gradients as well. Asked once per call."""
         return self.whole is not None and not self.is_freed and self.whole.pays()
 
     def run(self, inputs: list[Any]) -> list[Any]:
-        """The leaves of the results for these inputs, which are written where the function writes them."""
+        """Run the program: return the leaves of the results and write the written inputs."""
         arrays = list(map(_array_of, inputs))
         at_once = self.computes_at_once()
         runner = self.whole.runner if at_once and self.whole is not None else self.run_forward
         if self.writes_itself and self.looks_for and shows_all():
-            runner = self._run_apart  # a call that finds an error runs eagerly, so nothing may be written before
+            runner = self._run_apart  # a call that finds an error runs eagerly, so no write may come first
         elif self.writes_itself:
             for i in self.writes:
                 if not _may_be_written(inputs[i], arrays[i]):
-                    arrays[i] = arrays[i].copy()  # then `write` says what is to be said
-        program = runner.made
+                    arrays[i] = arrays[i].copy()  # `write` then raises the error
+        program = runner.executable
         if isinstance(program, NativeProgram):
             program.look_for(self.looks_for)
         if self.place is CPU and not isinstance(program, NativeProgram):
-            with reported() as flags:  # NumPy itself would warn again of what an eager call has warned of
+            with reported() as flags:  # an eager call has already issued NumPy's warnings
                 found = runner(arrays)
             if flags[0] & self.looks_for:
                 raise FloatFlags(flags[0])
@@ -686,16 +693,16 @@ class Specialisation:
 
     @functools.cached_property
     def _run_apart(self) -> Runner:
-        """The program of a call that writes inputs, without the writes."""
+        """Runner of the forward program that does not write inputs."""
         return Runner(self.forward, self.strict, self.threads, self.sizes)
 
     def _has_same_filters(self) -> bool:
-        """True if the warning filters are the list that they were, unchanged. `catch_warnings` makes a new list."""
+        """True if the warning filters are the same list, unchanged. `catch_warnings` makes a new list."""
         known = self.filters
         return known is not None and known[0] is warnings.filters and known[1] == warnings.filters
 
     def warn_of_bits(self, program: Any) -> None:
-        """Warn of errors that a program has met while it wrote inputs, which no eager call can report any more."""
+        """Warn of errors that a program met while it wrote inputs. An eager call can no longer report them."""
         bits = program.take_bits() if isinstance(program, NativeProgram) else 0
         if bits:
             self.flags |= bits
@@ -703,17 +710,18 @@ class Specialisation:
             warn_of(bits, self.name)
 
     def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool, are_apart: bool) -> Any:
-        """What a call returns, from what its program has given, each array in memory of its own; `are_apart`: whether
-        no two inputs are known to share memory."""
+        """Return the result of a call from the arrays of its program, each in memory of its own. `are_apart` is True if
+        no two inputs share memory.
+        """
         if not self.is_plain:
             if self.writes and not are_apart and self._are_entangled(inputs):
                 raise Mispredicted
             return self._returned_by_call(inputs, self._leaves(inputs, found, at_once))
-        made = self._made(inputs, found, len(self.results.values), at_once)
+        made = self._make_tensors(inputs, found, len(self.results.values), at_once)
         return made[0] if self.result_spec is LEAF else tree_unflatten(made, self.result_spec)
 
     def _leaves(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool) -> list[Any]:
-        """The leaves of the results, from what a program has given."""
+        """Return the leaves of the results from the arrays of a program."""
         new, written = len(self.results.values), len(self.results.values) + len(self.writes)
         checked = written + len(self.outcomes)
         rest = checked + len(self.later) + self.unread
@@ -723,14 +731,14 @@ class Specialisation:
             numbers = self.results.numbers(inputs, found)
         except Exception:
             raise FailedLate from None  # nothing has been written
-        made = self._made(inputs, found, rest, at_once)
+        made = self._make_tensors(inputs, found, rest, at_once)
         if self.writes:
-            outside = scope()
+            outer = scope()
             try:
-                restore(outside.recording(False))
+                restore(outer.recording(False))
                 for i, value, (count, writer) in zip(self.writes, found[new:written], self.writers, strict=True):
                     t = inputs[i]
-                    if value is t._array:  # by the program itself
+                    if value is t._array:  # written by the program itself
                         pass
                     elif self.place is not CPU and value.__class__ is np.ndarray and _may_be_written(t, t._array):
                         t._array[...] = value
@@ -742,29 +750,32 @@ class Specialisation:
                         storage.bump(writer)
                     storage.version.writer = writer
             finally:
-                restore(outside)
-                del outside
-        return self.results.assembled(inputs, made, numbers)
+                restore(outer)
+                del outer
+        return self.results.assemble(inputs, made, numbers)
 
-    def _made(self, inputs: Sequence[Any], found: Sequence[Any], rest: int, at_once: bool) -> list[Any]:
-        """The tensors over new memory, with their history; behind `rest` lies what forward has made for backward."""
+    def _make_tensors(self, inputs: Sequence[Any], found: Sequence[Any], rest: int, at_once: bool) -> list[Any]:
+        """Return the tensors over new memory, with their history. The saved values of backward start at index `rest`.
+        """
         if not self.outputs:
-            return self.results.wrapped(found, None)
+            return self.results.wrap_arrays(found, None)
         node = node_of_call(self, inputs, self.outputs, None if self.is_freed else found[rest:], at_once)
-        made = self.results.wrapped(found, node)
+        made = self.results.wrap_arrays(found, node)
         if not at_once and not self.is_freed:
             node.watch(made, found)
         return made
 
     def on_tensors(self, inputs: Sequence[Any]) -> list[Any]:
-        """The leaves of the results for inputs inside transforms: by ops, in the modes that are in
-        force. Nothing is written."""
+        """Return the leaves of the results for inputs inside transforms, computed op by op in the active modes. Nothing
+        is written.
+        """
         made = run_on_tensors(self.forward, inputs, self.forward.outputs[: len(self.results.values)])
-        return self.results.assembled(inputs, self.results.permuted_back(made), self.results.numbers(inputs, [t._array for t in made]))
+        return self.results.assemble(inputs, self.results.permute_back(made), self.results.numbers(inputs, [t._array for t in made]))
 
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
-        """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note
-        [Derivatives of a compiled call]); `tensors` and `cotangents` are of the kind that it is to be called with."""
+        """Return a specialisation that computes the gradients of the inputs from the inputs and the gradients of some
+        results (see Note [Derivatives of a compiled call]). `tensors` and `cotangents` are examples of its arguments.
+        """
         kind = given, tuple([requires_grad(c) for c in cotangents])
         found = self._derivatives.get(kind)
         if found is None:
@@ -779,8 +790,9 @@ class Specialisation:
 
     @contextmanager
     def _as_traced(self) -> Iterator[None]:
-        """A block in which the function is the one that was traced, since derivatives are to be found out from it: what
-        it reaches is put back for so long. Refuses if that cannot be."""
+        """Context in which the function is as it was when it was traced, because its derivatives are found from it. The
+        environment is restored for the duration. Raise if that is not possible.
+        """
         reason = "it reads gradients" if any(kind == "grad" for kind, _ in self.sources) else self.environment.check()
         if reason is None:
             yield
@@ -797,7 +809,7 @@ class Specialisation:
     def gradients_again(
         self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]
     ) -> Sequence[Any]:
-        """What `derivative` gives for these; by the function itself where that cannot be traced."""
+        """Return the result of `derivative` for these arguments. If it cannot be traced, the function itself runs."""
         try:
             found = self.derivative(given, tensors, cotangents)
         except GraphBreak as broken:
@@ -813,7 +825,7 @@ class Specialisation:
         numbers = [n for n, new in enumerate(self.results.new) if new.differentiable]
         places = {leaf.number: i for i, leaf in enumerate(self.results.leaves) if leaf.kind == NEW and not leaf.path}
         can_run = not (self.effects or self.writes or self.tape.draws) and places.keys() >= {*numbers}
-        with self._holding_numbers(tensors) as is_known:
+        with self._set_numbers(tensors) as is_known:
             if is_known and can_run and not is_replaced:
                 return self._run_for_gradients(given, inputs, numbers, places, cotangents)
             raise RuntimeError(
@@ -823,38 +835,39 @@ class Specialisation:
                 "compiled one. [nd-compile-again]"
             )
 
-    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
-        """A block in which slots hold the numbers of a call with these inputs; see `NumberSlots.holding`."""
+    def _set_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+        """Context in which slots hold the numbers of a call with these inputs; see `NumberSlots.set_numbers`."""
         numbers = {which: t._array.item() for t, (kind, which) in zip(tensors, self.sources, strict=True) if kind == "number"}
-        return self.slots.holding([numbers[i] for i in range(len(numbers))])
+        return self.slots.set_numbers([numbers[i] for i in range(len(numbers))])
 
     def _run_for_gradients(
         self, given: tuple[bool, ...], inputs: list[Any], numbers: list[int], places: dict[int, int], cotangents: Sequence[Any]
     ) -> list[Any]:
-        """Gradients by the function itself, for these inputs."""
-        outside = scope()
+        """Return the gradients by running the function itself on these inputs."""
+        outer = scope()
         try:
-            restore(outside.recording(True))
+            restore(outer.recording(True))
             with self._as_traced():
-                leaves = self._eagerly(inputs)
+                leaves = self._run_eagerly(inputs)
             roots = [leaves[places[n]] for n, is_given in zip(numbers, given, strict=True) if is_given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             found = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
         gradients: list[Any] = [None] * len(inputs)
         for i, g in zip(wanted, found, strict=True):
             gradients[i] = g
         return gradients
 
-    def _eagerly(self, inputs: list[Any]) -> list[Any]:
-        """The leaves of the results by the function itself."""
+    def _run_eagerly(self, inputs: list[Any]) -> list[Any]:
+        """Return the leaves of the results by running the function itself."""
         return self._returned(inputs)
 
 
 class Derivative(Specialisation):
-    """The gradients of the inputs of another specialisation, of which only the gradients of some results are given."""
+    """The gradients of the inputs of another specialisation, as a function of its inputs and of some result gradients.
+    """
 
     has_effects = False
 
@@ -873,15 +886,15 @@ class Derivative(Specialisation):
         own = [
             which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)
         ]
-        outside = scope()
-        try:  # a transform may be what asks for it, and has nothing to do with it
-            restore(outside.with_changes(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
+        outer = scope()
+        try:  # the derivative is independent of a transform that requests it
+            restore(outer.with_changes(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
             self.times = Times()
             with compiling(self.times, self.name, "trace"):
                 self._trace([*own, *cotangents])
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
 
     def _returned(self, arguments: list[Any]) -> list[Any]:
         return self.parent._returned(arguments)
@@ -895,15 +908,15 @@ class Derivative(Specialisation):
         return NumberTape(self.slots.outcomes, given, dict(self.slots.expressions))
 
     def _break_numbers(self, tape: NumberTape, broken: GraphBreak) -> None:
-        broken.is_cured = False  # the slots are those of the function
+        broken.is_cured = False  # the slots belong to the parent function
 
     def _end_numbers(self, tape: NumberTape) -> None:
-        """Its guards are those of the function."""
+        """Do nothing: the guards belong to the parent function."""
 
-    def _holding_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
-        return nullcontext(True)  # the function's own
+    def _set_numbers(self, tensors: Sequence[Any]) -> AbstractContextManager[bool]:
+        return nullcontext(True)  # the slots belong to the parent function
 
-    def _eagerly(self, inputs: list[Any]) -> list[Any]:
+    def _run_eagerly(self, inputs: list[Any]) -> list[Any]:
         count = len(self.parent.sources)
         reason = "those of its gradients cannot be"
         return self.parent._gradients_by_function(self.given, inputs[:count], inputs[count:], reason)
@@ -911,16 +924,16 @@ class Derivative(Specialisation):
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, list[Any]]]]:
         with observing(tracer):
             for t in arguments:
-                tracer.outside_of(t, payload_of(t))
+                tracer.capture(t, payload_of(t))
         count = len(self.parent.sources)
         inputs, cotangents = arguments[:count], arguments[count:]
-        outside = scope()
+        outer = scope()
         try:
-            restore(outside.recording(self.parent.grad_enabled))
+            restore(outer.recording(self.parent.grad_enabled))
             returned, effects = self.parent._outcome(tracer, inputs)
         finally:
-            restore(outside)
-            del outside
+            restore(outer)
+            del outer
         with observing(tracer):
             leaves = _all_leaves(tracer, returned, effects)
             memories = [o._array.memory for o in tracer.inputs[:count]]
@@ -935,9 +948,9 @@ class Derivative(Specialisation):
 
 
 def _all_leaves(tracer: Tracer, returned: Sequence[Any], effects: Sequence[tuple[Effect, list[Any]]]) -> list[Any]:
-    """The leaves of what a function returns and of its effects. Numbers that they depend on become inputs."""
+    """Return the leaves of the function's result and of its effects. Numbers that they depend on become inputs."""
     leaves = [original_of(t) for t in (*returned, *[t for _, of_effect in effects for t in of_effect])]
-    if not tracer.is_plain and any(outside.has_hooks for outside in tracer.inputs):
+    if not tracer.is_plain and any(captured.has_hooks for captured in tracer.inputs):
         raise GraphBreak("a backward pass runs inside, and a tensor from outside has hooks")
     if any(isinstance(t, Variable) and requires_grad(t) for _, of_effect in effects for t in of_effect):
         raise GraphBreak("a tensor that has a history is kept outside of the function")
@@ -947,7 +960,7 @@ def _all_leaves(tracer: Tracer, returned: Sequence[Any], effects: Sequence[tuple
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """A block without garbage collections: a trace is many objects, and all of them are needed until it ends."""
+    """Context without garbage collections: a trace has many objects, all needed until it ends."""
     collects = gc.isenabled()
     try:
         gc.disable()
@@ -959,18 +972,17 @@ def _without_collections() -> Iterator[None]:
 
 @contextmanager
 def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
-    """A block in which a function is traced. Whatever it does to the world outside is undone, and
-    whatever it raises is a break."""
+    """Context that traces a function. Its side effects are undone, and its exceptions become graph breaks."""
     token = current_tracer.set(tracer)
     try:
-        with _without_collections(), hidden(), unchanged_world():  # a callback of the collector is not the function
+        with _without_collections(), use_proxies(), forbid_side_effects():  # excludes the collector's callbacks
             try:
                 with TraceWatch(environment) as tracer.calls:
                     yield
             finally:
                 tracer.draws.undo()
                 environment.restore()
-        environment.hold_late_names(tracer.calls.library_names)
+        environment.capture_late_names(tracer.calls.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except TraceEnd:
@@ -992,13 +1004,15 @@ def _fields(found: Modes) -> list[Any]:
 
 
 def _array_of(t: Any) -> Any:
-    """The array of a tensor: a device's, or NumPy's."""
+    """Return the array of a tensor: a device's, or NumPy's."""
     array = t._array
     return array if is_on_device(array) else np.asarray(array)
 
 
 def _may_be_written(t: Any, array: Any) -> bool:
-    """Whether a program may write the memory of a tensor, and nobody is to be told or asks for what was there."""
+    """True if a program may write the memory of a tensor directly: no observer is active, and the old values are not
+    kept.
+    """
     storage = t._storage
     return (
         array is t._array
@@ -1011,7 +1025,7 @@ def _may_be_written(t: Any, array: Any) -> bool:
 
 
 def _writer_of(storage: Any) -> tuple[int, str | None]:
-    """How often the memory of an input was written in a trace, and by which op last."""
+    """Return the number of writes to the memory of an input in a trace, and the op of the last write."""
     return (1, "copy_") if storage is None else (max(storage.version.number, 1), storage.version.writer)
 
 
@@ -1022,7 +1036,7 @@ def _has_base(t: Any) -> bool:
 
 
 def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:
-    """Whether one of the arrays that are written may share memory with another: not if both own theirs."""
+    """True if a written array may share memory with another. Two arrays that own their memory do not."""
     own = [a.base is None and a.flags.owndata for a in arrays]
     if all(own):
         return len({*map(id, arrays)}) != len(arrays)

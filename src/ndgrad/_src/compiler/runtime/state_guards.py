@@ -1,10 +1,10 @@
-"""What a function reaches, as guards that native code can check: surely the same as last time, or let Python look.
+"""Guards on the captured state that native code can check: the same as last time, or else Python compares.
 
-An environment compares what its places hold with what they held (ndgrad._src.compiler.capture.environment). Here each kind of place
-becomes a guard on the memory that it is: the cell's content, the list's items, the words of a function that point at
-its code. A guard holds only if Python's comparison would find the very same objects. What is read in another way than
-as memory (sets, queues, dictionaries with an order of their own, objects whose attributes are computed) is left to
-Python: `left_over`.
+An environment compares the contents of its slots with the previous ones (ndgrad._src.compiler.capture.environment).
+Here each kind of slot becomes a guard on its memory: the content of a cell, the items of a list, the words of a
+function that point to its code. A guard holds only if Python's comparison would find the same objects. Slots that
+cannot be read as memory (sets, queues, dictionaries with an order of their own, objects with computed attributes) are
+left to Python: `left_over`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
-from ndgrad._src.compiler.capture.captured_state import MISSING, Held, same
+from ndgrad._src.compiler.capture.captured_state import MISSING, CapturedSlots, is_same
 from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.native import entry_code, layout
 from ndgrad._src.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
@@ -38,44 +38,47 @@ from ndgrad._src.core.modes import Process, process
 
 
 class Snapshot:
-    """The guards of an environment, as it was when it was last compared."""
+    """The guards of an environment, as of its last comparison."""
 
     def __init__(self, environment: Environment, numbers_vary: bool = False) -> None:
-        """`numbers_vary`: places whose numbers are inputs are compared elsewhere, before the guards."""
+        """Create the guards. With `numbers_vary`, slots whose numbers are inputs are compared elsewhere, before the
+        guards.
+        """
         self.generation = environment.generation
         self.guards: list[Guard] = []
-        #: what Python must compare
-        self.left_over: list[Held] = []
-        for held in environment.held:
-            if held.is_growing or (numbers_vary and held.varying):
+        #: Slots that Python must compare.
+        self.left_over: list[CapturedSlots] = []
+        for slots in environment.captured:
+            if slots.is_growing or (numbers_vary and slots.varying):
                 continue
-            found = _guards(held)
+            found = _guards(slots)
             if found is None:
-                self.left_over.append(held)
+                self.left_over.append(slots)
             else:
                 self.guards += found
 
     def rest_is_the_same(self) -> bool:
-        """Whether what is left to Python holds what it held."""
-        for held in self.left_over:
-            now, then = held.read(), held.then
-            if len(now) != len(then) or any(a is not b and not same(a, b) for a, b in zip(now, then, strict=True)):
+        """True if the slots that are left to Python hold the same values."""
+        for slots in self.left_over:
+            now, then = slots.read(), slots.then
+            if len(now) != len(then) or any(a is not b and not is_same(a, b) for a, b in zip(now, then, strict=True)):
                 return False
         return True
 
 
 def compare_quickly(environment: Environment) -> None:
-    """Let an environment be compared without Python from now on, but for what is left to Python and for
-    tensors that calls replace."""
+    """Prepare an environment for native comparison, except for slots that are left to Python and for tensors that calls
+    replace.
+    """
     guards: list[Guard] = [Is(Place(object=process).slot(Process, "named"), False)]
     places, tensors = [], []
-    for held in environment.held:
-        if held.is_growing:
+    for slots in environment.captured:
+        if slots.is_growing:
             continue
-        # places whose numbers are inputs may hold others
-        found = None if id(held) in environment.moving or held.varying else _guards(held)
+        # Slots whose numbers are inputs may hold other numbers.
+        found = None if id(slots) in environment.moving or slots.varying else _guards(slots)
         if found is None:
-            places.append(held)
+            places.append(slots)
         else:
             guards += found
     for known in environment.tensors.values():
@@ -90,21 +93,21 @@ def compare_quickly(environment: Environment) -> None:
 
 
 def tensor_guard(place: Place, facts: tuple[Any, ...], gives_pointer: bool) -> TensorAt:
-    """The guard of what `facts` says of a tensor; that it has no names, `process.named` says."""
+    """Return a guard for the facts about a tensor. `process.named` guards that it has no names."""
     cls, shape, dtype, strides, inference, requires_grad, _ = facts
     return TensorAt(place, cls, dtype, tuple(shape), tuple(strides), requires_grad, inference, gives_pointer)
 
 
-def _guards(held: Held) -> list[Guard] | None:
-    """The guards of some places, or None if they are no plain memory."""
-    if held.form is None:
+def _guards(slots: CapturedSlots) -> list[Guard] | None:
+    """Return the guards of some slots; None if they are not plain memory."""
+    if slots.form is None:
         return None
-    kind, whose = held.form
-    return _KINDS[kind](whose, [absent if v is MISSING else v for v in held.then])
+    kind, whose = slots.form
+    return _KINDS[kind](whose, [absent if v is MISSING else v for v in slots.then])
 
 
 def _function(f: Any, then: list[Any]) -> list[MemoryGuard] | None:
-    # a function without defaults has none, and not None, in its memory
+    # In memory, missing defaults are a null pointer, not None.
     return [
         Words(f, id(f) + offset, (absent if value is None else value,))
         for offset, value in zip(layout.function_words(), then, strict=True)
@@ -121,7 +124,7 @@ def _items(items: Any, then: list[Any]) -> list[MemoryGuard] | None:
 
 def _entries(entries: Any, then: list[Any]) -> list[MemoryGuard] | None:
     half = len(then) // 2
-    # an OrderedDict keeps its order elsewhere, which does not matter while it is empty
+    # An OrderedDict keeps its order elsewhere. That does not matter while it is empty.
     if type(entries) not in (dict, defaultdict) and (then or not _is_plain_dict(entries)):
         return None
     return [Entries(entries, tuple(then[:half]), tuple(then[half:]))]
@@ -133,13 +136,13 @@ def _is_plain_dict(entries: Any) -> bool:
 
 
 def _set(items: Any, then: list[Any]) -> list[Guard] | None:
-    # what a set has is found by Python alone, unless it is nothing, as nearly always of hooks
+    # Only Python can compare sets. Empty ones are frequent (hooks) and need the length only.
     return [Length(Place(object=items), 0, set)] if type(items) is set and not then else None
 
 
 def _names(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] | None:
     space, names = whose
-    if type(space) is types.MappingProxyType:  # of a class
+    if type(space) is types.MappingProxyType:  # namespace of a class
         inside = gc.get_referents(space)
         space = inside[0] if len(inside) == 1 else None
     if type(space) is not dict or not all(type(n) is str for n in names):
@@ -165,7 +168,7 @@ def _factory(d: Any, then: list[Any]) -> list[Guard] | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the attributes of an object are found as Python finds them by itself."""
+    """True if attribute lookup on an object is Python's default."""
     cls: Any = type(value)
     return cls.__getattribute__ is object.__getattribute__
 
@@ -188,30 +191,30 @@ def _slots(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] |
     try:
         cls: Any = type(value)
         offsets = [layout.slot_offset(cls, name) for name in names]
-    except TypeError:  # a subclass has made something else of the name
+    except TypeError:  # a subclass has redefined the name
         return None
-    return [Words(value, id(value) + offset, (held,)) for offset, held in zip(offsets, then, strict=True)]
+    return [Words(value, id(value) + offset, (expected,)) for offset, expected in zip(offsets, then, strict=True)]
 
 
 def _array(array: Any, then: list[Any]) -> list[MemoryGuard] | None:
     if type(array) is not np.ndarray or not array.flags.c_contiguous:
         return None
     shape, dtype, content = then[0]
-    # where its memory, dimensions and strides are, its dtype, its flags
+    # Addresses of its memory, dimensions and strides, its dtype, its flags.
     head = layout.DATA, layout.FLAGS + 4 - layout.DATA
-    guards: list[MemoryGuard] = [Bytes(array, id(array) + head[0], _read(id(array) + head[0], head[1]))]
+    guards: list[MemoryGuard] = [Bytes(array, id(array) + head[0], _read_bytes(id(array) + head[0], head[1]))]
     if array.ndim:
-        at = int.from_bytes(_read(id(array) + layout.DIMS, 8), "little")
-        guards.append(Bytes(array, at, _read(at, 16 * array.ndim)))  # strides follow the dimensions
-        strides = int.from_bytes(_read(id(array) + layout.STRIDES, 8), "little")
+        at = int.from_bytes(_read_bytes(id(array) + layout.DIMS, 8), "little")
+        guards.append(Bytes(array, at, _read_bytes(at, 16 * array.ndim)))  # strides follow the dimensions
+        strides = int.from_bytes(_read_bytes(id(array) + layout.STRIDES, 8), "little")
         if strides != at + 8 * array.ndim:
             return None
     guards.append(Bytes(array, array.__array_interface__["data"][0], content))
-    # what stands in its head must be that of the array that was compared
+    # The header must belong to the array that was compared.
     return guards if (array.shape, array.dtype.str) == (shape, dtype) and array.nbytes == len(content) else None
 
 
-def _read(address: int, count: int) -> bytes:
+def _read_bytes(address: int, count: int) -> bytes:
     return ctypes.string_at(address, count)
 
 
