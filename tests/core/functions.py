@@ -1,4 +1,4 @@
-"""The custom functions that most tests need: one that saves its input, and one that does so for every mode."""
+"""Custom functions for most tests: one that saves its input, and one that does so with support for every mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that NumPy writes after it was saved: the gradient is that of the forward, or there is an error. See Note [Lent memory]."""
+"""NumPy writes to saved memory: the gradient is that of the forward, or an error is raised. See Note [Lent memory]."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANGED = "changed behind the library's back"
 
 
 def overwritten(use: Callable[..., Any], make: Callable[[int], Any]) -> Callable[..., Any]:
-    """A program that uses a plain array, and writes it afterwards."""
+    """A program that uses a plain array and writes to it afterwards."""
 
     def program(x: Any) -> Any:
         c = make(x.shape[0])
@@ -133,7 +133,7 @@ def test_a_large_array_that_was_written_is_noticed(name: str, mode: str) -> None
     except RuntimeError as caught:
         error = str(caught)
     assert not error or CHANGED in error or "was overwritten by a write of NumPy's" in error
-    if not error:  # what was saved was made of the array, and is not the array
+    if not error:  # the saved value was computed from the array, but is not the array
         np.testing.assert_allclose(found, gradient(x), rtol=1e-9)
 
 
@@ -252,7 +252,7 @@ def test_what_another_array_over_the_buffer_overwrote_is_rebuilt(make: Any) -> N
     assert w.grad.tolist() == u.tolist()
 
 
-# ----- values with a derivative in memory that has no place for it ----------------------------------------------------------------
+# ----- values with a derivative in memory that cannot hold one --------------------------------------------------------------------
 
 
 def _written_through_an_array(x: Any, make: Callable[[Any], Any] = dnp.asarray) -> Any:
@@ -307,7 +307,7 @@ def test_what_is_written_inside_functionalize_shows_in_the_plain_array(make: Any
 
 @pytest.mark.parametrize("name", ["copysign", "hypot", "fmin", "arctan2"])
 def test_the_first_call_of_a_ufunc_saves_what_later_calls_save(name: str) -> None:
-    """Under checkpoint the second call is the recomputation, which must save the same tensors."""
+    """Run under checkpoint, where the second call is the recomputation, which must save the same tensors."""
     saved: list[int] = []
     for _ in range(3):
         seen: list[Any] = []

@@ -1,4 +1,4 @@
-"""Modes follow the context: tasks and generators that take turns are each in their own, and nothing is left behind."""
+"""Modes follow the context: interleaved tasks and generators each have their own, and no mode is left behind."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize(("make", "inside"), BLOCKS.values(), ids=BLOCKS)
 def test_tasks_that_take_turns_are_each_in_their_own_modes(make, inside):
-    async def within(turns):
+    async def run_inside(turns):
         for _ in range(3):
             with make():
                 for _ in range(turns):
@@ -77,7 +77,7 @@ def test_tasks_that_take_turns_are_each_in_their_own_modes(make, inside):
             await asyncio.sleep(0)
             assert not inside()
 
-    async def without():
+    async def run_outside():
         for _ in range(12):
             x = leaf(1.0, 2.0)
             y = (x * x).sum()
@@ -87,7 +87,7 @@ def test_tasks_that_take_turns_are_each_in_their_own_modes(make, inside):
             assert x.grad.tolist() == [2.0, 4.0]
 
     async def main():
-        await asyncio.gather(within(1), without(), within(3), within(2), without())
+        await asyncio.gather(run_inside(1), run_outside(), run_inside(3), run_inside(2), run_outside())
         assert not inside()
 
     asyncio.run(main())
@@ -189,7 +189,7 @@ def test_a_cancelled_task_leaves_nothing():
     asyncio.run(main())
 
 
-# ----- generators share the context of those who run them ----------------------------------------------------------------------
+# ----- generators share the context of their caller ----------------------------------------------------------------------------
 
 
 def holding(make):
@@ -204,7 +204,7 @@ def test_blocks_that_are_left_in_another_order_than_entered(first, second):
         return  # does not nest
     (make_a, in_a), (make_b, in_b) = BLOCKS[first], BLOCKS[second]
     if {first, second} == {"saved_tensors_hooks", "disable_saved_tensors_hooks"}:
-        return  # one refuses the other
+        return  # the two exclude each other
     a, b = holding(make_a), holding(make_b)
     next(a)
     next(b)

@@ -1,4 +1,4 @@
-"""Dispatch modes and function modes beyond torch: our own names, NumPy's face, factories, transforms, faults."""
+"""Dispatch modes and function modes beyond torch: our own names, NumPy's namespace, factories, transforms, faults."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_op_of_a_training_step_is_seen_and_nothing_changes():
         seen = step()
     assert np.array_equal(plain, seen)
     assert log.names[:3] == ["matmul", "tanh", "pow"]
-    assert len(log.names) > 8  # those of backward too
+    assert len(log.names) > 8  # includes the ops of backward
 
 
 def test_the_in_place_form_is_an_op_of_its_own():
@@ -157,7 +157,7 @@ def test_what_a_mode_has_seen_dies_by_reference_counting():
 
 
 def test_saved_values_of_an_answer_are_watched():
-    """A mode's answer may be memory that the user still holds: a write to it is noticed as any other."""
+    """A mode may return memory that the user still holds: a write to it is detected as any other."""
     mine = ndgrad.tensor(A)
 
     class Mine(DispatchMode):

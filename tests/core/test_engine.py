@@ -1,4 +1,4 @@
-"""The engine: order, accumulation, lanes, errors, lifetimes."""
+"""The engine: order, accumulation, paths, errors, lifetimes."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_nodes_have_torchs_names_and_edges():
     assert y.grad_fn._sequence_nr() > mul._sequence_nr()
 
 
-# ----- which gradients -------------------------------------------------------------------------------------------------
+# ----- requested gradients ---------------------------------------------------------------------------------------------
 
 
 def test_edges_of_one_op_with_several_outputs_are_told_apart():
@@ -235,7 +235,7 @@ def test_edges_of_one_op_with_several_outputs_are_told_apart():
 
 @pytest.mark.parametrize("hooked", [False, True], ids=["by age", "by count"])
 def test_grad_runs_only_the_nodes_on_the_way_to_its_inputs(hooked):
-    """Whether or not the engine counts first: what is not needed keeps its saved values, and its hooks do not run."""
+    """With or without counting, nodes that are not needed keep their saved values, and their hooks do not run."""
     x, w, seen = leaf(1.0, 2.0), leaf(3.0, 4.0), []
     handle = leaf(1.0).register_hook(lambda g: None) if hooked else None
     keeper = leaf(1.0)
@@ -386,7 +386,7 @@ def test_backward_inside_vmap_does_not_put_a_batch_into_grad():
     assert x.grad is None
 
 
-# ----- the pass from inside --------------------------------------------------------------------------------------------
+# ----- queries from inside a pass --------------------------------------------------------------------------------------
 
 
 def test_callbacks_come_last_and_may_queue_more():
@@ -432,7 +432,7 @@ def test_sequence_numbers_that_were_changed_are_obeyed():
     a.grad_fn._set_sequence_nr(c.grad_fn._sequence_nr() + 10)
     autograd.grad(c.sum(), x, retain_graph=True)
     assert events == ["b", "a", "a", "b"]
-    # the sum is older than what it leads to now: looking which nodes lead to x must still find it
+    # The sum is older than the node it now leads to: the search for nodes that lead to x must still find it.
     assert autograd.grad(c.sum(), x)[0].tolist() == [5.0]
 
 

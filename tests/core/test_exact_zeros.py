@@ -1,4 +1,4 @@
-"""Values that were overwritten have no gradient, also where their derivative is infinite or NaN."""
+"""Overwritten values have no gradient, even if their derivative is infinite or NaN."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_gradient_of_overwritten_values_is_zero(name, write):
 
 
 def test_a_scaler_that_overwrites_the_quotient_of_zero_counts():
-    """The update of a variance, as scikit-learn's StandardScaler has it: 0/0 where nothing was counted before."""
+    """The update of a variance as in scikit-learn's StandardScaler: 0/0 for features without earlier samples."""
     data = np.random.default_rng(0).normal(size=(5, 3))
 
     def scale(x):
@@ -140,7 +140,7 @@ def test_tensors_of_torchs_face_too():
 
 
 def test_another_use_of_the_overwritten_values_counts():
-    """The quotient is used as it was before the write too: this gradient is infinite, as in torch."""
+    """The quotient is also used before the write: that gradient is infinite, as in torch."""
     x = ndgrad.tensor(X, requires_grad=True)
     y = x.sqrt()
     z = y.clone()

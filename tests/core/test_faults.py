@@ -1,9 +1,9 @@
-"""Exceptions at every point where the library calls code of the user's.
+"""Exceptions at every point at which the library calls user code.
 
-The points are not listed by hand: each scene below is run once under a profile function that sees every call, and a call is a point if
+The points are not listed by hand. Each scene below is run once under a profile function that sees every call. A call is a point if
 it enters this file and the last frame before it that belongs to the library or to this file belongs to the library. Then the
-scene is run again for every point, with an exception raised there when the call begins, and once more when it ends. After each
-fault all modes must be as before, and the scene and a plain program must give what they gave without it.
+scene is run again for every point, with an exception raised at the beginning of the call, and once more with one at its end. After
+each fault all modes must be as before, and the scene and a plain program must give the same results as without it.
 `pytest -s -k every_point` prints the list.
 """
 
@@ -45,7 +45,7 @@ def leaf(*values):
     return ndgrad.tensor(np.array(values), requires_grad=True)
 
 
-# ----- scenes: all that calls users ------------------------------------------------------------------------------------
+# ----- scenes: all calls of user code ----------------------------------------------------------------------------------
 
 
 class Cube(autograd.Function):
@@ -273,7 +273,7 @@ def passes_deep_enough_for_another_thread():
 
 
 def deep_frames(f, frames=600):
-    """Call f on a stack that is deep already, so that the first nested pass goes to a new thread."""
+    """Call f on a deep stack, so that the first nested pass runs in a new thread."""
     return f() if frames == 0 else deep_frames(f, frames - 1)
 
 
@@ -300,7 +300,7 @@ def other_threads():
 
 @pytest.fixture(autouse=True, scope="module")
 def no_classes_stay_behind():
-    """While a class with overrides lives, all public functions look for it."""
+    """While a class with overrides is alive, all public functions check for it."""
     yield
     gc.collect()
 
@@ -382,7 +382,7 @@ def ops_of_ones_own():
 
 
 class Careful:
-    """An attribute of a tensor with a copying of its own."""
+    """An attribute of a tensor with its own copy function."""
 
     def __init__(self, value):
         self.value = value
@@ -450,15 +450,15 @@ def anomalies():
 
 
 class Injected(Exception):
-    """What is raised at a point."""
+    """The exception raised at a point."""
 
 
 class InjectedAbove(BaseException):
-    """The same, where `except Exception` does not catch it, as an interrupt."""
+    """The same, as an exception that `except Exception` does not catch, like an interrupt."""
 
 
 def entry(frame: Any) -> str | None:
-    """If the call that `frame` is comes from the library: who calls whom."""
+    """Return caller and callee if the library makes the call of `frame`."""
     code = frame.f_code
     if code.co_filename != HERE or code.co_name in ("<module>", "deep_frames"):
         return None
@@ -475,7 +475,7 @@ def entry(frame: Any) -> str | None:
 
 
 class Instrument:
-    """Sees every call into this file; raises `error` at call number `at`, when it begins or ends."""
+    """Sees every call into this file. Raises `error` at call number `at`, at its beginning or end."""
 
     def __init__(self, at: int = -1, moment: str = "call", error: type[BaseException] = Injected) -> None:
         self.at, self.moment, self.error = at, moment, error
@@ -517,7 +517,7 @@ def plain(value: Any) -> Any:
 
 
 def state() -> dict[str, Any]:
-    """All modes of this thread and of the process."""
+    """Return all modes of this thread and of the process."""
     kept = {name: getattr(thread, name) for name in vars(type(thread)) if not name.startswith("_")}
     kept.update(thread.__dict__)
     return {**kept, "busy": len(process.busy), "grad": ndgrad.is_grad_enabled(), "errors": np.geterr()}
@@ -540,7 +540,7 @@ def check_that_all_is_well(before: dict[str, Any], where: str) -> None:
 @pytest.mark.parametrize("name", sorted(SCENES))
 def test_a_fault_at_every_point_leaves_everything_as_it_was(name):
     run = SCENES[name]
-    run()  # what is generated and imported on first use is there
+    run()  # generated and imported on first use
     before = state()
     with Instrument() as found:
         expected = plain(run())
@@ -578,7 +578,7 @@ def test_the_list_of_every_point():
 
 
 def test_a_fault_in_the_middle_of_a_pass_leaves_the_graph_usable():
-    """With retain_graph, the pass that failed can be repeated on the very same graph, at whatever point it failed."""
+    """With retain_graph, a failed pass can be repeated on the same graph, at whatever point it failed."""
     x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
     with saved_tensors_hooks(lambda t: t.clone(), lambda t: t.clone()):
         h = Cube.apply(x * w)
@@ -613,7 +613,7 @@ def test_a_fault_in_a_pass_without_retain_graph_frees_only_what_it_passed():
 
 @pytest.mark.parametrize("moment", ["before the write", "after the write"])
 def test_an_observer_that_fails_around_a_write_leaves_a_tensor_that_tells_the_truth(moment):
-    """Either nothing has happened, or the write has, with its version and its history: never new values with an old history."""
+    """Either nothing has happened, or the write has, with its version and history: never new values with an old history."""
     x = leaf(1.0, 2.0)
     y = x * 1
     squared = y * y

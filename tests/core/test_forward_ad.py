@@ -1,4 +1,4 @@
-"""Dual levels against closed forms and finite differences; the comparison with torch stands elsewhere."""
+"""Dual levels against closed forms and finite differences; the comparison with torch is in torch_parity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ndgrad.autograd.forward_ad as fw
 R = np.random.default_rng(5)
 X, V = R.uniform(0.5, 1.5, (3, 3)), R.standard_normal((3, 3))
 
-#: Scalar functions whose backward saves arguments, results, both, several, or writes.
+#: Scalar functions whose backward saves arguments, results, both, several, or whose forward writes in place.
 FUNCTIONS = {
     "power": lambda x: (x**3).sum(),
     "exp and tanh": lambda x: (x.exp().tanh() * x).sum(),

@@ -1,4 +1,4 @@
-"""Custom functions beyond torch: saved intermediates, NumPy's face, lifetimes (what is common is compared in torch_parity)."""
+"""Custom functions beyond torch: saved intermediates, NumPy's namespace, lifetimes (torch_parity covers the common behaviour)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ndgrad._src.interpreters import forward_ad
 
 
 class Doubled(ndgrad.autograd.Function):
-    """x², with its derivative computed in forward and saved."""
+    """x², with its derivative computed and saved in the forward."""
 
     @staticmethod
     def forward(ctx, x):
@@ -110,7 +110,7 @@ def test_functions_agree_with_differences_through_every_mode():
     assert np.allclose(func.jvp(Cube.apply, (x,), (x,))[1].numpy(), 3 * a**3)
     assert np.allclose(func.jvp(func.grad(lambda y: Cube.apply(y).sum()), (x,), (x,))[1].numpy(), 6 * a**2)
     assert np.allclose(func.grad(lambda y: func.jvp(Cube.apply, (y,), (x,))[1].sum())(x).numpy(), 6 * a**2)
-    # closing over a dual of an outer jvp
+    # The function closes over a dual of an outer jvp.
     assert np.allclose(func.jvp(lambda c: func.grad(lambda y: Cube.apply(c * y).sum())(x), (x,), (x,))[1].numpy(), 9 * a**5)
 
 
@@ -168,7 +168,7 @@ def test_grad_with_respect_to_one_of_several_outputs_of_a_function():
 
 
 class Growth(ndgrad.autograd.Function):
-    """exp, of which the output is saved."""
+    """exp, which saves its output."""
 
     @staticmethod
     def forward(x):

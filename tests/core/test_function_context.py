@@ -1,4 +1,4 @@
-"""What a custom function keeps on its context is its own, whatever names it takes."""
+"""Attributes that a custom function sets on its context belong to it, whatever their names."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_rule_outputs_in_order():
     assert events == ["c", "c again", "a", "b"]
 
 
-# ----- what a hook sees and returns ------------------------------------------------------------------------------------
+# ----- arguments and results of a hook ---------------------------------------------------------------------------------
 
 
 def test_rule_leaf():
@@ -312,7 +312,7 @@ def test_rule_post_accumulate_moment():
 
 
 def test_rule_optimizer_in_backward():
-    # Gradients are counted as arrays: a leaf's gradient is taken over from the engine as it is, and dies with `.grad = None`.
+    # Gradients are counted as arrays: a leaf's gradient is taken over from the engine without a copy, and dies with `.grad = None`.
     layers = [ndgrad.full((64, 64), 0.01 * (k + 1), requires_grad=True) for k in range(6)]
     alive: set[int] = set()
     most = []
@@ -448,7 +448,7 @@ def test_rule_inputs_captured():
 
 
 def every_kind(x, h, hook):
-    """Register `hook` in all ways in which one tensor hook can be; it is called with whatever arguments belong to the kind."""
+    """Register `hook` in every possible way for one tensor hook; it is called with the arguments of its kind."""
     return {
         "leaf": lambda: x.register_hook(hook),
         "result": lambda: h.register_hook(hook),
@@ -621,7 +621,7 @@ def test_rule_hooks_dict():
 
 
 def test_hooks_on_leaves_are_counted_exactly():
-    """The engine goes its short way again when the last hook is removed or its leaf has died."""
+    """The engine takes its fast path again after the last hook is removed or its leaf has died."""
     gc.collect()
     before = len(process.leaf_hooks)
     x = leaf(1.0)
@@ -650,7 +650,7 @@ def test_switching_the_grad_mode_inside_a_hook_leaves_the_count_of_modes_right()
 
 
 def test_a_tensor_that_a_pack_hook_passed_on_and_a_transform_overwrote_is_found_out():
-    """The write brings the tensor, made of outer values alone, to the level of the transform: it is not what was saved."""
+    """The write moves the tensor, made of outer values only, to the transform's level: it is not the saved tensor any more."""
     x = ndgrad.tensor([0.6, -0.4], dtype=ndgrad.float64, requires_grad=True)
 
     def f(z):

@@ -1,4 +1,4 @@
-"""Exceptions from elsewhere (Ctrl-C, PyThreadState_SetAsyncExc), where the interpreter raises them: the modes are as before."""
+"""Asynchronous exceptions (Ctrl-C, PyThreadState_SetAsyncExc), raised where the interpreter raises them: modes stay intact."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def writes_on_numpys_face():
 
 @scene
 def passes_on_fresh_stacks():
-    """A pass in a hook of a pass in a hook, each in a thread of its own."""
+    """A pass in a hook of a pass in a hook, each in its own thread."""
     x = leaf(1.0, 2.0)
 
     def run(depth):
@@ -231,7 +231,7 @@ def in_a_block(make):
 SCENES |= {f"block {name}": in_a_block(make) for name, make in BLOCKS.items()}
 
 
-# ----- where CPython raises what comes from elsewhere -------------------------------------------------------------------------
+# ----- points at which CPython raises asynchronous exceptions -----------------------------------------------------------------
 
 
 class Interrupt(KeyboardInterrupt):
@@ -242,10 +242,10 @@ _after_call = {}
 
 
 def _points(code):
-    """The offsets of instructions before which the interpreter has looked for signals: after calls, and where a loop begins again.
+    """Return the offsets of instructions before which the interpreter checks for signals: after calls, and at the start of a loop round.
 
-    The interpreter raises after a call as if the call did, and a trace function as if the next instruction did: where another handler is
-    in charge of that one (`return f()` in a `try`), it cannot stand for the call."""
+    The interpreter raises after a call as if the call had raised; a trace function raises as if the next instruction had. If another
+    handler covers that instruction (`return f()` in a `try`), it cannot represent the call."""
     if code not in _after_call:
         instructions = list(dis.get_instructions(code))
         handlers = dis._parse_exception_table(code)
@@ -263,7 +263,7 @@ def _points(code):
 
 
 class Interrupter:
-    """Raises at the n-th point at which an interrupt could: at the entry of a function of the package, after a call, or before a loop's
+    """Raises at the n-th possible point of an interrupt: at the entry of a function of the package, after a call, or before a loop's
     next round."""
 
     def __init__(self, at=None):
@@ -280,8 +280,8 @@ class Interrupter:
             return None
         if event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-            # Only in C could the end of a block be out of reach: the entry of __exit__ is the one point that a `with` leaves open.
-            # A worker neither listens yet when its thread begins, nor any more when it ends: nothing is sent to it there.
+            # Only C code could protect the end of a block: the entry of __exit__ is the only point that a `with` leaves open.
+            # A worker does not listen at the start and at the end of its thread: no interrupt is sent to it there.
             self_ = frame.f_locals.get("self")
             is_exit = frame.f_code.co_name == "__exit__" and isinstance(self_, Block)
             is_deaf = frame.f_code in (threads._Worker.run.__code__, threads._Worker._run_to_the_end.__code__)
@@ -317,7 +317,7 @@ def check_that_all_is_well(before, where):
     assert func.grad(lambda v: (v**3).sum())(ndgrad.ones(1)).tolist() == [3.0], where
 
 
-# Python itself drops an exception that is raised in a finalizer, and says so.
+# Python itself drops an exception that is raised in a finalizer, with a message.
 in_finalizers_too = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -341,7 +341,7 @@ def test_an_interrupt_at_most_points_leaves_the_modes_as_they_were(name):
 
 def interrupt_everywhere(name, most):
     if name == "block function mode":
-        most //= 10  # since each replaces every public function
+        most //= 10  # each one replaces every public function
     run = SCENES[name]
     expected, before = plain(run()), state()
     with Interrupter() as counted:

@@ -1,4 +1,4 @@
-"""Errors and warnings of autograd begin with torch's words, which people search for, and go on with what to do."""
+"""Errors and warnings of autograd start with torch's words, which users search for, and continue with a remedy."""
 
 from __future__ import annotations
 

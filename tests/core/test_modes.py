@@ -1,4 +1,4 @@
-"""Switches and modes beyond torch: hidden writes on NumPy's face, blocks that fail, layouts of gradients."""
+"""Switches and modes beyond torch: hidden writes in NumPy's namespace, blocks that fail, layouts of gradients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_hidden_write_on_numpys_face_is_hidden_too():
     with ndgrad.autograd._unsafe_preserve_version_counter(h), ndgrad.no_grad():
         h[:] = 10.0
     y.sum().backward()
-    assert x.grad.tolist() == [20.0, 20.0, 20.0]  # what was asked for
+    assert x.grad.tolist() == [20.0, 20.0, 20.0]  # the requested value
 
 
 def test_the_version_is_put_back_when_the_block_fails():

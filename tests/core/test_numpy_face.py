@@ -1,4 +1,4 @@
-"""NumPy's face: programs that fill buffers in place have the gradients of their functional form, at linear cost.
+"""NumPy's namespace: programs that fill buffers in place have the gradients of their functional form, at linear cost.
 
 Each program takes the namespace `np` (NumPy itself, or ndgrad.numpy) and the input, so central differences of the plain NumPy
 program are the oracle.
@@ -186,7 +186,7 @@ POINT = onp.array([0.7, -0.4, 1.2])
 
 
 def differences(f, x, step=1e-5):
-    """Central differences of f at x, for f giving a number or an array."""
+    """Return central differences of f at x, for f returning a number or an array."""
     columns = []
     for k in range(len(x)):
         d = onp.zeros_like(x)
@@ -380,7 +380,7 @@ def _written_through_views(zeros, x):
 @pytest.mark.parametrize("zeros", [dnp.zeros, ndgrad.zeros], ids=["numpy", "torch"])
 @pytest.mark.parametrize("program", [_sines, _squares_of_slices, _custom_squares_of_slices, _written_through_views])
 def test_a_buffer_whose_graph_was_never_run_dies_by_reference_counting(program, zeros):
-    """What a save keeps of a part of the buffer does not lead back to the buffer, whose history leads to the save."""
+    """The saved part of a buffer does not refer to the buffer, whose history leads to the save."""
     gc.collect()
     gc.disable()
     try:
@@ -418,7 +418,7 @@ def test_undo_data_dies_with_the_last_save_that_could_ask_for_it():
     assert before.undo is not None
     z.sum().backward()
     assert x.grad.tolist() == [2.0, 2.0, 2.0]
-    # the saves are gone: a further write keeps nothing
+    # The saves are gone, so a further write keeps nothing.
     present = weakref.ref(y._storage)
     del before
     y[1] = 7.0
@@ -445,7 +445,7 @@ def test_a_long_chain_of_versions_dies_without_recursion():
     del y, z
 
 
-# ----- mixed faces -----------------------------------------------------------------------------------------------------------
+# ----- Tensors and Arrays together -------------------------------------------------------------------------------------------
 
 
 def test_faces_meet_in_numpys():
@@ -488,7 +488,7 @@ def test_python_numbers_do_not_drop_the_graph_silently():
     assert x[0].detach().item() == 1.0
 
 
-# ----- methods mean NumPy's ------------------------------------------------------------------------------------------------------
+# ----- methods have NumPy's meaning ----------------------------------------------------------------------------------------------
 
 METHODS = {
     "sum": lambda a: a.sum(),

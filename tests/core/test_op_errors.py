@@ -1,4 +1,4 @@
-"""Errors of ops: which classes they belong to, and what they say."""
+"""Errors of ops: their classes and texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 
 def explained(op, *arrays):
-    """The error for what NumPy raises on these arguments."""
+    """Return the error that replaces NumPy's error for these arguments."""
     with pytest.raises((TypeError, ValueError)) as raised:
         op.forward_for(np)(*arrays)
     return explain(op, tuple(wrap(Tensor, a) if isinstance(a, np.ndarray) else a for a in arrays), raised.value)

@@ -1,4 +1,4 @@
-"""Reads and writes of parts: every index form in every mode against central differences, and what they cost."""
+"""Reads and writes of parts: every index form in every mode against central differences, and their cost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ START = onp.linspace(0.4, 1.5, 12)
 
 @pytest.fixture(autouse=True, params=[0, 1024])
 def small_read(request, monkeypatch):
-    """The arrays below are small, and their reads would all run by their rules."""
+    """Set the limit for small reads: the arrays below are small, and their reads would all run by their rules."""
     monkeypatch.setattr(sizes, "small_read", request.param)
     return request.param
 
 
 @pytest.fixture(autouse=True)
 def _in_place_at_any_size(monkeypatch):
-    """So that the small arrays of these tests take the way of large ones."""
+    """Lower the limit, so that the small arrays of these tests take the path of large ones."""
     monkeypatch.setattr(part_gradients, "SMALL", 0)
 
 
@@ -194,10 +194,10 @@ def test_third_derivative_of_a_buffer():
         return u[2] * u[0]
 
     third = func.grad(func.grad(func.grad(program)))(np.array(1.5))
-    assert float(third) == pytest.approx(6 * 5 * 4 * 1.5**3)  # of x^6
+    assert float(third) == pytest.approx(6 * 5 * 4 * 1.5**3)  # derivative of x^6
 
 
-# ----- who else sees the gradient --------------------------------------------------------------------------------------------
+# ----- other holders of the gradient -----------------------------------------------------------------------------------------
 
 
 def test_a_hook_sees_the_whole_gradient_of_what_was_read_and_may_keep_it():
@@ -245,7 +245,7 @@ def test_wanted_gradients_of_buffers_stay_what_they_were():
 # ----- cost --------------------------------------------------------------------------------------------------------------------
 
 
-DENSE = {  # the ops that make a gradient of the whole of one of a part
+DENSE = {  # ops that make a gradient of the whole from that of a part
     "element": "embed", "slice": "embed", "fancy": "index_add_zeros", "take": "index_select_backward", "row": "select_backward",
     "of a slice": "embed", "of the transpose": "embed", "two arrays": "index_add_zeros", "diagonal": "diagonal_backward",
 }  # fmt: skip
@@ -260,7 +260,7 @@ def test_many_reads_of_one_array_make_few_gradients_of_the_whole(name, monkeypat
     monkeypatch.setitem(op._forwards, onp, lambda *args, **settings: made.append(1) or forward(*args, **settings))
     ndgrad._src.ops.vocabulary.forget(op.name)
     try:
-        gradient_of(lambda x: sum((READS[name](np.sin(x), 0)).sum() for _ in range(3)), START)  # an array each: no more than three
+        gradient_of(lambda x: sum((READS[name](np.sin(x), 0)).sum() for _ in range(3)), START)  # one array each: at most three
         separate = len(made)
         made.clear()
         gradient_of(reading(READS[name]), START)
@@ -268,7 +268,7 @@ def test_many_reads_of_one_array_make_few_gradients_of_the_whole(name, monkeypat
         monkeypatch.undo()
         ndgrad._src.ops.vocabulary.forget(op.name)
     assert separate >= 3
-    assert len(made) <= 3  # the leaf's, the result's, and one that met a gradient which was not owned
+    assert len(made) <= 3  # for the leaf, for the result, and for a gradient that was not owned
 
 
 def test_writes_through_an_index_change_the_gradient_in_place(monkeypatch):

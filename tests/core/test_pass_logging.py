@@ -1,4 +1,4 @@
-"""The engine tells `logging` which nodes run, to those who ask."""
+"""The engine logs the nodes that run, if the logger is enabled."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_each_node_is_named_with_its_gradients_while_the_level_is_debug(caplog):
 def test_a_graph_can_be_told_to_say_so_and_to_stop(caplog):
     x, y = program()
     stop = _register_logging_hooks_on_whole_graph([y])
-    y.backward(retain_graph=True)  # to nobody
+    y.backward(retain_graph=True)  # no logger is enabled
     assert lines(caplog) == []
     logger = logging.getLogger(NAME)
     stop()
     with caplog.at_level(logging.DEBUG, logger=NAME):
         assert logger.isEnabledFor(logging.DEBUG)
         y.backward()
-    assert len(lines(caplog)) == 3  # by the pass alone, not twice
+    assert len(lines(caplog)) == 3  # logged once, by the pass
     assert x.grad.tolist() == [[4.0] * 3] * 2

@@ -1,4 +1,4 @@
-"""Reference counts: found out by trying, used only where they can be trusted, and never to change a value."""
+"""Reference counts: measured, used only if they are reliable, and never able to change a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ndgrad._src.engine.accumulate import counts
 
 
 class Doubled(ndgrad.autograd.Function):
-    """Twice its input; says where the gradient that it makes lies, and holds it if `held` is a list."""
+    """Twice its input; notes the address of the gradient that it makes, and holds it if `held` is a list."""
 
     held: list | None = None
     place = 0
@@ -40,7 +40,7 @@ def place_of_gradient(hook=False):
 
 
 @pytest.fixture
-def held(monkeypatch):
+def held_gradients(monkeypatch):
     found = []
     monkeypatch.setattr(Doubled, "held", found)
     return found
@@ -52,9 +52,9 @@ def test_a_gradient_that_nobody_holds_becomes_the_leafs_grad():
 
 
 @pytest.mark.parametrize("hook", [False, True])
-def test_a_gradient_that_somebody_holds_is_copied(held, hook):
+def test_a_gradient_that_somebody_holds_is_copied(held_gradients, hook):
     assert place_of_gradient(hook) != Doubled.place
-    assert held[0].tolist() == [2.0] * 5
+    assert held_gradients[0].tolist() == [2.0] * 5
 
 
 @pytest.mark.parametrize("hook", [False, True])
@@ -66,7 +66,7 @@ def test_where_counts_say_nothing_gradients_are_copied(monkeypatch, hook):
 
 def test_a_count_that_does_not_tell_one_holder_from_two_is_not_used():
     assert references.calibrate(lambda: 2, lambda: 3) == (2 if references.COUNTS else 0)
-    assert references.calibrate(lambda: 2, lambda: 2) == 0  # immortal objects, counts that are put off
+    assert references.calibrate(lambda: 2, lambda: 2) == 0  # immortal objects, deferred counts
     assert references.calibrate(lambda: 2, lambda: 5) == 0
 
 
@@ -83,5 +83,5 @@ def test_saved_values_survive_writes_whatever_counts_say(monkeypatch, known):
         total = total + (u * u).sum()
         u[i] = 10.0 * i
     total.backward()
-    # x0 is in the first sum, x1 in two, x2 in all three
+    # x0 is in the first sum, x1 in two, x2 in all three.
     onp.testing.assert_allclose(x.grad, [2.0, 8.0, 18.0])

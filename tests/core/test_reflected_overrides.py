@@ -1,5 +1,5 @@
-"""Operators whose tensor is the second operand (`2 - x`), seen by overrides: the method gets its tensor first, as torch has it,
-so passing the call on computes what was written."""
+"""Operators with the tensor as second operand (`2 - x`), seen by overrides: the method gets its tensor first, as in torch,
+so passing the call on computes the written expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved values: what errors about them say, how users reach them, and what keeps what alive."""
+"""Saved values: errors about them, access to them, and lifetimes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def leaf(*values: float):
 
 
 def line() -> int:
-    """The line that the caller stands on."""
+    """Return the line of the caller."""
     return inspect.currentframe().f_back.f_lineno
 
 
@@ -33,7 +33,7 @@ def failing_backward(y) -> str:
     return str(caught.value)
 
 
-# ----- what an overwritten save says -----------------------------------------------------------------------------------------
+# ----- errors for overwritten saves ------------------------------------------------------------------------------------------
 
 
 def test_an_overwritten_input_names_both_ops_both_versions_and_the_remedy():
@@ -232,7 +232,7 @@ def test_a_write_to_a_saved_view_is_in_the_history_of_its_base():
 
 @pytest.mark.parametrize("write", [lambda s: s.mul_(2.0), lambda s: s.view(-1).sin_(), lambda s: s.__setitem__(0, 1.0)])
 def test_a_saved_view_that_nobody_holds_is_not_written(write):
-    """Its base would have to learn of the write, and the graph does not know it."""
+    """The base would have to learn of the write, but the graph does not know the base."""
     x = leaf(1.0, 2.0)
     a = x * 1
     y = a[:1] * a[:1]
@@ -396,7 +396,7 @@ INDICES_TOO = [
 
 @pytest.mark.parametrize("name", INDICES_TOO)
 def test_hooks_inside_transforms_are_given_indices_as_batches(name):
-    """An output without gradient has no node: whose payload it holds must be known all the same, or a hook could do nothing with it."""
+    """An output without gradient has no node. The level of its payload must still be known, or hooks could not use it."""
     f = step(name)
     slope = ndgrad.func.grad(lambda x: (f(x) ** 2).sum())
     rows = ndgrad.tensor([[0.3, -0.4], [0.1, 0.2]])

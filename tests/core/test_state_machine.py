@@ -1,8 +1,8 @@
 """Views, in-place writes, saves, hooks and backward in any order, against a slow reference.
 
-The reference carries, beside every array, its whole Jacobian with respect to the leaves: an array with one more axis. A view is a view of
-both arrays, a write writes both, and nothing is ever saved, so nothing can be stale. After every step the values agree, and a gradient
-agrees with the Jacobian. On NumPy's face it always must; on torch's face backward may refuse instead, because a saved value
+The reference keeps, in addition to every array, its whole Jacobian with respect to the leaves: an array with one more axis. A view is a
+view of both arrays, a write writes both, and nothing is ever saved, so nothing can be stale. After every step the values agree, and a
+gradient agrees with the Jacobian. For Arrays it always must; for torch's tensor class backward may refuse instead, because a saved value
 was overwritten.
 """
 
@@ -26,7 +26,7 @@ LEAF_ELEMENTS = 9
 
 
 class Inapplicable(Exception):
-    """A step that makes no sense for what was drawn."""
+    """Raised by a step that makes no sense for the drawn values."""
 
 
 def need(condition: bool) -> None:
@@ -35,28 +35,28 @@ def need(condition: bool) -> None:
 
 
 def step(**strategies: Any) -> Callable[[Any], Any]:
-    """A rule; where it cannot be applied, nothing happens (to throw the whole run away, as `assume` does, would leave few)."""
+    """A rule that does nothing if it cannot be applied (`assume` would discard the whole run, and few would remain)."""
 
     def decorate(f: Any) -> Any:
         @functools.wraps(f)
-        def applied(self: Any, **drawn: Any) -> Any:
+        def apply(self: Any, **drawn: Any) -> Any:
             try:
                 return f(self, **drawn)
             except Inapplicable:
                 return multiple() if "target" in strategies else None
 
-        return rule(**strategies)(applied)
+        return rule(**strategies)(apply)
 
     return decorate
 
 
 class Pair:
-    """A tensor, and what it should be: its value and its Jacobian, as views of the memory that the tensor is a view of."""
+    """A tensor with its expected value and Jacobian, as views of the memory that the tensor is a view of."""
 
     def __init__(self, tensor: Any, value: Any, jacobian: Any, constant: bool = False, fixed: bool = False) -> None:
         self.tensor, self.value, self.jacobian = tensor, value, jacobian
-        self.constant = constant  # outside the graph, though it may share memory with something inside
-        self.fixed = fixed  # memory of a leaf, which may not be written
+        self.constant = constant  # outside the graph, though it may share memory with a tensor inside
+        self.fixed = fixed  # memory of a leaf, which must not be written
 
     def __repr__(self) -> str:
         return f"Pair(shape={self.value.shape})"
@@ -75,7 +75,7 @@ IN_PLACE = {
     "halve": lambda t: t.mul_(0.5),
 }
 VIEWS = {
-    "first": lambda t: t[0, ...],  # the dots make a view, also of NumPy
+    "first": lambda t: t[0, ...],  # the dots make a view, in NumPy too
     "last": lambda t: t[-1:],
     "rest": lambda t: t[1:],
     "column": lambda t: t[..., 1],
@@ -85,7 +85,7 @@ VIEWS = {
 
 
 def view_of_jacobian(name: str, jacobian: Any) -> Any:
-    """The same view with one more axis behind."""
+    """Return the same view with one more axis at the end."""
     if name == "column":
         return jacobian[..., 1, :]
     if name == "every other":
@@ -149,7 +149,7 @@ class Machine(RuleBasedStateMachine):
 
     @step(target=tensors, a=tensors, factor=st.sampled_from([0.5, 2.0, -1.0]))
     def hooked(self, a: Pair, factor: float) -> Pair:
-        """A value whose hook scales its gradient: as if its derivative were scaled."""
+        """A value whose hook scales its gradient, as if its derivative were scaled."""
         made = a.tensor * 1.0
         if made.requires_grad:
             made.register_hook(lambda g: g * factor)
@@ -192,7 +192,7 @@ class Machine(RuleBasedStateMachine):
     @step(a=tensors, b=tensors, kind=st.sampled_from(["add", "multiply", "copy"]))
     def binary_in_place(self, a: Pair, b: Pair, kind: str) -> None:
         need(not a.fixed and a.value.ndim > 0)
-        need(not (a.constant and b.tensor.requires_grad))  # memory outside the graph would come into it
+        need(not (a.constant and b.tensor.requires_grad))  # memory outside the graph would enter it
         need(b.value.ndim <= a.value.ndim)
         need(all(m in (1, n) for m, n in zip(b.value.shape[::-1], a.value.shape[::-1], strict=False)))
         vb = np.broadcast_to(b.value, a.value.shape).copy()
@@ -220,7 +220,7 @@ class Machine(RuleBasedStateMachine):
 
     @step(a=tensors)
     def unrecorded_write(self, a: Pair) -> None:
-        """Under no_grad the values change and the history does not."""
+        """Under no_grad the values change, but the history does not."""
         need(not a.fixed and a.value.ndim > 0)
         with ndgrad.no_grad():
             a.tensor.mul_(0.5)
@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
                 raise
             self.refused += 1
 
-    # ----- always -----
+    # ----- invariants -----
 
     @invariant()
     def values_agree(self) -> None:

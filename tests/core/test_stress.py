@@ -24,7 +24,7 @@ def leaf(*values):
 
 
 def resident() -> int:
-    """Bytes of memory that the process has, or 0 where that is not known."""
+    """Return the bytes of memory of the process, or 0 if unknown."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * 4096 if statm.exists() else 0
 
@@ -35,7 +35,7 @@ def resident() -> int:
 @pytest.mark.parametrize("interval", [1e-6, 5e-3])
 @pytest.mark.parametrize("hooked", [False, True], ids=["plain", "hooked"])
 def test_32_threads_on_shared_leaves_give_the_exact_sum(interval, hooked):
-    """Whole numbers are added, so the sum is exact in whatever order; one lost or doubled gradient would show."""
+    """Integers are added, so the sum is exact in any order; a lost or doubled gradient would show."""
     leaves = [ndgrad.tensor(np.arange(1.0, 1.0 + n), requires_grad=True) for n in (1, 3, 5000)]
     seen = [0] * 32
     if hooked:
@@ -69,14 +69,14 @@ def test_32_threads_on_shared_leaves_give_the_exact_sum(interval, hooked):
 
 
 def test_threads_that_view_one_tensor_agree_on_its_memory(monkeypatch):
-    """Were there two storages, a value saved beside one would seem overwritten beside the other."""
+    """With two storages, a value saved with one would seem overwritten with the other."""
 
     class Slow(versions.Storage):
         __slots__ = ()
 
         def __init__(self):
             super().__init__()
-            time.sleep(0.01)  # so that all threads arrive while it is made
+            time.sleep(0.01)  # all threads arrive while it is made
 
     x, views = leaf(1.0, 2.0, 3.0), [None] * 8
     monkeypatch.setattr(versions, "Storage", Slow)
@@ -174,7 +174,7 @@ def pass_that_fails(x, w):
 def test_memory_stays_flat(one, count):
     x, w = leaf(0.1, 0.2), leaf(0.3, 0.4)
     gc.collect()
-    gc.disable()  # what only the collector would free counts as lost
+    gc.disable()  # memory that only the collector would free counts as lost
     try:
         for _ in range(500):
             one(x, w)

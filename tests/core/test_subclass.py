@@ -1,4 +1,4 @@
-"""Tensor subclasses beyond torch: identity through saves, NumPy's face, transforms, both names of the methods."""
+"""Tensor subclasses beyond torch: identity through saves, NumPy's namespace, transforms, both names of the methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tagged(ndgrad.Tensor):
 
 
 class Wrapped(ndgrad.Tensor):
-    """Holds a tensor, and computes with it."""
+    """Holds a tensor and computes with it."""
 
     __torch_function__ = _disabled_torch_function_impl
     seen: ClassVar[list[str]] = []
@@ -125,7 +125,7 @@ def test_a_subclass_of_numpys_face():
     x = dnp.array(A).requires_grad_()
     f = (x * 2.0).as_subclass(Field)
     y = f * f
-    f[0] = 100.0  # the saved value is rebuilt, as on NumPy's face
+    f[0] = 100.0  # the saved value is rebuilt, as for an Array
     assert type(y) is Field
     y.sum().backward()
     assert np.allclose(np.asarray(x.grad.tolist()), 8 * A)

@@ -32,7 +32,7 @@ def leaf(*values):
 
 @pytest.fixture
 def hasty():
-    """Threads take turns as often as possible, so that races show."""
+    """Make threads switch as often as possible, so that races show."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -49,7 +49,7 @@ def test_gradients_from_many_threads_add_up_in_one_leaf(hasty):
 
 
 def test_gradients_add_up_when_grad_is_cleared_by_others(hasty):
-    """Every gradient arrives either in `.grad` or in what somebody took out of it: none is lost, none counted twice."""
+    """Every gradient arrives either in `.grad` or in a value taken out of it: none is lost, none counted twice."""
     x, taken = leaf(0.0), []
 
     def work(i):
@@ -106,7 +106,7 @@ def test_threads_under_create_graph_lose_nothing(hasty):
 
 
 def test_threads_on_one_buffer_that_was_overwritten(hasty):
-    """On NumPy's face backward rebuilds what was overwritten; threads that do so for one memory do not disturb each other."""
+    """For Arrays, backward rebuilds overwritten values; threads that do so for one memory do not disturb each other."""
     import ndgrad.numpy as anp
 
     x = anp.array([0.5, 0.6, 0.7])
@@ -161,7 +161,7 @@ def test_an_error_stays_in_its_thread():
 
 
 def nested(depth, at_bottom=lambda: None, per_level=lambda depth: None):
-    """A backward pass in whose hook there is a backward pass, and so on; returns the gradients summed over all levels."""
+    """Run a backward pass with a backward pass in its hook, and so on; return the gradients summed over all levels."""
     total = [0.0]
 
     def level(left):
@@ -189,7 +189,7 @@ def test_nested_passes_to_great_depth():
     assert nested(4_000) == 2.0 * 4_001
     for worker in threading.enumerate():
         if worker.name == "ndgrad-nested-backward":
-            worker.join()  # its pass is over, and on a busy machine the thread may end later
+            worker.join()  # its pass is over, but on a busy machine the thread may end later
     assert threading.active_count() == before
     assert thread.task is None
     gc.collect()  # an interrupted block holds itself
@@ -266,7 +266,7 @@ def test_what_a_pass_does_to_the_modes_ends_with_it(depth):
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals cannot be sent to threads here")
 def test_an_interrupt_reaches_the_pass_at_work():
-    """The interrupt ends the pass that sleeps; the main thread does not wait for the end of its ten minutes."""
+    """The interrupt ends the sleeping pass; the main thread does not wait for the end of its ten minutes."""
     main, slept = threading.main_thread().ident, []
 
     def interrupt():
@@ -275,7 +275,7 @@ def test_an_interrupt_reaches_the_pass_at_work():
             time.sleep(0.05)
         slept.append(True)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not have
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process has no such handler
     try:
         with pytest.raises(KeyboardInterrupt):
             nested(300, interrupt)
@@ -288,7 +288,7 @@ def test_an_interrupt_reaches_the_pass_at_work():
 
 
 def test_an_interrupt_while_a_thread_starts_reaches_the_pass_at_work(monkeypatch):
-    """On a busy machine the passes may be at the bottom of the chain before the first caller has seen its thread start."""
+    """On a busy machine the passes may reach the bottom of the chain before the first caller has seen its thread start."""
     start, at_bottom, slept = threading.Thread.start, threading.Event(), []
 
     def start_slowly(self):
@@ -339,7 +339,7 @@ def test_an_interrupt_in_a_thread_that_waits_is_passed_on(monkeypatch, moment):
             workers.append(threading.current_thread())
 
     def start(self):
-        is_last = len(workers) == 2  # before the new thread adds itself
+        is_last = len(workers) == 2  # before the new thread registers itself
         threading.Thread.start(self)
         if is_last and moment == "linked":
             works.wait()
@@ -386,7 +386,7 @@ def test_depth_without_new_threads(monkeypatch):
 
 
 def run_python(source):
-    """Run a program in an interpreter of its own; what it printed, and it must end well and print no complaint."""
+    """Run a program in its own interpreter and return its output; it must end without an error or a warning."""
     done = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(source)],
         stdout=subprocess.PIPE,
@@ -398,7 +398,7 @@ def run_python(source):
     try:
         printed, complaints = done.communicate(timeout=60)
     finally:
-        if done.poll() is None:  # it hangs, and perhaps a child of its with it
+        if done.poll() is None:  # it hangs, and possibly a child process too
             os.killpg(done.pid, signal.SIGKILL) if hasattr(os, "killpg") else done.kill()
             done.communicate()
     assert complaints == ""
@@ -553,7 +553,7 @@ def test_exit_waits_for_a_thread_that_is_no_daemon():
 
 
 def test_backward_in_the_last_moments():
-    """In atexit functions, nested deeper than one stack holds, and in the finalizer of an object that dies there."""
+    """Nested deeper than one stack holds, in atexit functions and in the finalizer of an object that dies there."""
     printed = run_python(
         """
         import atexit
@@ -588,8 +588,8 @@ def test_backward_in_the_last_moments():
 
 @pytest.mark.skipif(not hasattr(signal, "SIGVTALRM"), reason="no timers here")
 def test_a_signal_handler_may_use_the_library_at_any_moment():
-    """The handler interrupts code that enters and leaves modes and accumulates, and does the same itself. Time is that of this process:
-    on a busy machine, a handler would take longer than the clock waits, and be interrupted by the next before it has ended."""
+    """The handler interrupts code that enters and leaves modes and accumulates, and does the same itself. The timer counts this process's
+    time: on a busy machine, a handler would take longer than wall-clock intervals, and the next one would interrupt it."""
     x, w, count = leaf(1.0, 2.0), leaf(1.0), [0]
 
     def handler(number, frame):
@@ -599,7 +599,7 @@ def test_a_signal_handler_may_use_the_library_at_any_moment():
         with ndgrad.enable_grad():
             (w * 1.0).sum().backward()
 
-    handler(None, None)  # what is made on first use takes longer than the timer waits
+    handler(None, None)  # objects made on first use take longer than the timer's interval
     before = signal.signal(signal.SIGVTALRM, handler)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0.001, 0.001)
     passes = 0
@@ -612,7 +612,7 @@ def test_a_signal_handler_may_use_the_library_at_any_moment():
             passes += 1
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0, 0)
-        signal.signal(signal.SIGVTALRM, signal.SIG_IGN)  # one that is on its way would otherwise end the process
+        signal.signal(signal.SIGVTALRM, signal.SIG_IGN)  # a pending signal would otherwise end the process
         signal.signal(signal.SIGVTALRM, before)
     assert count[0] > 10
     assert x.grad.tolist() == [2.0 * passes, 4.0 * passes]
@@ -623,8 +623,8 @@ def test_a_signal_handler_may_use_the_library_at_any_moment():
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no timers here")
 def test_handlers_inside_handlers_do_not_wait_for_a_lock_that_their_own_thread_holds():
-    """Handlers pile up until the stack is deep, while the thread that they interrupt holds the lock of the leaf that they accumulate into:
-    a nested pass that went on in another thread would wait for it forever."""
+    """Handlers pile up until the stack is deep, while the interrupted thread holds the lock of the leaf that they accumulate into: a nested
+    pass in another thread would wait for it forever."""
     printed = run_python(
         """
         import signal
@@ -655,7 +655,7 @@ def test_handlers_inside_handlers_do_not_wait_for_a_lock_that_their_own_thread_h
 
 @needs_fork
 def test_a_child_has_no_lock_that_a_thread_it_does_not_have_was_holding():
-    # Every lock of the package is held by another thread at the moment of the fork, so that whichever the child asks for was.
+    # Another thread holds every lock of the package at the moment of the fork, so the child inherits each of them as held.
     printed = run_python(
         """
         import os, signal, threading, warnings
@@ -723,5 +723,5 @@ def test_a_child_has_no_lock_that_a_thread_it_does_not_have_was_holding():
 def test_every_lock_is_one_that_a_fork_renews():
     source = Path(ndgrad.__file__).parent
     makers = {str(f.relative_to(source)) for f in source.rglob("*.py") if re.search(r"\b(threading\.)?R?Lock\(\)", f.read_text())}
-    # A worker's own lock is waited for by the thread that started it, which a child does not have either.
+    # A worker's own lock is awaited by the thread that started it, which a child does not have either.
     assert makers == {"_src/foundations/locks.py", "_src/engine/threads.py"}

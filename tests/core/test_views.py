@@ -1,4 +1,4 @@
-"""Views and in-place writes: histories, versions, and what is refused."""
+"""Views and in-place writes: histories, versions, and refused writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ndgrad
 
 
 def base(*shape):
-    """A leaf and a non-leaf copy of it, which may be written in place."""
+    """Return a leaf and a non-leaf copy of it, which may be written in place."""
     x = ndgrad.tensor(np.arange(1.0, 1 + np.prod(shape)).reshape(shape), requires_grad=True)
     return x, x * 1.0
 
@@ -194,7 +194,7 @@ def test_reading_and_writing_slices_of_one_buffer_on_torchs_face_raises():
 def test_an_element_of_a_leaf_is_changed_in_place_under_no_grad():
     x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
     with ndgrad.no_grad():
-        x[0] += 3.0  # a view made and written under no_grad, then assigned to its own place
+        x[0] += 3.0  # a view made and written under no_grad, then assigned to its own location
     assert x.tolist() == [4.0, 2.0]
     x.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]

@@ -42,7 +42,7 @@ class Held(ndgrad.Tensor):
         return tree_map(lambda t: Held(t) if isinstance(t, ndgrad.Tensor) else t, out)
 
 
-def held(values=A, **options):
+def make_held(values=A, **options):
     return Held(ndgrad.tensor(values), **options)
 
 
@@ -57,21 +57,21 @@ def loss(x):
 SLOPE = np.exp(A) * (1 + A)
 CURVE = np.exp(A) * (2 + A)
 
-#: name -> (derivative of f or of its sum, what it is)
+#: name -> (derivative of f or of its sum, expected value)
 DERIVATIVES = {
-    "func.grad": (lambda: ndgrad.func.grad(loss)(held()), SLOPE),
-    "func.vjp": (lambda: ndgrad.func.vjp(f, held())[1](held(V))[0], SLOPE * V),
-    "func.jvp": (lambda: ndgrad.func.jvp(f, (held(),), (held(V),))[1], SLOPE * V),
-    "func.jacrev": (lambda: ndgrad.func.jacrev(f)(held()), np.diag(SLOPE)),
-    "func.jacfwd": (lambda: ndgrad.func.jacfwd(f)(held()), np.diag(SLOPE)),
-    "func.hessian": (lambda: ndgrad.func.hessian(loss)(held()), np.diag(CURVE)),
-    "vmap of grad": (lambda: ndgrad.vmap(ndgrad.func.grad(f))(held()), SLOPE),
-    "grad of grad": (lambda: ndgrad.func.grad(lambda x: ndgrad.func.grad(loss)(x).sum())(held()), CURVE),
-    "functional.jacobian": (lambda: functional.jacobian(f, held()), np.diag(SLOPE)),
-    "functional.jacobian, vectorized": (lambda: functional.jacobian(f, held(), vectorize=True), np.diag(SLOPE)),
-    "functional.hessian, vectorized": (lambda: functional.hessian(loss, held(), vectorize=True), np.diag(CURVE)),
-    "functional.hvp": (lambda: functional.hvp(loss, held(), held(V))[1], CURVE * V),
-    "functional.jvp": (lambda: functional.jvp(f, held(), held(V))[1], SLOPE * V),
+    "func.grad": (lambda: ndgrad.func.grad(loss)(make_held()), SLOPE),
+    "func.vjp": (lambda: ndgrad.func.vjp(f, make_held())[1](make_held(V))[0], SLOPE * V),
+    "func.jvp": (lambda: ndgrad.func.jvp(f, (make_held(),), (make_held(V),))[1], SLOPE * V),
+    "func.jacrev": (lambda: ndgrad.func.jacrev(f)(make_held()), np.diag(SLOPE)),
+    "func.jacfwd": (lambda: ndgrad.func.jacfwd(f)(make_held()), np.diag(SLOPE)),
+    "func.hessian": (lambda: ndgrad.func.hessian(loss)(make_held()), np.diag(CURVE)),
+    "vmap of grad": (lambda: ndgrad.vmap(ndgrad.func.grad(f))(make_held()), SLOPE),
+    "grad of grad": (lambda: ndgrad.func.grad(lambda x: ndgrad.func.grad(loss)(x).sum())(make_held()), CURVE),
+    "functional.jacobian": (lambda: functional.jacobian(f, make_held()), np.diag(SLOPE)),
+    "functional.jacobian, vectorized": (lambda: functional.jacobian(f, make_held(), vectorize=True), np.diag(SLOPE)),
+    "functional.hessian, vectorized": (lambda: functional.hessian(loss, make_held(), vectorize=True), np.diag(CURVE)),
+    "functional.hvp": (lambda: functional.hvp(loss, make_held(), make_held(V))[1], CURVE * V),
+    "functional.jvp": (lambda: functional.jvp(f, make_held(), make_held(V))[1], SLOPE * V),
 }
 
 
@@ -86,37 +86,37 @@ def test_derivatives_of_wrappers_are_wrappers(name):
 
 def test_a_dual_wrapper_computes_with_what_it_holds():
     with forward_ad.dual_level():
-        primal, tangent = forward_ad.unpack_dual(f(forward_ad.make_dual(held(), held(V))))
+        primal, tangent = forward_ad.unpack_dual(f(forward_ad.make_dual(make_held(), make_held(V))))
         assert type(primal) is type(tangent) is Held
         assert np.allclose(tangent.elem.numpy(), SLOPE * V)
 
 
 def test_saved_results_of_wrappers_pass_through_hooks():
-    packed, x = [], held(requires_grad=True)
+    packed, x = [], make_held(requires_grad=True)
     with saved_tensors_hooks(lambda t: packed.append(type(t)) or t, lambda t: t):
         y = x.exp()
-    y.backward(held(V))
+    y.backward(make_held(V))
     assert packed == [Held]
     assert np.allclose(x.grad.elem.numpy(), np.exp(A) * V)
 
 
 def test_slots_survive_copies_and_checkpoints():
-    x = held()
+    x = make_held()
     assert copy.deepcopy(x).inner() == copy.copy(x).inner() == "kept"
     assert np.allclose(copy.deepcopy(x).elem.numpy(), A)
-    w = held(requires_grad=True)
+    w = make_held(requires_grad=True)
     checkpoint(loss, w, use_reentrant=False).backward()
     assert np.allclose(w.grad.elem.numpy(), SLOPE)
 
 
 def test_a_wrapper_is_asked_for_its_number():
-    assert float(held().sum()) == held().sum().item() == A.sum()
-    assert bool(held(np.array([2.0])))
+    assert float(make_held().sum()) == make_held().sum().item() == A.sum()
+    assert bool(make_held(np.array([2.0])))
     with pytest.raises(RuntimeError, match="2 elements|3 elements"):
-        held().item()
+        make_held().item()
 
 
 @pytest.mark.parametrize("door", ["numpy", "tolist"])
 def test_a_wrapper_has_no_values_to_hand_out(door):
     with pytest.raises(RuntimeError, match=f"{door}.. is not supported for tensor subclasses"):
-        getattr(held(), door)()
+        getattr(make_held(), door)()
